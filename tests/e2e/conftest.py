@@ -1,4 +1,4 @@
-"""Clusters to test on, each made once: our own, by the one command; a real kube-apiserver, where there is one."""
+"""Clusters that tests share: the embedded cluster, and kube-apiserver if its binaries are present."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ InNamespace = Callable[[str], Kubectl]
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster and the manager of ours that works on it."""
+    """Cluster with a running kcm."""
 
     kubeconfig: Path
     manager: Manager
@@ -43,7 +43,7 @@ class Site:
 
 
 def in_namespace(kubeconfig: Path, name: str) -> Kubectl:
-    """Made anew."""
+    """Create the namespace; return kubectl for it."""
     api = Api(kubeconfig)
     api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     return Kubectl(api, name)
@@ -71,7 +71,7 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """A real kube-apiserver with hollow nodes, and nobody who manages."""
+    """kube-apiserver with hollow nodes, without a controller manager."""
     assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("real")
     with real_server(directory, assets) as server, hollow_nodes(server.kubeconfig, directory / "hollow.log"):
@@ -80,7 +80,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 @pytest.fixture(scope="module")
 def on_real(real: RealServer) -> Iterator[Site]:
-    """The real kube-apiserver, managed by us through --kubeconfig."""
+    """kube-apiserver with hollow nodes and kcm."""
     controllers = ",".join((*CONTROLLERS, *OF_SERVICES, *MORE))
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
     with managing(real.directory / "kcm.log", *flags) as manager:
@@ -89,7 +89,7 @@ def on_real(real: RealServer) -> Iterator[Site]:
 
 @pytest.fixture(params=["own_cluster", pytest.param("on_real", marks=pytest.mark.cluster)])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """Either of them, with the manager's log for those who wonder why a test failed."""
+    """Both clusters in turn. The manager's log of the test is printed if it fails."""
     found: Site = request.getfixturevalue(request.param)
     before = len(found.manager.program.text())
     yield found
@@ -98,5 +98,5 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture
 def kubectl(site: Site, request: pytest.FixtureRequest) -> Kubectl:
-    """In a namespace of the test's own."""
+    """kubectl for a namespace of the test."""
     return site.namespace(f"t{crc32(request.node.nodeid.encode())}")

@@ -1,4 +1,4 @@
-"""A DaemonSet as a manifest, and what is to be seen of it."""
+"""DaemonSets as manifests, and their pods and revisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SETS, REVISIONS = "apps/v1/daemonsets", "apps/v1/controllerrevisions"
 def daemon_set(
     image: str, *, name: str = NAME, strategy: Object | None = None, min_ready: int = 0, **pod: Any
 ) -> Object:
-    """pod: more fields of its pods' spec."""
+    """Return a DaemonSet. pod: more fields of its pod template."""
     labels = {"app": name}
     template = {
         "metadata": {"labels": labels},
@@ -26,13 +26,13 @@ def daemon_set(
 
 
 def pods_of(kubectl: Kubectl, name: str = NAME, *, going: bool = False) -> list[Object]:
-    """going: those too that are being deleted."""
+    """Return its pods. going: include pods that are being deleted."""
     found = kubectl.items("pods", f"app={name}")
     return [pod for pod in found if going or "deletionTimestamp" not in pod["metadata"]]
 
 
 def nodes_of(kubectl: Kubectl) -> list[str]:
-    """Of each pod that runs."""
+    """Return the node of each pod."""
     return [pod["spec"].get("nodeName", "") for pod in pods_of(kubectl)]
 
 
@@ -41,12 +41,12 @@ def image_of(kubectl: Kubectl) -> set[str]:
 
 
 def numbers(kubectl: Kubectl) -> dict[str, int]:
-    """Of the status."""
+    """Return the counts in the status."""
     [found] = kubectl.items(SETS)
     return {name: value for name, value in (found.get("status") or {}).items() if isinstance(value, int)}
 
 
 def revisions(kubectl: Kubectl) -> dict[str, int]:
-    """The number of each, by the image of its template."""
+    """Return the revision numbers by the image of the template."""
     found = kubectl.items(REVISIONS)
     return {one["data"]["spec"]["template"]["spec"]["containers"][0]["image"]: one["revision"] for one in found}

@@ -1,4 +1,4 @@
-"""Jobs of every sort, as manifests, and what becomes of them."""
+"""Jobs with all kinds of specs, and their expected conditions."""
 
 from __future__ import annotations
 
@@ -89,11 +89,13 @@ def scene(kubectl: Kubectl) -> None:
     wanted = {made["metadata"]["name"]: end for made, end in JOBS}
     until(
         lambda: {name: conditions(kubectl, name) for name in wanted} == wanted,
-        "all are as they are to be",
+        "all have the expected conditions",
         why=lambda: "\n".join(f"{name}: {conditions(kubectl, name)} not {wanted[name]}" for name in wanted),
     )
     until(
-        lambda: active(kubectl, "elastic") == 3 and active(kubectl, "fewer") == 1, "as many as told", why=kubectl.state
+        lambda: active(kubectl, "elastic") == 3 and active(kubectl, "fewer") == 1,
+        "the new parallelism is reached",
+        why=kubectl.state,
     )
     until(lambda: not any(tracked(kubectl, name) for name in ended(wanted)), "all are counted", why=kubectl.state)
 
@@ -103,7 +105,7 @@ def ended(wanted: dict[str, list[str]]) -> list[str]:
 
 
 def tracked(kubectl: Kubectl, name: str) -> list[Object]:
-    return [one for one in kubectl.items("pods", f"app={name}") if one["metadata"].get("finalizers")]
+    return [pod for pod in kubectl.items("pods", f"app={name}") if pod["metadata"].get("finalizers")]
 
 
 def change(kubectl: Kubectl, name: str, **spec: Any) -> None:
@@ -125,7 +127,7 @@ def conditions(kubectl: Kubectl, name: str) -> list[str]:
 
 
 def left(kubectl: Kubectl) -> Snapshot:
-    """Statuses, pods but for what kubelets say, and what the controller told."""
+    """Return the specs, statuses, pods and events of the Jobs, without what kubelets write."""
     time.sleep(3)  # the last events
     found: dict[str, list[Object]] = {"jobs": [], "pods": [], "events": []}
     for one in kubectl.items("batch/v1/jobs"):

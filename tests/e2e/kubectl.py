@@ -1,4 +1,4 @@
-"""How tests reach a cluster: as people do, with kubectl, and quickly, with plain requests."""
+"""Access to a cluster: with kubectl, as users have it, and with plain requests, which are faster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Api:
-    """Plain requests to the server of a kubeconfig, with its token."""
+    """Client for the server of a kubeconfig, with its token."""
 
     kubeconfig: Path
 
@@ -65,7 +65,7 @@ class Api:
         return urllib.request.urlopen(request, timeout=timeout, context=context)
 
     def request(self, method: str, path: str, body: Object | None = None, *, type: str = JSON) -> Object:
-        """What the server answers. Raises urllib.error.HTTPError, another OSError if it does not."""
+        """Return the response. Raises urllib.error.HTTPError, or another OSError if the server cannot be reached."""
         with self.open(method, path, body, type=type) as response:
             answer: Object = json.load(response)
             return answer
@@ -82,7 +82,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """kubectl, in a namespace of its own."""
+    """kubectl for one namespace."""
 
     api: Api
     namespace: str
@@ -94,7 +94,7 @@ class Kubectl:
         return subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout, check=False)
 
     def __call__(self, *arguments: str, given: str = "") -> str:
-        """What it prints. Fails the test if kubectl fails."""
+        """Run kubectl and return its output. Fails the test if kubectl fails."""
         done = self.run(*arguments, given=given)
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
@@ -102,10 +102,10 @@ class Kubectl:
     def apply(self, *manifests: Object) -> None:
         self("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
 
-    # The same namespace, without kubectl.
+    # The following methods use plain requests.
 
     def path(self, resource: str, name: str = "") -> str:
-        """resource: "pods", "apps/v1/deployments"."""
+        """Return the path of a resource, such as "pods" or "apps/v1/deployments", or of an object."""
         version, _, plural = resource.rpartition("/")
         root = f"/apis/{version}" if version else "/api/v1"
         return f"{root}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"
@@ -119,12 +119,12 @@ class Kubectl:
         return self.api.get(self.path(resource, name))
 
     def ready_pods(self, selector: str = "") -> list[Object]:
-        """Those that are ready and stay, the oldest first."""
+        """Return the pods that are ready and not being deleted, oldest first."""
         pods = [pod for pod in self.items("pods", selector) if is_ready(pod)]
         return sorted(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], name_of(pod)))
 
     def until_pods(self, ready: int, selector: str = "", *, image: str = "") -> list[Object]:
-        """Wait until there are exactly so many pods, all of them ready, none on its way out, all of this image."""
+        """Wait until exactly this number of pods exists, all of them ready, not being deleted and of this image."""
 
         def settled() -> list[Object] | None:
             pods = self.ready_pods(selector)
@@ -137,7 +137,7 @@ class Kubectl:
         return until(settled, f"{ready} ready pods {selector} {image}", why=self.state)
 
     def until_complete(self, deployment: str) -> Object:
-        """Wait until the deployment's status says that its rollout is over."""
+        """Wait until the rollout is complete according to the Deployment's status."""
 
         def complete() -> Object | None:
             seen = self.get("apps/v1/deployments", deployment)
@@ -149,7 +149,7 @@ class Kubectl:
         return until(complete, f"{deployment} is rolled out", why=self.state)
 
     def state(self) -> str:
-        """For people who wonder why a test failed."""
+        """Return all workloads and events, for the message of a failed test."""
         return self.run("get", "all,events", "-o", "wide").stdout
 
 
@@ -170,18 +170,18 @@ def is_ready(pod: Object) -> bool:
 
 @dataclass
 class PodHistory:
-    """Every pod that a namespace ever had, as far as it was watched. created: by uid."""
+    """Pods that existed in a namespace while it was watched. created: by uid."""
 
     kubectl: Kubectl
     created: dict[str, Object] = field(default_factory=dict)
     _version: str = ""
 
     def images(self) -> list[str]:
-        """The image of each pod that was ever made."""
+        """Return the image of each pod that was created."""
         return sorted(pod["spec"]["containers"][0]["image"] for pod in [*self.created.values()])
 
     def follow(self) -> None:
-        """For a moment. Raises OSError, or whatever a connection that breaks brings, while the server is away."""
+        """Watch for a second. Raises OSError or http.client.HTTPException while the server is away."""
         if self._version:
             self._watch()
         else:
@@ -208,7 +208,7 @@ class PodHistory:
 
 @contextmanager
 def pod_history(kubectl: Kubectl) -> Iterator[PodHistory]:
-    """Watches the namespace's pods to the end of the block. A server that is away meanwhile is waited for."""
+    """Watch the pods of the namespace until the end of the block, with retries while the server is away."""
     history, ended = PodHistory(kubectl), threading.Event()
     history.follow()
 

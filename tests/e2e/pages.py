@@ -1,4 +1,4 @@
-"""Pages of docs/ run from top to bottom: each command prints what the page says."""
+"""Runner of the commands on a page of docs/, which compares their output with that on the page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from time import monotonic, sleep
 
 from tests.e2e.running import GLANCE, PATIENCE, ROOT, ending, run_kcm, until
 
-MOST_PAUSE = 1.6  # seconds between two looks
+MOST_PAUSE = 1.6  # seconds between two attempts
 ANY = "..."  # a line of the page that stands for any lines
 LOOKS = (
     "kubectl get",
     "kubectl describe",
     "kubectl top",
     "kubectl events",
-)  # commands that may be repeated until they print what the page says
+)  # commands that are repeated until their output is that of the page
 
 # What differs each time.
 _DRAWN = [
@@ -35,31 +35,31 @@ _DRAWN = [
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A command of the page, and what it is to print."""
+    """Command of a page with its output."""
 
     command: str
     output: tuple[str, ...]
 
 
 def commands(page: str) -> list[Said]:
-    """Of all blocks of the page, in their order."""
+    """Return the commands of all blocks of the page, in their order."""
     found = []
     for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        for one in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = one.replace("\\\n", " ").partition("\n")
+        for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = text.replace("\\\n", " ").partition("\n")
             found.append(Said(command, tuple(output.splitlines())))
     return found
 
 
 def plain(line: str) -> str:
-    """Without what differs each time."""
+    """Return the line without what differs each time."""
     for pattern, name in _DRAWN:
         line = pattern.sub(name, line)
     return line.strip()
 
 
 def differences(said: Said, printed: str) -> str:
-    """What is wrong with it; "" if nothing. The order of lines is that of names, which are drawn."""
+    """Return how the output differs, or "". The order of lines is ignored, as it is that of drawn names."""
     wanted = sorted(plain(line) for line in said.output if line.strip() and line != ANY)
     found = sorted(plain(line) for line in printed.splitlines() if line.strip())
     missing = [line for line in wanted if wanted.count(line) > found.count(line)]
@@ -69,7 +69,7 @@ def differences(said: Said, printed: str) -> str:
 
 
 def check_page(name: str, directory: Path) -> None:
-    """Runs docs/NAME, which begins with bin/run-kcm, in this directory."""
+    """Run docs/NAME, which begins with bin/run-kcm, in a directory."""
     start, export, *rest = commands((ROOT / "docs" / name).read_text(encoding="utf-8"))
     program, *flags = shlex.split(start.command)
     assert (program, export.command) == ("bin/run-kcm", "export KUBECONFIG=.kcm/kubeconfig")
@@ -85,7 +85,7 @@ def carry_out(said: Said, directory: Path) -> None:
     deadline, pause = monotonic() + (PATIENCE if said.command.startswith(LOOKS) else 0.0), GLANCE
     while wrong := differences(said, run(said.command, directory)):
         assert monotonic() < deadline, wrong
-        sleep(pause)  # longer and longer: each look is a process
+        sleep(pause)  # growing: each attempt starts a process
         pause = min(2 * pause, MOST_PAUSE)
 
 

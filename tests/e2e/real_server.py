@@ -1,4 +1,4 @@
-"""A real kube-apiserver with its etcd on loopback, from the binaries in KUBEBUILDER_ASSETS; throw-away."""
+"""Temporary kube-apiserver with its etcd on loopback, from the binaries in KUBEBUILDER_ASSETS."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tests.e2e.kubectl import Api
 from tests.e2e.running import CONTROLLERS, Program, ending, free_port, spawn, until
 
 TOKEN = "admin-token"
-MANAGER_TOKEN = "manager-token"  # of the user that the bootstrap roles know as the controller manager
+MANAGER_TOKEN = "manager-token"  # of the user system:kube-controller-manager
 VALID = timedelta(days=2)
-# Nobody here makes service accounts, or takes away the taint that every new node gets.
+# No controller runs that creates service accounts, or removes the taint of new nodes.
 NOT_ADMITTING = ("ServiceAccount", "TaintNodesByCondition")
 
 
 def binaries() -> Path | None:
-    """Where the binaries are, as envtest has it; None where there are none."""
+    """Return the directory of the binaries, as for envtest, or None if there is no kube-apiserver."""
     directory = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
     return directory if (directory / "kube-apiserver").exists() else None
 
 
 def assets_or_skip() -> Path:
-    """For a test that cannot do without them."""
+    """Return the directory of the binaries, or skip the test."""
     found = binaries()
     if found is None:
         pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
@@ -44,7 +44,7 @@ def assets_or_skip() -> Path:
 
 @dataclass(frozen=True)
 class RealServer:
-    """etcd: URL of the etcd beneath."""
+    """Running kube-apiserver. etcd: URL of its etcd."""
 
     directory: Path
     binaries: Path
@@ -56,7 +56,7 @@ class RealServer:
 
     @property
     def manager_kubeconfig(self) -> Path:
-        """Of the controller manager, with no more rights than the bootstrap roles give it."""
+        """Return the kubeconfig of the controller manager, whose permissions are those of the bootstrap roles."""
         return self.directory / "manager.kubeconfig"
 
     def readyz(self) -> bool:
@@ -71,7 +71,11 @@ class RealServer:
 def real_server(
     directory: Path, assets: Path, *flags: str, disabled: Sequence[str] = NOT_ADMITTING
 ) -> Iterator[RealServer]:
-    """Ready to serve; ended with the block. flags: more of kube-apiserver's. disabled: admission plugins."""
+    """Start a kube-apiserver, wait until it is ready, and end it at the end of the block.
+
+    flags: more flags of kube-apiserver.
+    disabled: admission plugins.
+    """
     if disabled:
         flags = (f"--disable-admission-plugins={','.join(disabled)}", *flags)
     server = RealServer(directory, assets, f"http://127.0.0.1:{free_port()}")
@@ -88,7 +92,7 @@ def real_server(
 
 @contextmanager
 def real_manager(server: RealServer, *flags: str) -> Iterator[Program]:
-    """The real kube-controller-manager with the controllers that we have, at work."""
+    """Run kube-controller-manager with the controllers that are compared, until the end of the block."""
     port = free_port()
     command = [
         str(server.binaries / "kube-controller-manager"),
@@ -157,7 +161,7 @@ def _write_kubeconfig(path: Path, directory: Path, port: int, token: str) -> Non
 
 
 def write_keys(directory: Path) -> None:
-    """A certificate that vouches for itself, and the pair that signs service account tokens."""
+    """Write a self-signed certificate, and the key pair that signs service account tokens."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
     names = [x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")]

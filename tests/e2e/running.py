@@ -1,4 +1,4 @@
-"""Programs as processes of their own: started, waited for, looked at, killed."""
+"""Processes of programs: start, conditions, end."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # seconds that anything may take on a busy machine before the test gives up on it
-GLANCE = 0.1  # seconds between two looks
+PATIENCE = 60.0  # seconds that a condition may take on a busy machine before the test fails
+GLANCE = 0.1  # seconds between two evaluations of a condition
 CONTROLLERS = ("replicationcontroller-controller", "replicaset-controller", "deployment-controller")
 OF_SERVICES = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 
@@ -28,7 +28,7 @@ OF_SERVICES = ("endpoints-controller", "endpointslice-controller", "endpointslic
 def until(
     condition: Callable[[], T | None], what: str, *, within: float = PATIENCE, why: Callable[[], str] = lambda: ""
 ) -> T:
-    """What the condition answers, as soon as that is true. Fails the test when it never is; why() says more."""
+    """Return the value of the condition as soon as it is true, or fail the test with the text of `why`."""
     deadline = time.monotonic() + within
     while True:
         answer = condition()
@@ -39,7 +39,7 @@ def until(
 
 
 def stays(condition: Callable[[], object], what: str, *, seconds: float) -> None:
-    """Fails the test as soon as the condition is not true, within this time."""
+    """Fail the test if the condition becomes false within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert condition(), f"no more: {what}"
@@ -55,7 +55,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A running process. output: where its stdout and stderr go."""
+    """Running process. output: file of its stdout and stderr."""
 
     process: subprocess.Popen[bytes]
     output: Path
@@ -68,7 +68,7 @@ class Program:
         return self.process.poll() is None
 
     def descendants(self) -> list[int]:
-        """Process ids of its children and theirs."""
+        """Return the process ids of its children and their children."""
         listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
         parents = {int(pid): int(parent) for pid, parent in map(str.split, listing.splitlines())}
         family = [self.process.pid]
@@ -77,13 +77,13 @@ class Program:
         return family[1:]
 
     def kill(self) -> None:
-        """As kill -9 of it and of all that it started, at the same moment."""
+        """Kill it and all its descendants with SIGKILL, at the same time."""
         for pid in (self.process.pid, *self.descendants()):
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def terminate(self, within: float = PATIENCE) -> int:
-        """Ask it to end; its exit code."""
+        """Send SIGTERM and return the exit code."""
         if self.running:
             self.process.terminate()
         return self.process.wait(within)
@@ -92,7 +92,7 @@ class Program:
 def spawn(
     arguments: list[str], output: Path, *, environ: dict[str, str] | None = None, stdin: int | None = None
 ) -> Program:
-    """Start a program in a process group of its own. What it prints is in the file, and nothing else."""
+    """Start a program in a process group of its own, with its output in the file."""
     with output.open("wb") as stream:
         process = subprocess.Popen(
             arguments,
@@ -108,7 +108,7 @@ def spawn(
 
 @contextmanager
 def ending(program: Program) -> Iterator[Program]:
-    """The program, which does not outlive the block, in whatever way that ends."""
+    """End the program at the end of the block."""
     try:
         yield program
     finally:
@@ -124,13 +124,13 @@ def ending(program: Program) -> Iterator[Program]:
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A running controller manager. url: of the plain HTTP that it serves."""
+    """Running controller manager. url: of its plain HTTP pages."""
 
     program: Program
     url: str
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text; status 0 while nobody serves."""
+        """Return status and text of a page; status 0 if the connection fails."""
         try:
             with urllib.request.urlopen(f"{self.url}{path}", timeout=10.0) as response:
                 return int(response.status), response.read().decode()
@@ -144,7 +144,7 @@ class Manager:
         return self.get("/healthz")[0] == 200
 
     def metric(self, family: str, **labels: str) -> float:
-        """The sum of the family's samples that have all these labels."""
+        """Return the sum of the family's samples that have all these labels."""
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
         samples = [
             line for line in self.get("/metrics")[1].splitlines() if line.startswith((f"{family}{{", f"{family} "))
@@ -152,13 +152,13 @@ class Manager:
         return sum(float(line.rsplit(" ", 1)[1]) for line in samples if all(label in line for label in wanted))
 
     def working(self) -> bool:
-        """Healthy, and every controller is past its start."""
+        """Report whether it is healthy and all controllers have started."""
         text = self.program.text()
         return all(f'"controller ready" controller="{name}"' in text for name in CONTROLLERS) and self.healthy()
 
 
 def run_kcm(output: Path, *flags: str) -> Manager:
-    """Start bin/run-kcm without its launcher, in this environment. It serves plain HTTP on a port of its own.
+    """Start bin/run-kcm without its launcher, in this environment. It serves plain HTTP on a free port.
 
     It logs with --v=2, unless the flags name another verbosity: tests wait for lines of that verbosity.
     """
@@ -172,7 +172,7 @@ def run_kcm(output: Path, *flags: str) -> Manager:
 
 @contextmanager
 def managing(output: Path, *flags: str) -> Iterator[Manager]:
-    """A manager that works, until the end of the block."""
+    """Start a manager, wait until it works, and end it at the end of the block."""
     manager = run_kcm(output, *flags)
     with ending(manager.program):
         until_working(manager)
@@ -189,7 +189,7 @@ def until_working(manager: Manager) -> None:
 
 @contextmanager
 def hollow_nodes(kubeconfig: Path, output: Path, *, nodes: int = 3, volumes: bool = False) -> Iterator[Program]:
-    """Nodes, kubelets and a scheduler for a server that has none. volumes: and a provisioner."""
+    """Run hollow nodes with kubelets and a scheduler for a server. volumes: with a provisioner."""
     flags = (f"--kubeconfig={kubeconfig}", f"--nodes={nodes}", *(("--volumes",) if volumes else ()))
     program = spawn([sys.executable, "-P", "-m", "kcm.actors.hollow.process", *flags], output, stdin=subprocess.PIPE)
     with ending(program):

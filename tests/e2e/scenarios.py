@@ -1,6 +1,6 @@
-"""What a user does in a namespace, step by step, each step waited for; written so that the end is always the same.
+"""User actions in a namespace, with a deterministic end state.
 
-Each scenario answers what kubectl printed on the way.
+Each scenario waits for the effect of each action, and returns the output of kubectl.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def template(image: str, **more: Any) -> Object:
 
 
 def workload(kind: str, name: str, replicas: int, image: str = "web:1", **spec: Any) -> Object:
-    """A ReplicaSet, Deployment or ReplicationController of pods with the label app=web."""
+    """Return a ReplicaSet, Deployment or ReplicationController whose pods have the label app=web."""
     core = kind == "ReplicationController"
     selector: Object = {"app": "web"} if core else {"matchLabels": {"app": "web"}}
     return {
@@ -38,7 +38,7 @@ def workload(kind: str, name: str, replicas: int, image: str = "web:1", **spec: 
 
 
 def reason(conditions: list[Object], type: str) -> str:
-    """The reason of a condition; nothing if it is not there."""
+    """Return the reason of a condition, or "" if the condition is missing."""
     return next((str(condition["reason"]) for condition in conditions if condition["type"] == type), "")
 
 
@@ -50,7 +50,7 @@ def until_reason(kubectl: Kubectl, resource: str, name: str, type: str, wanted: 
 
 
 def until_status(kubectl: Kubectl, resource: str, name: str, **fields: int) -> None:
-    """Wait for these counts; 0 is the same as absent."""
+    """Wait for these counts in the status. A missing count is 0."""
 
     def there() -> bool:
         seen = kubectl.get(resource, name)
@@ -62,7 +62,7 @@ def until_status(kubectl: Kubectl, resource: str, name: str, **fields: int) -> N
 
 
 def replication_controller(kubectl: Kubectl) -> Printed:
-    """The article's example: pods come, are replaced, are added, and the right ones go."""
+    """Create, replace, scale up and scale down the pods of a ReplicationController."""
     printed = {"apply": kubectl("apply", "-f", str(ROOT / "examples/nginx-rc.yml"))}
     first, second = kubectl.until_pods(2)
     until_status(kubectl, "replicationcontrollers", "nginx-server", replicas=2, readyReplicas=2)
@@ -74,7 +74,7 @@ def replication_controller(kubectl: Kubectl) -> Printed:
     assert name_of(second) in names
     printed["scale up"] = kubectl("scale", "--replicas=3", "rc/nginx-server")
     kubectl.until_pods(3)
-    # The second would stay, being older; its cost says otherwise.
+    # The second pod is older and would stay, except for its deletion cost.
     kubectl("annotate", "pod", name_of(second), f"{COST}=-10")
     printed["scale down"] = kubectl("scale", "--replicas=2", "rc/nginx-server")
     left = {name_of(pod) for pod in kubectl.until_pods(2)}
@@ -86,9 +86,9 @@ def replication_controller(kubectl: Kubectl) -> Printed:
 
 
 def deployment(kubectl: Kubectl) -> Printed:
-    """A deployment's life with kubectl create, scale, set image and rollout.
+    """Create, scale, update and roll back a Deployment.
 
-    Fewer than ten texts about one object, from where on it is chance which of them are combined.
+    It has fewer than ten different events, since more are combined in a way that depends on time.
     """
     printed = {"create": kubectl("create", "deployment", "redis", "--image=redis")}
     printed["first status"] = last_line(kubectl("rollout", "status", "deployment/redis"))
@@ -109,7 +109,7 @@ def deployment(kubectl: Kubectl) -> Printed:
 
 
 def paused_deployment(kubectl: Kubectl) -> Printed:
-    """While paused, a change of image waits and a change of scale does not."""
+    """Change image and scale of a paused Deployment; only the scale takes effect."""
     kubectl("create", "deployment", "redis", "--image=redis", "--replicas=2")
     until_rolled_out(kubectl, "redis", 2, "redis")
     printed = {"pause": kubectl("rollout", "pause", "deployment/redis")}
@@ -127,18 +127,18 @@ def paused_deployment(kubectl: Kubectl) -> Printed:
 
 
 def until_rolled_out(kubectl: Kubectl, name: str, replicas: int, image: str) -> None:
-    """By its status, and by the pods that there are."""
+    """Wait for the complete rollout in the status and in the pods."""
     kubectl.until_pods(replicas, image=image)
     kubectl.until_complete(name)
 
 
 def last_line(text: str) -> str:
-    """How far a rollout was at each look is chance; how it ended is not."""
+    """Return the last line. The lines before depend on time."""
     return text.splitlines()[-1]
 
 
 def replica_set(kubectl: Kubectl) -> Printed:
-    """Adoption, release, replacement of what failed, and scaling down to nothing and up again."""
+    """Adopt and release pods, replace a failed pod, and scale to zero and up."""
     for name in ("orphan-1", "orphan-2"):
         kubectl("run", name, "--image=web:1", "--labels=app=web")
     kubectl.until_pods(2)

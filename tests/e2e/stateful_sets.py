@@ -1,4 +1,4 @@
-"""StatefulSets as manifests, what users do with them, and what comes of it."""
+"""StatefulSets as manifests, user actions on them, and their status."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def status(kubectl: Kubectl, name: str) -> Object:
 
 
 def until_status(kubectl: Kubectl, name: str, **wanted: Any) -> None:
-    """Of the newest generation. A number that is left out is 0."""
+    """Wait for these counts in the status of the newest generation. A missing count is 0."""
 
     def is_so() -> bool:
         obj = kubectl.get(SETS, name)
@@ -56,7 +56,7 @@ def until_status(kubectl: Kubectl, name: str, **wanted: Any) -> None:
 
 
 def replace_pod(kubectl: Kubectl, name: str) -> None:
-    """Delete a pod, until there is another one of its name: for which kubectl itself may wait in vain."""
+    """Delete a pod and wait for the new pod of this name, since kubectl's own wait may not notice it."""
 
     def uid() -> str | None:
         return next((uid_of(pod) for pod in kubectl.items("pods") if name_of(pod) == name), None)
@@ -72,7 +72,7 @@ def until_ready(kubectl: Kubectl, name: str, replicas: int) -> None:
 
 
 def until_updated(kubectl: Kubectl, name: str, replicas: int) -> None:
-    """All pods are of the newest revision."""
+    """Wait until all pods have the newest revision."""
     until_status(kubectl, name, readyReplicas=replicas, updatedReplicas=replicas, replicas=replicas)
     until(
         lambda: len({status(kubectl, name)[field] for field in ("currentRevision", "updateRevision")}) == 1,
@@ -82,7 +82,7 @@ def until_updated(kubectl: Kubectl, name: str, replicas: int) -> None:
 
 
 def revisions(kubectl: Kubectl) -> list[tuple[str, int, str, str]]:
-    """Names, numbers, hashes and data: nothing of it is chance."""
+    """Return names, numbers, hashes and data of the revisions, which are the same in each run."""
     return sorted(
         (
             one["metadata"]["name"],

@@ -1,4 +1,4 @@
-"""The lines that README.md shows do what it says, copied as they are."""
+"""The commands in README.md succeed as they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.running import PATIENCE, ROOT, ending, run_kcm, until
 
 
 def lines_under(heading: str) -> list[str]:
-    """The lines of code in a section, but for blank ones and comments."""
+    """Return the lines of code in a section, without empty lines and comments."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = re.split(r"^##+ ", text.partition(f"## {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     code = [line.partition("# ")[0].strip() for line in section.splitlines() if line.startswith("    ")]
@@ -23,7 +23,7 @@ def lines_under(heading: str) -> list[str]:
 
 
 def follow(heading: str, start: list[str], kubectl: list[str], directory: Path) -> str:
-    """Run them, kubectl's with an error as the end; what they print."""
+    """Run the commands of a section until one fails; return the output."""
     manager = run_kcm(directory / "log", f"--embedded-dir={directory / '.kcm'}", *start)
     with ending(manager.program):
         until(lambda: "export KUBECONFIG" in manager.program.text(), "it greets", why=manager.program.text)

@@ -1,4 +1,4 @@
-"""docs/tour.md and docs/autoscaling.md, run from top to bottom: each command prints what the page says."""
+"""The commands in docs/tour.md and docs/autoscaling.md print what the pages show."""
 
 from __future__ import annotations
 
