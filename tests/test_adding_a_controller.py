@@ -1,4 +1,4 @@
-"""docs/adding-a-controller.md, followed in a copy of the project: what it builds works, and nothing else is touched."""
+"""The steps of docs/adding-a-controller.md, applied to a copy of the project."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def new_files() -> dict[str, str]:
 
 
 def added_lines() -> dict[str, list[tuple[str, str]]]:
-    """By file: each line that is added, after the line before which it stands in the page."""
+    """Return the added lines by file, each with the line before it."""
     changes: dict[str, list[tuple[str, str]]] = {}
     for path, diff in CHANGED.findall(PAGE.read_text(encoding="utf-8")):
         lines = diff.splitlines()
@@ -63,7 +63,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(project: Path, *command: str, succeeds: bool = True) -> str:
-    """What a module prints that is run in the copy. Fails the test if it ends otherwise than `succeeds` says."""
+    """Run a module in the copy; return its output. Fails the test unless the result is that of `succeeds`."""
     environment = {**os.environ, "PYTHONPATH": str(project)}
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=project, env=environment, capture_output=True, text=True, check=False

@@ -25,7 +25,7 @@ class Minimum:
 
 
 def minimums(text: str) -> dict[str, Minimum]:
-    """By canonical name. Raises ValueError for a line that is none."""
+    """Return the minimum versions by canonical name. Raises ValueError for a malformed line."""
     found: dict[str, Minimum] = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):

@@ -1,4 +1,4 @@
-"""What the pages of documentation name is there, and no file names a place of the machine that it was written on."""
+"""Links, files, modules and flags in the documentation exist, and no file names a path of a developer's machine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read(page: str) -> str:
 
 
 def in_code_font(text: str) -> list[str]:
-    """What stands in backticks, outside of fenced blocks."""
+    """Return the text in backticks outside of fenced blocks."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
 
 
@@ -105,7 +105,7 @@ def test_the_modules_that_a_page_names_exist(page: str) -> None:
 
 
 def is_there(name: str) -> bool:
-    """Whether a dotted name is a module, or an attribute of one."""
+    """Report whether a dotted name is a module, or an attribute of one."""
     try:
         resolve_name(name)
     except (ImportError, AttributeError):

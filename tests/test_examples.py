@@ -53,7 +53,7 @@ def start(*command: str, path: Path = ROOT) -> subprocess.Popen[str]:
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
-    """What it prints, up to the line with these words."""
+    """Return the output up to the line with these words."""
     assert process.stdout is not None
     seen = ""
     for line in process.stdout:

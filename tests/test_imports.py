@@ -1,4 +1,4 @@
-"""What an import brings along, measured in a process of its own."""
+"""Modules that an import loads, measured in a separate process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_pytest_plugin_brings_along_no_heavy_library() -> None:
 
 
 def imported_by_command(*arguments: str) -> set[str]:
-    """As imported_with, of run-kcm with these arguments."""
+    """Return the modules that run-kcm loads with these arguments."""
     run = f"from kcm.actors.command.run_kcm import main; main({list(arguments)!r})"
     code = f"import sys; {run}; print(); print(*sys.modules)"
     done = subprocess.run(

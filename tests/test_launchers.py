@@ -39,7 +39,7 @@ PIP = (
 
 @pytest.fixture
 def environment() -> ModuleType:
-    """bin/environment.py, which is a script and in no package."""
+    """Module bin/environment.py, a script outside of all packages."""
     spec = importlib.util.spec_from_file_location("environment", ROOT / "bin" / "environment.py")
     assert spec is not None
     assert spec.loader is not None
@@ -59,7 +59,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What would have been run, with the environments that it would have left."""
+    """Commands that are recorded instead of run, with the environments that they create."""
     ran: list[list[str]] = []
 
     def pretend(command: list[str], take: Callable[[str], None] | None = None) -> None:
@@ -321,7 +321,7 @@ def test_only_one_of_two_simultaneous_launches_installs(
     flock, waiting = environment.fcntl.flock, []
 
     def the_other_was_first(descriptor: int, how: int) -> None:
-        """While we waited for the lock, its holder made the environment."""
+        """Simulate that the holder of the lock makes the environment meanwhile."""
         if os.fstat(descriptor).st_ino == project.stat().st_ino and not waiting:
             waiting.append(how)
             os.close(environment.make(project, "")[1])
@@ -410,7 +410,7 @@ def test_ctrl_c_while_it_installs_is_one_line(project: Path) -> None:
 
 def test_ctrl_c_while_python_imports_is_one_line() -> None:
     def interrupted_already() -> None:
-        """As bin/environment.py hands over, when Ctrl-C came just then."""
+        """Simulate Ctrl-C while bin/environment.py starts the program."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.kill(os.getpid(), signal.SIGINT)
 

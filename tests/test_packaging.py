@@ -1,4 +1,4 @@
-"""What the source distribution and the wheel contain."""
+"""Contents of the source distribution and the wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users do with aggregated ClusterRoles, and what comes of it: on any cluster whose roles are aggregated."""
+"""User actions on aggregated ClusterRoles, and the resulting rules, for any cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users do with bootstrap tokens, and what comes of it: on any cluster with a signer and a cleaner."""
+"""User actions on bootstrap tokens, and their results, for any cluster with a signer and a cleaner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Steps = dict[str, Any]
 
 
 def joined(signature: str, content: str, token: str) -> bool:
-    """As kubeadm join reckons whether its token signed what it was given. token: "id.secret"."""
+    """Report whether the token signed the content, as kubeadm join does. token: "id.secret"."""
     name, _, secret = token.partition(".")
     head = _encoded(json.dumps({"alg": "HS256", "kid": name}, separators=(",", ":")).encode())
     code = hmac.new(secret.encode(), f"{head}.{_encoded(content.encode())}".encode(), hashlib.sha256).digest()
@@ -35,7 +35,7 @@ class Tokens:
         self.public, self.system = Kubectl(api, "kube-public"), Kubectl(api, "kube-system")
 
     def create(self, token: str, **more: str) -> None:
-        """token: "id.secret". more: of its data, with _ for -."""
+        """Create the Secret of a token. token: "id.secret". more: other data, with _ instead of - in the keys."""
         name, _, secret = token.partition(".")
         data = {"token-id": name, "token-secret": secret, "usage-bootstrap-signing": "true"}
         data |= {field.replace("_", "-"): text for field, text in more.items()}

@@ -72,7 +72,7 @@ class Target:
         self._served: dict[str, dict[str, Object]] = {}
 
     def answer(self, obj: Object) -> str:
-        """What it says to a creation as kubectl's: CREATED, or reason and message."""
+        """Return the answer to a creation by kubectl: CREATED, or reason and message."""
         meta = obj.get("metadata") or {}
         served = self._kind(obj["apiVersion"], obj["kind"])
         if served is None:

@@ -1,6 +1,6 @@
-"""What two managers left behind, made comparable: drawn names, uids, times and versions are replaced by words.
+"""Comparable snapshots of two managers' results: generated names, uids, times and versions become placeholders.
 
-Names of ReplicaSets are compared as they are, but for templates that contain the time of a restart.
+Names of ReplicaSets are compared, except for templates that contain the time of a restart.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def snapshot(kubectl: Kubectl) -> Snapshot:
 
 
 def _told(events: list[Object]) -> list[str]:
-    """What was said, and how often: told many times of one pod, or once of each of many, is the same without names."""
+    """Return the events with their total counts, without the names of pods."""
     times: Counter[str] = Counter()
     for event in events:
         if event["source"].get("component", "").endswith("-controller"):
@@ -57,7 +57,7 @@ def _told(events: list[Object]) -> list[str]:
 
 
 def settled_snapshot(kubectl: Kubectl) -> Snapshot:
-    """Once nothing changes any more for a second; events are written when there is time."""
+    """Return the snapshot after it was unchanged for a second, since events are written late."""
     before = snapshot(kubectl)
     for _ in range(30):
         time.sleep(1.0)
@@ -69,7 +69,7 @@ def settled_snapshot(kubectl: Kubectl) -> Snapshot:
 
 
 def versions(kubectl: Kubectl) -> dict[str, str]:
-    """Of the workloads, by uid: whoever writes to one changes it."""
+    """Return the resourceVersions of the workloads by uid."""
     return {
         obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"]
         for resource in RESOURCES
@@ -88,7 +88,7 @@ def differences(real: Mapping[str, list[str]], ours: Mapping[str, list[str]]) ->
 
 
 def normalised(value: Any, namespace: str, words: dict[str, str], field: str = "") -> Any:
-    """words: what to call each pod template hash."""
+    """Return the object with placeholders. words: placeholders by pod template hash."""
     match value:
         case dict():
             return {
@@ -107,7 +107,7 @@ def normalised(value: Any, namespace: str, words: dict[str, str], field: str = "
 
 
 def plain_print(text: str, namespace: str) -> list[str]:
-    """What kubectl printed, without columns' widths, names and ages; its lines sorted, as names decide their order."""
+    """Return kubectl's output without column widths, names and ages, with sorted lines."""
     return sorted(" ".join(AGE.sub("<age>", _plain(line, namespace, {})).split()) for line in text.splitlines())
 
 

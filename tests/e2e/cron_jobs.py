@@ -68,7 +68,7 @@ POLICY = "refuse-jobs-of-tests"
 
 
 def refuse_jobs(kubectl: Kubectl) -> None:
-    """Those with the prefix, in all namespaces."""
+    """Refuse Jobs whose names have the prefix, in all namespaces."""
     rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
     said = {"expression": f"!object.metadata.name.startsWith('{REFUSED}-')", "message": "not today"}
     version = "admissionregistration.k8s.io/v1"
@@ -85,7 +85,7 @@ def refuse_jobs(kubectl: Kubectl) -> None:
 
 
 class Scene:
-    """etcd: URL of the server's."""
+    """Cluster with CronJobs. etcd: URL of the server's etcd."""
 
     def __init__(self, kubectl: Kubectl, etcd: str) -> None:
         self.kubectl, self._etcd = kubectl, etcd
@@ -147,7 +147,7 @@ class Scene:
             self.until_active(name, 1)
 
     def odd(self) -> None:
-        """What a server refuses by now, and may have accepted earlier."""
+        """Store CronJobs that a server refuses today, but older ones accepted."""
         for each in ODD:
             plain = {**each, "spec": {**each["spec"], "schedule": NEVER, "suspend": True, "timeZone": None}}
             self.kubectl.apply(plain)
@@ -170,7 +170,7 @@ class Scene:
         self.force("plain", {"schedule": YEARLY})
 
     def gone(self) -> None:
-        """What is being deleted starts nothing, and still follows its Jobs."""
+        """Delete CronJobs. One that waits for its Jobs starts none, and still tracks them."""
         self.kubectl("delete", "cronjob", "allow", "--cascade=foreground", "--wait=false")
         self.change("allow", schedule="0 7 1 1 *")
         finish(self.kubectl, self.jobs("allow")[0])
@@ -238,7 +238,7 @@ class Scene:
 
 
 def job_of(name: str, *, owner: str = "") -> Object:
-    """owner: the uid of a CronJob."""
+    """Return a Job of a CronJob. owner: uid of the CronJob."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}
     meta: Object = {"name": name}
     if owner:
@@ -248,5 +248,5 @@ def job_of(name: str, *, owner: str = "") -> Object:
 
 
 def _minute(at: str) -> int:
-    """Since the epoch."""
+    """Return the number of minutes since the epoch."""
     return int(parse_time(at)) // 60

@@ -138,7 +138,7 @@ def _cut(request: web.BaseRequest) -> None:
 
 @dataclass(frozen=True)
 class Proxied:
-    """kubeconfig: the way through the proxy."""
+    """Running proxy. kubeconfig: for access through the proxy."""
 
     kubeconfig: Path
     weather: Weather

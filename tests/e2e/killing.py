@@ -113,7 +113,7 @@ class Writer:
         return client.ask("PATCH", f"{PATH}/{name}", {"data": body["data"]}, type="application/merge-patch+json")
 
     def check(self, there: dict[str, int]) -> None:
-        """there: number by name, as the next server has it. What was in doubt is known from then on."""
+        """Compare with the next server, after which no write has an unknown outcome. there: number by name."""
         for name in {*self.held, *self.doubtful}:
             found = there.get(name)
             allowed = [self.held.get(name)]
@@ -149,7 +149,7 @@ class Watcher:
     relisted: int = 0
 
     def work(self, api: Api, until: Callable[[Watcher], bool] = lambda _: False) -> None:
-        """until: returns once this holds."""
+        """Watch, with relists, until the condition is true."""
         if self.newest == 0:
             self._list(api)
         while not until(self):
@@ -160,7 +160,7 @@ class Watcher:
                     self._list(api)
 
     def _follow(self, response: Any, until: Callable[[Watcher], bool]) -> bool:
-        """Until this holds; whether it has to list again instead."""
+        """Read events until the condition is true. Returns True if a relist is needed instead."""
         for line in response:
             event = json.loads(line)
             if event["type"] == "ERROR":
@@ -192,7 +192,7 @@ class Watcher:
 
 
 class Load:
-    """The same clients over all rounds."""
+    """Clients that continue over all rounds."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -225,7 +225,7 @@ class Load:
             return
 
     def check(self, server: EmbeddedServer) -> None:
-        """Hold a server to what clients saw of the one before. Raises AssertionError."""
+        """Compare a server with what clients saw of the previous one. Raises AssertionError."""
         api = Api(server.kubeconfig)
         with Client(api) as client:
             self._check(api, client)

@@ -21,7 +21,7 @@ Usage = Mapping[str, Mapping[str, str]]  # of the container c, by the pod's name
 
 @contextmanager
 def metrics_backend(api: Api, keys: Path, usage: Usage) -> Iterator[None]:
-    """The same usage in every namespace; each pod is of the app that its name begins with."""
+    """Serve the same usage in each namespace. The name of a pod begins with its app."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _answering(usage))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(keys / "apiserver.crt", keys / "apiserver.key")

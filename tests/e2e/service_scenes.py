@@ -41,7 +41,7 @@ def merge(api: Api, path: str, body: Object) -> None:
 
 
 class User:
-    """What a user, and the kubelets, do in a scene's namespace."""
+    """Actions of a user and of kubelets in the namespace of a scene."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene, self.api, self.look = scene, scene.api, scene.look

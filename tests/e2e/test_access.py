@@ -1,4 +1,4 @@
-"""Who may in, as people find it: kubectl against the embedded API server alone, with roles on."""
+"""Authentication and authorization with kubectl on the embedded API server, without controllers."""
 
 from __future__ import annotations
 

@@ -373,7 +373,7 @@ OF_ONE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "managedFields",
 
 
 def comparable(answer: Any) -> Any:
-    """Without what each server draws for itself."""
+    """Return the answer without what each server generates."""
     if isinstance(answer, list):
         return [comparable(one) for one in answer]
     if not isinstance(answer, dict):

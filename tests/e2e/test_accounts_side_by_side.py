@@ -88,7 +88,7 @@ def steps(kubectl: Kubectl) -> None:
 
 
 def plain(kubectl: Kubectl, value: Any) -> Any:
-    """Without what is another in each run: uids, times, versions, and the namespace's name."""
+    """Return the object without uids, times, versions and the name of the namespace."""
     accounts = {one["metadata"]["uid"]: one["metadata"]["name"] for one in kubectl.items("serviceaccounts")}
     if isinstance(value, dict):
         dropped = ("uid", "resourceVersion", "creationTimestamp", "managedFields")

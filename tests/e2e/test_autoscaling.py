@@ -1,6 +1,6 @@
-"""kubectl autoscale where no container requests CPU: the bounds hold, and the autoscaler says what it lacks.
+"""Autoscaler of containers without CPU requests: the bounds hold, and a condition names what is missing.
 
-docs/autoscaling.md, run by test_tour.py, has one that scales by usage.
+The page docs/autoscaling.md, which test_tour.py runs, scales by usage.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def test_a_deployment_is_kept_within_the_bounds_of_its_autoscaler(kubectl: Kubec
         "events", "--for=hpa/web"
     )
     kubectl("scale", "deployment", "web", "--replicas=7")
-    until(lambda: kubectl.get("apps/v1/deployments", "web")["spec"]["replicas"] == 5, "it is brought back to 5")
+    until(lambda: kubectl.get("apps/v1/deployments", "web")["spec"]["replicas"] == 5, "it is scaled back to 5")
     reason = "-o=jsonpath={.status.conditions[?(@.type=='ScalingActive')].reason}"
     until(
-        lambda: kubectl("get", "hpa", "web", reason) == "FailedGetResourceMetric", "it says that nothing is requested"
+        lambda: kubectl("get", "hpa", "web", reason) == "FailedGetResourceMetric",
+        "the condition reports the missing requests",
     )
     assert "Deployment/web" in kubectl("get", "hpa")

@@ -138,7 +138,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def _leave_old_things(api: Api) -> None:
-    """What the cleaners look at when they start."""
+    """Create old objects, which the cleaners delete when they start."""
     requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
     spec: dict[str, Any] = {
         "request": base64.b64encode(request_pem("old")).decode(),
@@ -202,7 +202,7 @@ def orphan(name: str, **labels: str) -> dict[str, Any]:
 
 
 def do_all(site: Site) -> None:
-    """What makes each controller do each of its kinds of writes."""
+    """Perform the actions that cause each kind of write of each controller."""
     kubectl = site.kubectl
     _workloads(kubectl)
     _services(kubectl)
@@ -351,7 +351,7 @@ def _nodes(kubectl: Kubectl) -> None:
 
 
 class Request(NamedTuple):
-    """account: without its prefix; the manager's own user as it is. what: "update pods/status"."""
+    """Request in the audit log. account: name without prefix, or the manager's user. what: as "update pods/status"."""
 
     account: str
     what: str

@@ -1,4 +1,4 @@
-"""What others publish is accepted or refused as a real server does: see bundles.py. Needs their files."""
+"""Published manifests are accepted or refused as by kube-apiserver; see bundles.py. Needs the files."""
 
 from __future__ import annotations
 

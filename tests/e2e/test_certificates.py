@@ -77,7 +77,7 @@ def asked(name: str, signer: str, pem: bytes, *usages: str, **spec: Any) -> dict
 
 
 def until_state(kubectl: Kubectl, name: str, state: str) -> None:
-    """As `kubectl get csr` shows it in its last column."""
+    """Wait for a state in the last column of `kubectl get csr`."""
 
     def shown() -> str:
         return kubectl("get", "csr", name, "--no-headers").split()[-1]
@@ -95,7 +95,7 @@ def purposes(made: x509.Certificate) -> list[x509.ObjectIdentifier]:
 
 
 def as_user(kubectl: Kubectl, name: str, made: x509.Certificate, directory: Path) -> Kubectl:
-    """Who holds the certificate and the key of this name, and nothing else."""
+    """Return kubectl that authenticates only with this certificate and key."""
     config = yaml.safe_load(kubectl.api.kubeconfig.read_text())
     key = private_key(name).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     pair = {"client-certificate-data": made.public_bytes(Encoding.PEM), "client-key-data": key}

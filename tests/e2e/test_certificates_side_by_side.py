@@ -31,7 +31,7 @@ NODE = ("system:node:n", "system:nodes")
 
 
 class Case(NamedTuple):
-    """approved: by hand. settled: how it ends."""
+    """Certificate request. approved: by a user. settled: final state."""
 
     signer: str
     usages: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the command says of what it cannot work with: one clear line, exit code 1, no traceback; and what it serves."""
+"""Errors of the command (one line, exit code 1, no traceback) and the pages that it serves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.e2e.scenarios import until_status, workload
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What arguments may speak of. taken: a port that is in use."""
+    """Files and ports that arguments name. taken: a port in use."""
 
     directory: Path
     own_cluster: Site

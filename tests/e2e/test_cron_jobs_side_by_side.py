@@ -1,5 +1,5 @@
-"""The same CronJobs with the real kube-controller-manager and with ours, on one kube-apiserver: the same Jobs, statuses
-and events after each thing that users do.
+"""CronJobs with kcm and with kube-controller-manager, on one kube-apiserver: the same Jobs, statuses
+and events after each user action.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def told(kubectl: Kubectl) -> list[str]:
 
 
 def settled(kubectl: Kubectl) -> Snapshot:
-    """Once nothing changes for two seconds; events are written when there is time."""
+    """Return the snapshot after it was unchanged for two seconds, since events are written late."""
     before: Snapshot = {}
     for _ in range(30):
         now = found(kubectl)

@@ -1,5 +1,5 @@
-"""The same DaemonSets with the real kube-controller-manager and with ours, on one kube-apiserver: the same pods,
-revisions, events and status after each thing that users do.
+"""DaemonSets with kcm and with kube-controller-manager, on one kube-apiserver: the same pods,
+revisions, events and status after each user action.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSur
 
 
 def until_status(kubectl: Kubectl, name: str, **wanted: int) -> None:
-    """Of the newest generation. A number that is left out is 0."""
+    """Wait for these counts in the status of the newest generation. A missing count is 0."""
 
     def is_so() -> bool:
         obj = kubectl.get(SETS, name)
@@ -43,7 +43,7 @@ def until_status(kubectl: Kubectl, name: str, **wanted: int) -> None:
 
 
 def until_everywhere(kubectl: Kubectl, name: str) -> None:
-    """With the newest template on three nodes, and no pod going."""
+    """Wait until three nodes have a pod of the newest template, and no pod is being deleted."""
     until_status(kubectl, name, updatedNumberScheduled=3, numberAvailable=3, desiredNumberScheduled=3)
     until(lambda: len(pods_of(kubectl, name, going=True)) == 3, "old pods are gone", why=kubectl.state)
 
@@ -152,7 +152,7 @@ def found(kubectl: Kubectl) -> Snapshot:
 
 
 def told(kubectl: Kubectl) -> list[str]:
-    """What was said of the sets, and how often."""
+    """Return the events of the sets with their counts."""
     times: Counter[str] = Counter()
     for event in kubectl.items("events"):
         if event["involvedObject"]["kind"] == "DaemonSet":
@@ -162,7 +162,7 @@ def told(kubectl: Kubectl) -> list[str]:
 
 
 def settled(kubectl: Kubectl) -> Snapshot:
-    """Once nothing changes for a second; events are written when there is time."""
+    """Return the snapshot after it was unchanged for a second, since events are written late."""
     before: Snapshot = {}
     for _ in range(30):
         now = {**found(kubectl), "events": told(kubectl)}
@@ -182,7 +182,7 @@ def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
 
 
 def test_revisions_bear_the_same_names(real: RealServer) -> None:
-    """Of templates that say a bit of everything."""
+    """Compare the names for templates with many kinds of fields."""
     with real_manager(real, f"--controllers={NAME}"):
         kubectl = in_namespace(real.kubeconfig, "hashed-templates")
         kubectl.apply(*map(hashed, TEMPLATES))

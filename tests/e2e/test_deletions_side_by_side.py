@@ -31,7 +31,7 @@ GRAPH = "/debug/controllers/garbage-collector-controller/graph"
 
 
 def namespace_of(kubectl: Kubectl) -> Object:
-    """Without times, uids and versions."""
+    """Return the namespace without times, uids and versions."""
     found = kubectl.api.get(f"/api/v1/namespaces/{kubectl.namespace}")
     told = [
         (one["type"], one["status"], one["reason"], one["message"], sorted(one))
@@ -41,7 +41,7 @@ def namespace_of(kubectl: Kubectl) -> Object:
 
 
 def left(kubectl: Kubectl) -> list[tuple[str, str, Any, Any]]:
-    """Of each object its kind, how its name begins, how many owners it has, and its finalizers."""
+    """Return kind, beginning of the name, number of owners and finalizers of each object."""
     found = []
     for resource in ("apps/v1/deployments", "apps/v1/replicasets", "pods", "configmaps", "services"):
         for obj in kubectl.items(resource):
@@ -52,7 +52,7 @@ def left(kubectl: Kubectl) -> list[tuple[str, str, Any, Any]]:
 
 
 def remove_namespace(site: RealServer, whose: str) -> dict[str, Any]:
-    """What is to be seen of a namespace in which a pod, then a ConfigMap, and then nothing keeps it."""
+    """Delete a namespace that waits for a pod, then for a ConfigMap; return its states."""
     kubectl = in_namespace(site.kubeconfig, f"gone-{whose}")
     for obj in (DEPLOYMENT, SERVICE, config("free"), config("held", "example.com/hold")):
         kubectl.apply(obj)
@@ -82,7 +82,7 @@ def seconds_for_an_empty_one(site: RealServer, whose: str) -> float:
 
 
 def cascade(site: RealServer, whose: str, policy: str) -> list[Any]:
-    """What is left of a Deployment."""
+    """Delete a Deployment; return what is left."""
     kubectl = in_namespace(site.kubeconfig, f"{policy}-{whose}")
     kubectl.apply(DEPLOYMENT)
     until(lambda: len(kubectl.items("pods")) == 3, "three pods")
@@ -181,7 +181,7 @@ def owner_graph(site: RealServer, whose: str, port: int) -> Any:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
-    """What is to be seen with either manager."""
+    """Results with both managers."""
     assets = assets_or_skip()
     wanted = f"--controllers={','.join(WANTED)}"
     found: dict[str, dict[str, Any]] = {}

@@ -12,7 +12,7 @@ SUCCESS = 'deployment "redis" successfully rolled out'
 
 
 def messages(kubectl: Kubectl, source: str) -> list[str]:
-    """What it told, names of pods and replica sets cut down to whose they are."""
+    """Return the messages of events, with the names of pods and ReplicaSets shortened."""
     events = [event for event in kubectl.items("events") if event["source"].get("component") == source]
     images = {
         rs["metadata"]["name"]: rs["spec"]["template"]["spec"]["containers"][0]["image"]

@@ -34,7 +34,7 @@ def our_manager(real: RealServer, name: str) -> Iterator[None]:
 
 
 def replica_sets(kubectl: Kubectl) -> dict[str, tuple[str, str, int]]:
-    """By name: uid, revision and size of each ReplicaSet."""
+    """Return uid, revision and size of each ReplicaSet by name."""
     return {
         name_of(one): (
             one["metadata"]["uid"],
@@ -89,7 +89,7 @@ def unowned_replica_set(name: str) -> Object:
 
 
 def test_replica_sets_of_one_template_have_the_same_name(real: RealServer) -> None:
-    """For templates with many kinds of fields, without and after a collision."""
+    """Compare the names for templates with many kinds of fields, without and after a hash collision."""
     with real_manager(real, *FLAGS):
         theirs = names_given(in_namespace(real.kubeconfig, "deployment-names-real"))
     with our_manager(real, "names"):

@@ -154,7 +154,7 @@ def chosen(text: str) -> str:
 
 
 def managers(obj: Object) -> list[str]:
-    """Who writes what, and how."""
+    """Return operation, subresource and fields of each entry of managedFields."""
     fields = obj["metadata"]["managedFields"]
     return sorted(f"{one['operation']} {one.get('subresource', '')} {json.dumps(one['fieldsV1'])}" for one in fields)
 

@@ -1,4 +1,4 @@
-"""run-kcm with a fault plan and a journal, from the command line."""
+"""Fault plan and journal of run-kcm, by its command line."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-control
 
 
 def full_command_line(keys: Path) -> tuple[str, ...]:
-    """As a static pod of the articles has it, but for where the server is. keys: made by write_keys."""
+    """Return the command line of a static pod of kubeadm, for this server. keys: directory of write_keys."""
     return (
         "--address=127.0.0.1",
         f"--cluster-signing-cert-file={keys / 'apiserver.crt'}",

@@ -54,7 +54,7 @@ JOBS = (
 
 
 def outcome(server: RealServer, namespace: str) -> Object:
-    """What the Jobs have come to. Names that contain hashes are checked here and then left out."""
+    """Return the results of the Jobs. Names with hashes are checked and then omitted."""
     in_namespace(server.kubeconfig, namespace)
     api = Api(server.kubeconfig)
     for each in JOBS:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(shutil.which("helm") is None, reason="helm is no
 
 @dataclass(frozen=True)
 class Helm:
-    """helm, in a namespace of a test's own."""
+    """Helm for the namespace of a test."""
 
     kubectl: Kubectl
     home: Path
@@ -33,7 +33,7 @@ class Helm:
         return subprocess.run(command, env=os.environ | homes, capture_output=True, text=True, timeout=180, check=False)
 
     def __call__(self, *arguments: str) -> str:
-        """What it prints. Fails the test if Helm fails."""
+        """Run Helm and return its output. Fails the test if Helm fails."""
         done = self.run(*arguments)
         assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}\n{self.kubectl.state()}"
         return done.stdout

@@ -1,4 +1,4 @@
-"""What kubectl shows of pods that end, crash or never start on hollow nodes."""
+"""Pods that end, crash or never start on hollow nodes, as kubectl shows them."""
 
 from __future__ import annotations
 

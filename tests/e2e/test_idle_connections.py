@@ -23,7 +23,7 @@ IDLE = 320  # connections to each port
 
 @contextmanager
 def limited(directory: Path, secure_port: int) -> Iterator[Manager]:
-    """run-kcm with its own cluster; none of its processes may have more descriptors."""
+    """Run kcm with an embedded cluster and a limit of descriptors for each process."""
     plain = free_port()
     flags = (
         f"--embedded-dir={directory / 'kcm'}",
@@ -44,7 +44,7 @@ def limited(directory: Path, secure_port: int) -> Iterator[Manager]:
 
 @contextmanager
 def idle_connections(port: int) -> Iterator[None]:
-    """With a finished handshake, as far as the server lets them have one."""
+    """Open connections, with a complete handshake unless the server refuses it."""
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     with ExitStack() as opened:

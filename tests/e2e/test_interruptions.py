@@ -1,4 +1,4 @@
-"""What is killed, stopped or away in the middle of a rollout: the rollout ends right, and no pod is made twice."""
+"""Processes that are killed, stopped or unreachable during a rollout, which completes without surplus pods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slow_deployment(image: str) -> Object:
 
 
 def start_rollout(kubectl: Kubectl, history: PodHistory) -> None:
-    """From web:1, rolled out, to web:2; comes back in the middle."""
+    """Roll out web:1, start the rollout of web:2, and return in its middle."""
     kubectl.apply(slow_deployment("web:1"))
     kubectl.until_pods(REPLICAS)
     kubectl.until_complete("web")

@@ -1,4 +1,4 @@
-"""The same Jobs with the real kube-controller-manager and with ours, on one kube-apiserver: the same statuses with
+"""Jobs with kcm and with kube-controller-manager, on one kube-apiserver: the same statuses with
 their conditions in the same order, the same pods, the same events.
 """
 

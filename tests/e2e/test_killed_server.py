@@ -1,4 +1,4 @@
-"""kill -9 under load: what was acknowledged is there, no version is given twice, watchers go on or list again."""
+"""kill -9 under load: acknowledged writes exist, no version is assigned twice, watches resume or relist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do with kubectl to nodes, access, certificates and whole directories: on the API server alone."""
+"""kubectl commands of operators for nodes, access, certificates and directories, on the API server alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubectl against the embedded API server alone: no controller runs, so nothing happens but what is asked for."""
+"""kubectl on the embedded API server alone, without controllers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ spec:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """kubectl in a namespace of its own."""
+    """Command kubectl for one namespace."""
 
     kubeconfig: Path
     cache: Path
@@ -52,13 +52,13 @@ class Kubectl:
         return subprocess.run(self.command(*arguments), input=given, capture_output=True, text=True, timeout=30)
 
     def __call__(self, *arguments: str, given: str = "") -> str:
-        """What it prints. Fails the test if kubectl fails."""
+        """Run kubectl and return its output. Fails the test if kubectl fails."""
         done = self.run(*arguments, given=given)
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
     def refused(self, *arguments: str, given: str = "") -> str:
-        """What it complains of. Fails the test if kubectl succeeds."""
+        """Run kubectl and return its error. Fails the test if kubectl succeeds."""
         done = self.run(*arguments, given=given)
         assert done.returncode != 0, f"kubectl {' '.join(arguments)}: {done.stdout}"
         return done.stderr

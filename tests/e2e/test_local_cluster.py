@@ -1,4 +1,4 @@
-"""What becomes of the embedded cluster when a part of it is taken away under run-kcm."""
+"""Embedded cluster whose processes or directory disappear while run-kcm runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOLLOW, SERVER = b"kcm.actors.hollow.process", b"kcm.runtime.apiserver.process"
 
 @dataclass(frozen=True)
 class Own:
-    """run-kcm with an embedded cluster of the test's own."""
+    """Process run-kcm with an embedded cluster."""
 
     manager: Manager
     directory: Path

@@ -1,4 +1,4 @@
-"""What the real kube-controller-manager and ours are called in audit logs and managedFields of one kube-apiserver."""
+"""User names and field managers of kcm and kube-controller-manager, on one kube-apiserver."""
 
 from __future__ import annotations
 

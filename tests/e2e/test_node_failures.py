@@ -80,7 +80,7 @@ def conditions(obj: Object) -> dict[str, tuple[str, str, str]]:
 
 
 def ready_nodes(kubectl: Kubectl) -> set[str]:
-    """By the column STATUS of `kubectl get nodes`."""
+    """Return the nodes that are Ready in `kubectl get nodes`."""
     lines = kubectl("get", "nodes", "--no-headers").splitlines()
     return {line.split()[0] for line in lines if line.split()[1] == "Ready"}
 
@@ -128,7 +128,7 @@ def begin(kubectl: Kubectl) -> list[Object]:
 
 
 def until_moved(kubectl: Kubectl, lost: set[str]) -> None:
-    """As many ready pods as wanted, none of them on the lost nodes; theirs are on their way out."""
+    """Wait until all replicas are ready on other nodes, and the pods on the lost nodes are being deleted."""
 
     def moved() -> bool:
         pods = kubectl.items("pods")

@@ -106,7 +106,7 @@ class Nodes:
         return list(self.api.get("/api/v1/nodes")["items"])
 
     def evicted(self) -> set[str]:
-        """Those that are tainted NoExecute."""
+        """Return the nodes with a NoExecute taint."""
         return {
             node["metadata"]["name"]
             for node in self.nodes()
@@ -162,7 +162,7 @@ RACE = "the real manager's tainting raced its pass, and left NoExecute on one of
 
 
 def settled(nodes: Nodes, ready: Callable[[], bool]) -> list[Any]:
-    """What there is to see once that is so, and has been for a moment."""
+    """Return the snapshot once the condition has been true for a moment."""
     until(ready, "the step is over", why=lambda: "\n".join(map(str, nodes.look())))
     time.sleep(2.5)
     return nodes.look()
@@ -195,7 +195,7 @@ def play(nodes: Nodes) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """Without any nodes."""
+    """Server without nodes."""
     assets = assets_or_skip()
     with real_server(tmp_path_factory.mktemp("nodes"), assets) as server:
         yield server
@@ -203,7 +203,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 @pytest.fixture(scope="module")
 def both(server: RealServer) -> dict[str, dict[str, Any]]:
-    """What is to be seen with either manager."""
+    """Results with both managers."""
     wanted = f"--controllers={','.join((*CONTROLLERS, 'node-lifecycle-controller'))}"
     found = {}
     for whose in ("real", "ours"):
@@ -231,7 +231,7 @@ def both(server: RealServer) -> dict[str, dict[str, Any]]:
 
 
 def tainted_to_evict(seen: list[Any]) -> bool:
-    """Whether look() saw a node with a NoExecute taint."""
+    """Report whether look() saw a node with a NoExecute taint."""
     return any(
         effect == "NoExecute" for _, _, taints, *_ in (one for one in seen if len(one) > 2) for _, effect, _ in taints
     )

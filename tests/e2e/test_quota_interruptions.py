@@ -68,7 +68,7 @@ class Crowd:
                 thread.join()
 
     def _create(self, ended: threading.Event, number: int) -> None:
-        """Who is refused deletes one of his own."""
+        """Create an object; if it is refused, delete an earlier one."""
         mine = self._kept[number]
         for turn in self._turns:
             if ended.is_set():
@@ -109,7 +109,7 @@ class Crowd:
         return all(0 < self.most[one] <= MOST for one in RESOURCES)
 
     def until_some_more(self) -> None:
-        """Somebody got through with each resource, and somebody did not."""
+        """Wait until more objects of each resource are created, and more creations are refused."""
         created, refused = self.created.copy(), self.refused
 
         def get_on() -> bool:
@@ -129,7 +129,7 @@ def start_quota(kubectl: Kubectl) -> Crowd:
 
 
 def assert_counted(crowd: Crowd) -> None:
-    """What is used is what there is."""
+    """Assert that the usage in the status is the number of objects."""
     kubectl = crowd.kubectl
     secrets, pods = (len(kubectl.items(resource)) for resource in RESOURCES)
     used = {"count/secrets": str(secrets), "pods": str(pods), "requests.cpu": f"{50 * pods}m" if pods else "0"}

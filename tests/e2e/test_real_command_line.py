@@ -1,4 +1,4 @@
-"""What the real kube-controller-manager says of its command line is what we know of it: see docs/next-release.md."""
+"""The flags of kube-controller-manager are those that kcm knows; see docs/next-release.md."""
 
 from __future__ import annotations
 

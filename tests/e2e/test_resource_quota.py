@@ -87,7 +87,7 @@ def test_quotas_are_about_their_scopes_and_change_with_their_limits(kubectl: Kub
 
 
 def resize(kubectl: Kubectl, name: str, **requests: str) -> str:
-    """What is said where it is refused."""
+    """Resize a pod; return the error."""
     container = {"name": "c", "resources": {"requests": requests}}
     patch = json.dumps({"spec": {"containers": [container]}})
     return kubectl.run("patch", "pod", name, "--subresource=resize", f"--patch={patch}").stderr
@@ -141,7 +141,7 @@ def test_containers_get_defaults_and_are_held_to_limits(kubectl: Kubectl) -> Non
     kubectl.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [limits]}})
 
     def create() -> bool:
-        """kube-apiserver sees a LimitRange a moment later."""
+        """Create the pod again and report whether it has defaults; kube-apiserver applies a LimitRange with delay."""
         kubectl.run("delete", "pod", "a", "--grace-period=0", "--force")
         kubectl("run", "a", "--image=nginx")
         return bool(kubectl.get("pods", "a")["spec"]["containers"][0]["resources"])

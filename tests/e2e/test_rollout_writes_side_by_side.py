@@ -39,7 +39,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 
 def writes_of_a_rollout(server: RealServer, namespace: str, pods: int = PODS) -> Counter[str]:
-    """By resource; the manager works already."""
+    """Return the number of writes by resource. The manager runs already."""
     kubectl = in_namespace(server.kubeconfig, namespace)
     kubectl("create", "deployment", "web", "--image=web:1", f"--replicas={pods}", "--port=80")
     kubectl("expose", "deployment", "web")

@@ -69,7 +69,7 @@ class Looking:
 
 
 def versions(kubectl: Kubectl) -> set[str]:
-    """Of all that may change, but events."""
+    """Return the resourceVersions of slices and Endpoints."""
     return {one["metadata"]["resourceVersion"] for what in (SLICES, "endpoints") for one in kubectl.items(what)}
 
 
@@ -88,7 +88,7 @@ def snapshot(scene: Play, kubectl: Kubectl) -> Snapshot:
 
 
 def spread(kubectl: Kubectl) -> list[str]:
-    """What is in slices, whichever."""
+    """Return the endpoints of all slices, without their distribution over the slices."""
     found = [
         json_of(
             [one["metadata"]["labels"].get(OWNER), one["addressType"], sorted(map(json_of, one["ports"] or ())), each]
@@ -162,7 +162,7 @@ def namespace(scene: Play, whose: str) -> str:
 
 
 def left(server: RealServer, whose: str) -> Snapshot:
-    """With versions and uids: whoever writes to one changes it."""
+    """Return the objects with versions and uids, which show each write."""
     kubectls = [Kubectl(Api(server.kubeconfig), namespace(scene, whose)) for scene in SCENES]
     return {
         f"{kubectl.namespace} {resource}": sorted(json_of(one, indent=1) for one in kubectl.items(resource))
@@ -179,7 +179,7 @@ def with_the_real_one(server: RealServer) -> dict[Play, Snapshot]:
 
 @pytest.fixture(scope="module")
 def before(server: RealServer, with_the_real_one: object) -> Snapshot:
-    """What the real one has left, before ours saw any of it."""
+    """Objects of kube-controller-manager before kcm starts."""
     return left(server, "real")
 
 

@@ -34,7 +34,7 @@ def play(scenario: Scenario, kubectl: Kubectl) -> Snapshot:
 
 @pytest.fixture(scope="module")
 def with_the_real_one(real: RealServer) -> dict[Scenario, Snapshot]:
-    """What is left of each scenario after the real manager; it is gone by then."""
+    """Objects of each scenario after kube-controller-manager has ended."""
 
     def play_it(scenario: Scenario) -> Snapshot:
         return play(scenario, in_namespace(real.kubeconfig, namespace(scenario, "real")))

@@ -15,7 +15,7 @@ def pods(kubectl: Kubectl) -> dict[str, str]:
 
 
 def claims(kubectl: Kubectl) -> list[str]:
-    """Those that stay. Where nobody protects claims, the others are there for as long as somebody was to."""
+    """Return the claims that are not being deleted."""
     found = kubectl.items(CLAIMS)
     return sorted(name_of(claim) for claim in found if "deletionTimestamp" not in claim["metadata"])
 

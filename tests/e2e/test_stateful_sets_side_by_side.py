@@ -1,5 +1,5 @@
-"""The same StatefulSets with the real kube-controller-manager and with ours, on one kube-apiserver: the same pods,
-claims, revisions (names, numbers, data), events and status after each thing that users do.
+"""StatefulSets with kcm and with kube-controller-manager, on one kube-apiserver: the same pods,
+claims, revisions (names, numbers, data), events and status after each user action.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def found(kubectl: Kubectl) -> Snapshot:
 
 
 def told(kubectl: Kubectl) -> list[str]:
-    """What was said of the sets, and how often. No set has so many events that some are combined, or left out."""
+    """Return the events of the sets with their counts. No set has enough events for some to be combined."""
     times: Counter[str] = Counter()
     for event in kubectl.items("events"):
         if event["involvedObject"]["kind"] == "StatefulSet":
@@ -155,7 +155,7 @@ def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
 
 
 def settled(kubectl: Kubectl) -> Snapshot:
-    """Once nothing changes for a second; events are written when there is time."""
+    """Return the snapshot after it was unchanged for a second, since events are written late."""
     before: Snapshot = {}
     for _ in range(30):
         now = {**found(kubectl), "events": told(kubectl)}

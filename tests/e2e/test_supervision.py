@@ -1,4 +1,4 @@
-"""run-kcm as a process: what becomes of one that cannot do its work any more."""
+"""Processes of run-kcm that can no longer work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody sees who starts it on a terminal of 80 columns and 24 lines, and after they have killed it."""
+"""Output of run-kcm on a terminal of 80 columns and 24 lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Terminal:
         self.lines, self._column, self._rest = [""], 0, ""
 
     def read(self, seconds: float) -> None:
-        """What it writes in this time, or until it has ended."""
+        """Show the output of this time, or until the process ends."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if not select.select([self._descriptor], [], [], min(left, 0.1))[0]:
@@ -43,16 +43,16 @@ class Terminal:
                 continue
             try:
                 written = os.read(self._descriptor, 65536)
-            except OSError:  # Linux: nobody has it open any more
+            except OSError:  # Linux: the other end is closed
                 return
             self._show(written.decode())
 
     def screen(self) -> list[str]:
-        """What can be seen without scrolling."""
+        """Return the visible lines."""
         return self.lines[-ROWS:]
 
     def until(self, text: str, *, scrolled: bool = False) -> list[str]:
-        """scrolled: it may stand above what can be seen."""
+        """Wait for a text. scrolled: accept it above the visible lines."""
         deadline = time.monotonic() + PATIENCE
         while not any(text in line for line in (self.lines if scrolled else self.screen())):
             assert time.monotonic() < deadline, "\n".join(self.lines)
@@ -183,7 +183,7 @@ def test_work_resumes_at_once_after_a_kill(tmp_path: Path) -> None:
 
 
 def moment(log: str, what: str) -> float:
-    """When it was logged, in seconds."""
+    """Return the time of a log line in seconds."""
     found = re.search(rf'^I\d{{4}} (\S+) .*"{what}', log, re.MULTILINE)
     assert found is not None, log
     return (datetime.strptime(found[1], "%H:%M:%S.%f") - datetime(1900, 1, 1)).total_seconds()  # noqa: DTZ001, DTZ007

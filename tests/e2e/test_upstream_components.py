@@ -34,7 +34,7 @@ COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kubemark")
 
 @dataclass(frozen=True)
 class Cluster:
-    """directory: the embedded server's."""
+    """Embedded server for upstream's components. directory: of the server."""
 
     directory: Path
     audit: Path
@@ -45,7 +45,7 @@ class Cluster:
         return self.directory / "kubeconfig"
 
     def text(self) -> str:
-        """For people who wonder why a test failed."""
+        """Return the log, for the message of a failed test."""
         return "\n".join(f"{name}: {program.text()[-2000:]}" for name, program in self.programs.items())
 
     def refused(self) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _addresses(slices: list[dict[str, Any]]) -> list[str]:
 
 
 def test_nothing_is_refused_that_a_kube_apiserver_would_not_refuse(cluster: Cluster) -> None:
-    """What is not there, or has changed meanwhile, or comes too late for its namespace."""
+    """Allow only refusals that are usual: not found, conflict, terminating namespace."""
     refused = [
         (one["user"]["username"], one["verb"], one["requestURI"], one["responseStatus"])
         for one in cluster.refused()

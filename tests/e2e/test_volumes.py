@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
-    """Of an embedded cluster with all controllers."""
+    """kubectl for an embedded cluster with all controllers."""
     directory = tmp_path / "cluster"
     with managing(tmp_path / "kcm.log", f"--embedded-dir={directory}"):
         yield in_namespace(directory / "kubeconfig", "volumes")

@@ -99,7 +99,7 @@ def released(scene: Scene) -> None:
 
 
 def held(scene: Scene) -> None:
-    """By a pod, and by its claim; an attributes class by a claim."""
+    """Delete a claim, a volume and a VolumeAttributesClass while they are in use."""
     kubectl = scene.kubectl
     kubectl.apply(pod_with("user", "kept"))
     kubectl.until_pods(1, "app=user")
@@ -153,7 +153,7 @@ def found(scene: Scene) -> Snapshot:
 
 
 def told(scene: Scene) -> list[str]:
-    """What was said, by whom; not how often, as it is said again at each resync."""
+    """Return the events with their sources, without counts, since events repeat at each resync."""
     events = json.loads(scene.kubectl("get", "events", "--all-namespaces", "-o", "json"))["items"]
     return sorted(
         {

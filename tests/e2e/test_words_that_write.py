@@ -118,7 +118,7 @@ def test_the_words_do_the_same_on_every_server(server: str, request: pytest.Fixt
             return {}
 
     def change(path: str, **fields: Any) -> None:
-        """As a user with an editor does."""
+        """Change an object as `kubectl edit` does."""
 
         def written() -> bool:
             try:

@@ -1,4 +1,4 @@
-"""What the real kube-controller-manager writes for the same work, and what ours does: by the server's audit log."""
+"""Writes of kcm and kube-controller-manager for the same work, in the audit log of the server."""
 
 from __future__ import annotations
 

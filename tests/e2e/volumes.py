@@ -66,7 +66,7 @@ def pod_with(name: str, *claims: str) -> Object:
 
 
 def phases(kubectl: Kubectl) -> dict[str, str]:
-    """Of the claims; those that are being deleted are Terminating."""
+    """Return the phases of the claims; a claim that is being deleted is Terminating."""
     return {
         one["metadata"]["name"]: "Terminating" if "deletionTimestamp" in one["metadata"] else one["status"]["phase"]
         for one in kubectl.items(CLAIMS)
