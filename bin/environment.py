@@ -1,16 +1,16 @@
-"""Makes an environment with what kcm needs, when there is none that is up to date, and runs a program in it.
+"""Creates an environment for kcm, unless one is up to date, and runs a program in it.
 
     python3 bin/environment.py [EXTRA]                  # prints the path of its Python. EXTRA: as in setup.cfg, or ""
     python3 bin/environment.py EXTRA -- COMMAND ...     # becomes the command; `python` is the environment's
 
-bin/launch.py does the latter where nothing has changed since, at a fraction of the cost.
+bin/launch.py does the latter in a fraction of the time if nothing has changed.
 
-For the launchers beside this file. Standard library only, and no syntax newer than Python 3.6's, so that an old
-Python gets to say what is wrong.
+For the launchers beside this file. Standard library only, with the syntax of Python 3.6, so that an old Python prints
+an error message instead of a SyntaxError.
 
-An environment is a directory in .venvs/ that is made whole and then never changed, so that nothing is upgraded below a
-program that imports from it; .venv is a link to the newest. Who runs in one holds a lock on it (flock, shared), and
-those that nobody holds are removed when another one has been made, except for the last.
+An environment is a directory in .venvs/ that is never changed once it is complete, so that running programs keep their
+packages; .venv is a link to the newest. A running program holds a shared lock (flock) on its environment. After a new
+one is created, those without a lock are removed, except the previous one.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from pathlib import Path
 OLDEST = (3, 11)
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 EXTRAS = ("", "dev")
-LAYOUT = b"2"  # of an environment; another one means: make it again
+LAYOUT = b"2"  # version of the layout; a different one means that the environment is created again
 STAMP = "kcm.stamp"
 CONTENTS = "kcm.contents"  # the files that were installed
 FACTS = "kcm.facts"  # what bin/launch.py compares
@@ -40,23 +40,23 @@ DESCRIBE = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig
 
 
 class Unusable(Exception):
-    """No environment can be made here; the text says why and what to do."""
+    """No environment can be created; the text contains the reason and a remedy."""
 
 
 class Interrupted(Exception):
-    """A signal asked us to end: its number."""
+    """The process was ended by a signal, with this number."""
 
 
 # What an environment is made from.
 
 
 def requirements(extra: str) -> str:
-    """The file with the versions and hashes of what is installed; bin/lock-requirements makes it."""
+    """Return the file with versions and hashes, which bin/lock-requirements writes."""
     return "requirements/{}.txt".format(extra or "run")
 
 
 def fingerprint(root: Path, extra: str) -> str:
-    """Changes when one of the files that decide changes, or the place they are in."""
+    """Return a hash of the files that determine an environment, and of their path."""
     digest = hashlib.sha256(LAYOUT + str(root).encode())  # scripts point to where the environment was made
     for name, content in (
         ("setup.cfg", packaging(root / "setup.cfg")),
@@ -68,7 +68,7 @@ def fingerprint(root: Path, extra: str) -> str:
 
 
 def packaging(setup: Path) -> bytes:
-    """The sections of setup.cfg that say what is installed; settings of tools are in it as well."""
+    """Return the sections of setup.cfg about packaging, without those of tools."""
     chosen, kept = [], False
     for line in setup.read_bytes().splitlines(keepends=True):
         if line.startswith(b"["):
@@ -90,13 +90,13 @@ def python_of(environment: Path) -> Path:
 
 
 def identity(python: Path) -> str:
-    """Which file an interpreter is. Raises OSError when it is gone."""
+    """Identify an interpreter's file by path, size and time. Raises OSError if it is missing."""
     status = os.stat(str(python))
     return f"{os.path.realpath(str(python))} {status.st_size} {status.st_mtime_ns}"
 
 
 def described(python: Path) -> str:
-    """What the interpreter says of itself; "" if it does not run."""
+    """Return the interpreter's description; "" if it does not run."""
     try:
         done = subprocess.run(
             [str(python), "-I", "-c", DESCRIBE],
@@ -133,7 +133,7 @@ def installed(environment: Path) -> "tuple[list[str], list[str]]":
 
 
 def whole(environment: Path) -> bool:
-    """Whether all that was installed is still there."""
+    """Report whether all installed files exist."""
     try:
         names = (environment / CONTENTS).read_text().splitlines()
     except OSError:  # made by an older kcm
@@ -142,7 +142,7 @@ def whole(environment: Path) -> bool:
 
 
 def note_facts(environment: Path, root: Path) -> None:
-    """Let bin/launch.py take it as long as nothing of this has another size or time."""
+    """Record sizes and times, with which bin/launch.py recognizes an unchanged environment."""
     with contextlib.suppress(OSError, ValueError):
         _, has, _, _ = (environment / STAMP).read_text().split("\n")
         of_root = ("setup.cfg", "pyproject.toml", requirements(has))
@@ -156,7 +156,7 @@ def note_facts(environment: Path, root: Path) -> None:
 
 
 def fits(environment: Path, root: Path, extra: str) -> bool:
-    """Whether it is whole, made from today's files, has the extra, and its Python is still the one it was made with."""
+    """Report whether an environment is complete and up to date, has the extra, and its Python is unchanged."""
     try:
         made_from, has, interpreter, description = (environment / STAMP).read_text().split("\n")
         if has not in (extra, "dev") or made_from != fingerprint(root, has):
@@ -200,7 +200,7 @@ def find(root: Path, extra: str) -> "tuple[Path, int] | None":
         if fits(environment, root, extra):
             held = hold(environment)
             if held is not None:
-                if fits(environment, root, extra):  # nobody removed it meanwhile
+                if fits(environment, root, extra):  # it was not removed meanwhile
                     note_facts(environment, root)
                     return environment, held
                 os.close(held)
@@ -223,7 +223,7 @@ def refuse_unusable_python(*, version: "tuple[int, ...]", has_ensurepip: bool) -
 
 
 def hear_signals() -> None:
-    """What is started next does so as always."""
+    """Restore the default handling of signals."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -386,7 +386,7 @@ def lead_to(root: Path, environment: Path) -> "Path | None":
 
 
 def remove_unused(root: Path, *, keep: "set[Path | None]") -> None:
-    """Remove environments that no program of ours runs in. To be called by who holds the lock of prepare()."""
+    """Remove environments in which no program runs. The caller holds the lock of prepare()."""
     for environment in home(root).iterdir():
         held = hold(environment, alone=True) if environment not in keep else None
         if held is not None:
@@ -428,10 +428,10 @@ def prepare(root: Path, extra: str) -> "tuple[Path, int]":
 
 
 def become(command: "list[str]", environment: Path, held: int) -> None:
-    """Replace this process. The lock goes along, but not to children that are started without our descriptors.
+    """Replace this process by the command, which inherits the lock.
 
-    kcm's own command begins with SIGINT blocked and lets it through once it can answer it: until then Python would
-    answer with a traceback.
+    kcm's own command starts with SIGINT blocked, and unblocks it once it has a handler: before, Python would print a
+    traceback.
     """
     os.set_inheritable(held, True)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -446,7 +446,7 @@ def become(command: "list[str]", environment: Path, held: int) -> None:
 
 
 def end_on_signals() -> None:
-    """The launchers have SIGINT ignored until here, as the start of Python answers it with a traceback."""
+    """Raise Interrupted on signals. Launchers ignore SIGINT before, as a starting Python would print a traceback."""
 
     def handle(number: int, _frame: object) -> None:
         raise Interrupted(number)

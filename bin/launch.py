@@ -1,9 +1,9 @@
-"""Runs kcm in the environment that there is, if nothing has changed since bin/environment.py last looked at all of it.
+"""Runs kcm in the existing environment, if nothing has changed since bin/environment.py last checked it.
 
-    .venv/bin/python -I -S bin/launch.py EXTRA -- COMMAND ...     # as bin/environment.py, which has the words
+    .venv/bin/python -I -S bin/launch.py EXTRA -- COMMAND ...     # the arguments of bin/environment.py
 
-environment.py reads and hashes files, and needs half of the standard library; here some hundred files and directories
-are asked for their size and time. Where one of them has another, or is gone, environment.py takes over.
+environment.py reads and hashes files, and imports half of the standard library; this program only compares the size and
+time of about a hundred files and directories. If one has changed or is missing, environment.py takes over.
 """
 
 import fcntl
@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 
-# Written by environment.py: where and for which extra; then size, time and path of what must not have changed.
+# Written by environment.py: root and extra; then size, time and path of each file that must be unchanged.
 FACTS = "kcm.facts"
 
 
 def environment_of(root, extra):  # type: (str, str) -> str
-    """The path of an environment that is as it was; "" without one."""
+    """Return the path of an unchanged environment; "" without one."""
     try:
         environment = os.path.realpath(os.path.join(root, ".venv"))
         with open(os.path.join(environment, FACTS), encoding="utf-8") as file:
@@ -34,7 +34,7 @@ def environment_of(root, extra):  # type: (str, str) -> str
 
 
 def hold(environment):  # type: (str) -> bool
-    """As environment.py's, for this process and the command that it becomes."""
+    """Lock an environment for this process and the command that it becomes; see environment.py."""
     try:
         directory = os.open(environment, os.O_RDONLY)
         fcntl.flock(directory, fcntl.LOCK_SH | fcntl.LOCK_NB)

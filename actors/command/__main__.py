@@ -1,10 +1,10 @@
-"""python -m kcm.actors.command, python -m kcm, and the script run-kcm."""
+"""Entry point of run-kcm, python -m kcm and python -m kcm.actors.command."""
 
 from __future__ import annotations
 
 import gc
 
-gc.disable()  # what is imported stays; collect_rarely() lets it begin once there is work
+gc.disable()  # imported modules stay; collect_rarely() enables it before the work
 
 from kcm.runtime.process.interrupts import answer_interrupts  # noqa: E402
 

@@ -32,13 +32,13 @@ SUMMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """What the controller manager has flags of its own for."""
+    """Flags whose counterparts belong to the controller manager."""
 
     service_cluster_ip_range: tuple[str, ...] = flag(
         ("10.96.0.0/16",), "CIDR range of Services, which is never allocated to nodes. Two ranges for dual-stack."
     )
     service_account_key_file: str = flag(
-        "", "Private key of who signs the tokens of service accounts' Secrets; none are taken without it."
+        "", "Private key that signs the tokens in Secrets of service accounts. Without it, such tokens are rejected."
     )
 
 
@@ -51,7 +51,7 @@ FLAGS: tuple[Flag, ...] = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """argv: what follows `apiserver`. Returns the exit code."""
+    """Run the command, and return its exit code. argv: the arguments after `apiserver`."""
     try:
         parsed = parse(FLAGS, argv)
         if parsed.positional:
@@ -107,7 +107,7 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
 
     settings = replace(
         server_settings(server, directory),
-        service_ranges=tuple(one.strip() for one in alone.service_cluster_ip_range if one.strip()),
+        service_ranges=tuple(cidr.strip() for cidr in alone.service_cluster_ip_range if cidr.strip()),
         account_key_file=alone.service_account_key_file,
         disable_plugins=(*server.disable_plugins, *without_controllers(lambda _needed: False, enable=enabled)),
     )
@@ -123,7 +123,7 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
 
 
 def greeting(url: str, kubeconfig: Path, *, in_memory: bool) -> str:
-    """A few lines; the export line can be copied as it is."""
+    """Return the greeting. Its export line can be copied as it is."""
     kept = "is gone then" if in_memory else "is kept for the next time"
     return (
         f"An API server of our own serves on {url}, without controllers and nodes.\n"

@@ -18,23 +18,23 @@ from kcm.runtime.process.yaml_errors import yaml_complaint
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"
-LARGEST, MOST_EVENTS = 256 * 1024 * 1024, 50_000_000  # of a file: the user's own, which may be long
+LARGEST, MOST_EVENTS = 256 * 1024 * 1024, 50_000_000  # of a file, which is the user's own and may be long
 
 
 class ManifestError(StartError):
-    """A manifest that cannot be loaded; the text says in which line of which file, and what is wrong."""
+    """A manifest cannot be loaded; the text contains file, line and problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object. where: "FILE:LINE" of its document."""
+    """An object and where it was read: "FILE:LINE" of its document."""
 
     where: str
     obj: Object
 
 
 def read_manifests(path: Path) -> list[Manifest]:
-    """The objects of a YAML or JSON file, at least one; a List stands for its items. Raises ManifestError."""
+    """Return the objects of a YAML or JSON file, at least one; a List becomes its items. Raises ManifestError."""
     try:
         documents = list(_documents(path.read_text(encoding="utf-8")))
     except OSError as err:
@@ -90,8 +90,8 @@ def _objects(document: Any, where: str) -> Iterator[Object]:
 
 
 def apply(manifests: Iterable[Manifest], ask: Ask) -> list[str]:
-    """Apply each object; answers what to say of each ("replicationcontroller/nginx-server"). Raises ManifestError."""
-    said = []
+    """Apply each object, and return their names ("replicationcontroller/nginx-server"). Raises ManifestError."""
+    applied = []
     known: dict[str, list[Object]] = {}
     for manifest in manifests:
         where, obj = manifest.where, manifest.obj
@@ -114,12 +114,12 @@ def apply(manifests: Iterable[Manifest], ask: Ask) -> list[str]:
         )
         if not 200 <= response.status < 300:
             raise ManifestError(f"{where}: {kind} {name_of(obj)}: {_complaint(response)}")
-        said.append(f"{kind.lower()}/{name_of(obj)}")
-    return said
+        applied.append(f"{kind.lower()}/{name_of(obj)}")
+    return applied
 
 
 def _resources(ask: Ask, api_version: str) -> list[Object]:
-    """What discovery says of a group version; nothing if there is none."""
+    """Return the resources of a group version by discovery; empty if it is not served."""
     root = "apis" if "/" in api_version else "api"
     response = ask(Request(method="GET", path=f"/{root}/{api_version}"))
     if response.status != 200:

@@ -1,9 +1,9 @@
-"""What run-kcm does once its flags are read: connect, serve, lead and work, until it is ended.
+"""The run of the controller manager after its flags are parsed: connect, serve, lead and work, until it is ended.
 
-Without a cluster given it starts one of its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 130
-after Ctrl-C before the work began, 1 after anything else, with one line that says what was wrong.
+Without a given cluster it starts its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 130 after
+Ctrl-C before the work began, otherwise 1 with one line about the error.
 
-On a terminal people are shown a greeting, a live line and what goes wrong; information is logged there with --v.
+A terminal shows a greeting, a live line, warnings and errors; log lines of level info appear there with --v.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.system.journal import JournalError
 
-# Connections that are there when the work begins, as after a fail-over: half of those that a burst comes to.
+# Number of connections that are opened before the work begins: half of the pool.
 AHEAD = 32
-LAST_RESORT = 30.0  # seconds in which the process has to end once its system has
-GLANCE = 0.2  # seconds between two looks at whether it is over
+LAST_RESORT = 30.0  # seconds in which the process must end after its system
+CHECK_EVERY = 0.2  # seconds between two checks for the end
 REFUSALS = (
     ConfigError,
     CloudError,
@@ -80,7 +80,7 @@ REFUSALS = (
 
 
 def carry_out(arguments: Sequence[str], options: Options, installed: Installed) -> int:
-    """From here on to the end of the process; returns its exit code. arguments: what the options were read from."""
+    """Run until the end of the process, and return its exit code. arguments: from which the options were parsed."""
     keep_one_heap()
     clock = SystemClock()
     quiet = is_quiet(options)
@@ -124,13 +124,13 @@ def carry_out(arguments: Sequence[str], options: Options, installed: Installed) 
 
 
 def is_quiet(options: Options) -> bool:
-    """On a terminal, unless something was said about logs."""
-    said = options.given & {"v", "vmodule", "logging-format"}
-    return not said and is_terminal(sys.stdout) and is_terminal(sys.stderr)
+    """Report whether info lines are hidden: on a terminal, unless a flag for logs is given."""
+    log_flags = options.given & {"v", "vmodule", "logging-format"}
+    return not log_flags and is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
 def ended_before_the_work(stopping: Ending) -> int:
-    """Nothing had begun that would have to be drained."""
+    """Return the exit code for an end before there is anything to drain."""
     print("kcm: interrupted", file=sys.stderr)
     return 128 + stopping.signal if stopping.signal == SIGINT else 0
 
@@ -232,19 +232,19 @@ def run(launch: Launch) -> int:
 
 
 def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
-    """Reads and checks what --apply names; returns what loads it. Raises ManifestError."""
+    """Read and check the files of --apply, and return a function that loads them. Raises ManifestError."""
     if not launch.options.embedded.apply:
         return lambda _ask: []
     from kcm.actors.command.manifests import apply, check_manifests, read_manifests  # with YAML, which few runs need
 
-    manifests = [one for path in launch.options.embedded.apply for one in read_manifests(Path(path))]
+    manifests = [manifest for path in launch.options.embedded.apply for manifest in read_manifests(Path(path))]
     if launch.embeds_cluster:
         check_manifests(manifests)
     return partial(apply, manifests)
 
 
 def accounts_of(launch: Launch) -> frozenset[str]:
-    """The service accounts that controllers act as, where --use-service-account-credentials wants it: their clients."""
+    """Return the clients that act as service accounts, with --use-service-account-credentials."""
     if not launch.options.cloud.use_service_account_credentials:
         return frozenset()
     specs = (*BUILT_IN, *launch.installed.specs)
@@ -252,7 +252,7 @@ def accounts_of(launch: Launch) -> frozenset[str]:
 
 
 def go_on(launch: Launch) -> None:
-    """Raises Interrupted once a signal has come."""
+    """Raise Interrupted after a signal."""
     if launch.stopping.is_set():
         raise Interrupted
 
@@ -304,15 +304,15 @@ def work(
     *,
     ready: Callable[[], None],
 ) -> int:
-    """Run the system until it ends, or somebody wants it to, or its own cluster is gone.
+    """Run the system until it ends, a signal arrives, or the embedded cluster has failed.
 
-    ready: called once it may write, and what it reads is there.
+    ready: called once the system may write and its tables are filled.
     """
     log = launch.log
     listed = leads = False
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
-        while system.wait(timeout=GLANCE) is None:
+        while system.wait(timeout=CHECK_EVERY) is None:
             now = launch.clock.monotonic()
             if not listed and system.synced:
                 listed = True
@@ -334,7 +334,7 @@ def work(
                 nodes = node_summary(system.tables)
                 launch.line.show(" · ".join(filter(None, (*notices, nodes or waiting, summary(system.tables)))))
             if launch.stopping.is_set():
-                log.info("shutting down, asked by a signal")
+                log.info("shutting down on a signal")
                 launch.line.show("ending what is under way …")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
                 return 0 if drained else 1

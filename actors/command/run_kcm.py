@@ -1,7 +1,7 @@
 """`run-kcm`: the command line of the controller manager.
 
-What is read and answered at once is here: flags, --help, --version, mistakes in them. The work is in running.py, which
-is imported when there is work: what it stands on is heavy.
+Flags, --help, --version and errors in flags are handled here. The rest is in run.py, which is imported only when
+needed, as its imports take time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ONLY_VERSION = {"--version": "true", "--version=true": "true", "--version=raw": 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole life of the process; answers its exit code."""
+    """Run the process, and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    if len(arguments) == 1 and arguments[0] in ONLY_VERSION:  # no flag of a controller is in it
+    if len(arguments) == 1 and arguments[0] in ONLY_VERSION:  # without loading the flags of controllers
         print(this_version().describe(ONLY_VERSION[arguments[0]]))
         return 0
     if arguments and arguments[0] == "journal":
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def with_flags(arguments: Sequence[str]) -> int:
-    """As main, of arguments that are flags; the controllers say which there are."""
+    """Run the controller manager. Its flags include those of its controllers."""
     import shutil
 
     from kcm.actors.app.arguments import read_options

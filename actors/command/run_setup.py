@@ -1,4 +1,4 @@
-"""What a run stands on, made from its flags: a cluster of its own, a fault plan, a journal, and the system on top."""
+"""Parts of a run, from its flags: the embedded cluster, fault plan, journal, pages and system."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
 
 
 class StartError(Exception):
-    """The command cannot begin its work; the text is one line for the operator."""
+    """The command cannot start; the text is one line for the operator."""
 
 
 class Interrupted(Exception):
-    """A signal came before the work began."""
+    """A signal arrived before the work began."""
 
 
 MUTATION_DETECTOR = "KUBE_CACHE_MUTATION_DETECTOR"  # client-go's
@@ -70,10 +70,7 @@ def is_true(environ: Mapping[str, str], name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What the process gives the command.
-
-    identity: who we are in the Lease. quiet: people look on, and are shown no information in the log.
-    """
+    """Values of the process that the parts of a run need."""
 
     arguments: tuple[str, ...]
     options: Options
@@ -83,10 +80,13 @@ class Launch:
     log: FilteringBoundLogger
     stopping: Ending
     installed: Installed
+    # Holder identity in the Lease.
     identity: str
+    # Whether info lines are hidden, on a terminal.
     quiet: bool
     line: LiveLine
-    ended: list[str] = field(default_factory=list)  # identities of processes that are proven to have ended
+    # Identities of processes that are proven to have ended.
+    ended: list[str] = field(default_factory=list)
 
     @property
     def embeds_cluster(self) -> bool:
@@ -94,7 +94,7 @@ class Launch:
 
 
 def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
-    """The embedded cluster, if no other is named; it is stopped last."""
+    """Start the embedded cluster, unless another cluster is given; it is stopped last."""
     options = launch.options
     if not launch.embeds_cluster:
         if options.embedded.apply:
@@ -107,7 +107,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     launch.line.show(f"starting an API server in {directory}")
     try:
         if directory.is_dir():
-            refuse_foreign(directory)  # before anything in it is opened
+            refuse_foreign(directory)  # before any file in it is opened
         launch.ended.extend(closing.enter_context(succeed(directory, launch.identity)))
     except DirectoryInUseError as err:
         raise StartError(
@@ -127,7 +127,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         patience=ORPHANED,
         collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
         empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
-        service_ranges=tuple(one.strip() for one in ranges if one.strip()),
+        service_ranges=tuple(cidr.strip() for cidr in ranges if cidr.strip()),
         account_key_file=options[ServiceAccountOptions].private_key_file,
         disable_plugins=tuple(sorted({*embedded.disable_plugins, *missing})),
     )
@@ -151,9 +151,9 @@ def serve_pages(
     version: Version,
     descriptors: int,
 ) -> None:
-    """Health, metrics and debugging, where flags say that they are served. descriptors: how many this process may have.
+    """Serve health, metrics and debug pages, if flags enable them. Raises StartError.
 
-    Raises StartError.
+    descriptors: limit of this process.
     """
     options = launch.options
     if not options.secure_serving.port and options.plain_http is None:
@@ -183,7 +183,7 @@ def serve_pages(
 
 
 def fault_plan(launch: Launch) -> FaultPlan | None:
-    """Raises StartError: on a plan that cannot be read, or that would harm a cluster that is not our own."""
+    """Read the fault plan. Raises StartError if it is malformed, or the cluster is not the embedded one."""
     chosen = launch.options.diagnosis
     if not chosen.fault_plan:
         return None
@@ -263,7 +263,7 @@ def build_system(
 def _journal(
     launch: Launch, closing: ExitStack, controllers: Sequence[ControllerSpec], seed: int, metrics: Metrics
 ) -> JournalWriter | None:
-    """Raises JournalError."""
+    """Open the journal; None without --journal. Raises JournalError."""
     chosen, log = launch.options.diagnosis, launch.log
     if not chosen.journal:
         return None
@@ -271,7 +271,7 @@ def _journal(
 
     def ended(why: str) -> None:
         writing.set(0)
-        log.error("journal is not whole, the work goes on", error=why)
+        log.error("journal is incomplete, continuing without it", error=why)
 
     journal = JournalWriter(
         Path(chosen.journal),

@@ -1,4 +1,4 @@
-"""From flags to the settings of the embedded API server."""
+"""Settings of the embedded API server from flags."""
 
 from __future__ import annotations
 

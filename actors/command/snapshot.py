@@ -1,6 +1,6 @@
 """`run-kcm snapshot save FILE` and `run-kcm snapshot restore FILE`, of the embedded cluster.
 
-Exit codes: 0, or 1 with a line that says what was wrong; 2 where the arguments cannot be read.
+Exit codes: 0, or 1 with a line about the error; 2 for malformed arguments.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kcm.runtime.logs.standard_log import standard_log
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import SystemClock
 
-PATIENCE = 600.0  # seconds: a large store takes a while
+PATIENCE = 600.0  # seconds, for a large store
 
 
 def main(argv: Sequence[str]) -> int:
-    """argv: what follows `snapshot`."""
+    """Run the command, and return its exit code. argv: the arguments after `snapshot`."""
     arguments = _parser().parse_args(argv)
     file, directory = arguments.file, arguments.embedded_dir
     try:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _ask_server_of(directory: Path, closing: ExitStack) -> Ask:
-    """Raises ConfigError."""
+    """Return a function that sends requests to the server of a directory. Raises ConfigError."""
     clock, metrics = SystemClock(), Metrics()
     closing.callback(clock.close)
     config = load_config(
@@ -74,9 +74,9 @@ def _parser() -> argparse.ArgumentParser:
         ("save", "write a new file"),
         ("restore", "into a directory that is empty or not there; certificates and tokens are made anew"),
     ):
-        one = what.add_parser(name, help=text, description=text)
-        one.add_argument("file", type=Path, help="the snapshot")
-        one.add_argument(
+        command = what.add_parser(name, help=text, description=text)
+        command.add_argument("file", type=Path, help="the snapshot")
+        command.add_argument(
             "--embedded-dir", type=Path, default=Path(EmbeddedServer().directory), help="the cluster's directory"
         )
     return parser

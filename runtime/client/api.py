@@ -51,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """A response, or the reason why there is none."""
+    """A response, or the reason for its absence."""
 
     # 0 without a response; the request may have been carried out nevertheless, unless sent is False.
     status: int

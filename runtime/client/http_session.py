@@ -122,7 +122,7 @@ class HttpSession:
         """Send a request. Raises ValueError or UnicodeEncodeError for a malformed one.
 
         permit: of the whole exchange.
-        on_end: called later, on the loop's thread; the Response has status 0 if there is none.
+        on_end: called later, on the loop's thread; the Response has status 0 without one of the server.
         """
         exchange = Exchange(self, request, client=client, permit=permit, on_end=on_end)
         exchange.begin()

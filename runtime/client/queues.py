@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Admits at most `most` items at once, and keeps the others: in order for each client, with the clients in turn.
+    """Admits at most `most` items at once, and keeps the others: in order for each client, round-robin between clients.
 
     A client without an admitted item never waits, even above `most`: a controller with slow or very many requests does
     not delay the renewal of the lease.

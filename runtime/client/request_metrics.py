@@ -22,7 +22,7 @@ class ClientMetrics:
 
     def __init__(self, metrics: Metrics, *, host: str) -> None:
         self._metrics, self._host = metrics, host
-        # Series by the labels that a request knows, so that it needs one lookup.
+        # Series by method and status, so that each request needs one lookup.
         self._attempts: dict[tuple[str, int], Counter] = {}
         self._verbs: dict[str, tuple[Histogram, Histogram, Histogram]] = {}
 

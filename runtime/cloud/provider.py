@@ -1,6 +1,6 @@
 """The protocol of a cloud provider. Its methods may block: calls run in threads of their own.
 
-Several threads call it at once. A part is None if the cloud does not support it. An exception becomes the outcome of
+Several threads call it at once. Parts that the cloud does not support are None. An exception becomes the outcome of
 the controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, InstancesV2, LoadBalancer, Routes).

@@ -124,7 +124,7 @@ def test_run_continues_after_its_journal_ends_and_logs_it(tmp_path: Path) -> Non
         most = journal.stat().st_size + 32 * 1024
         resource.prlimit(manager.program.process.pid, resource.RLIMIT_FSIZE, (most, most))
         until(
-            lambda: "journal is not whole, the work goes on" in manager.program.text(),
+            lambda: "journal is incomplete, continuing without it" in manager.program.text(),
             "the end of the journal is said",
             why=manager.program.text,
         )
@@ -132,4 +132,4 @@ def test_run_continues_after_its_journal_ends_and_logs_it(tmp_path: Path) -> Non
         until(manager.healthy, "the work goes on", why=manager.program.text)
         manager.program.process.send_signal(signal.SIGTERM)
         assert manager.program.process.wait(30) == 0
-    assert manager.program.text().count("journal is not whole") == 1
+    assert manager.program.text().count("journal is incomplete") == 1

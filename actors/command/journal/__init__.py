@@ -1,5 +1,6 @@
-"""What one does with a journal: `run-kcm journal show` and `run-kcm journal replay`.
+"""Journals: `run-kcm journal show` and `run-kcm journal replay`.
 
-command: both, from the command line. replay: a controller is handed what it was
-handed then, and has to ask for the same. stage: what stands around it meanwhile.
+command: the command line of both.
+replay: passes the recorded messages to a controller, and compares its commands.
+stage: the environment of the replayed controller.
 """

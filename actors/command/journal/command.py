@@ -1,6 +1,6 @@
 """`run-kcm journal show FILE` and `run-kcm journal replay FILE --actor controller:NAME`.
 
-Exit codes: 0, or of replay 1 where it differs; 2 when the journal cannot be read or the arguments cannot be.
+Exit codes: 0, or 1 if a replay differs; 2 if the journal or the arguments are malformed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import orjson
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.app.installed import installed_controllers
-from kcm.actors.command.journal.replay import Difference, command_values, replay, told_in_words
+from kcm.actors.command.journal.replay import ReplayDifference, command_values, position_of, replay
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.options import InvalidOptionsError, Options
 from kcm.protocols.messages.commands import Submit
@@ -28,7 +28,7 @@ from kcm.runtime.system.journal_table import Filter, aligned, rows
 
 
 def main(argv: Sequence[str]) -> int:
-    """argv: what follows `journal`."""
+    """Run the command, and return its exit code. argv: the arguments after `journal`."""
     arguments = _parser().parse_args(argv)
     try:
         if arguments.what == "show":
@@ -51,14 +51,14 @@ def show(file: Path, arguments: argparse.Namespace) -> int:
     )
     for line in aligned(rows(journal, wanted)):
         print(line)
-    _tell(journal.troubles)
+    _warn(journal.troubles)
     return 0
 
 
 def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
     journal = read_journal(file)
     records = list(journal)
-    _tell(journal.troubles)
+    _warn(journal.troubles)
     specs = (*BUILT_IN, *installed_controllers().specs)
 
     def options_of(arguments: Sequence[str]) -> Options:
@@ -77,17 +77,17 @@ def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
     )
     print(f"{done.handled} messages handled, {done.batches} batches of commands are as recorded.")
     if done.inexact:
-        _tell(["an actor hung in its turn during the run: from there on the journal's order may not be the run's"])
+        _warn(["an actor hung in its turn during the run: from there on the journal's order may not be the run's"])
     if done.difference is None:
         print("No difference.")
         return 0
-    print(f"The first difference is {told_in_words(done.difference)}:")
+    print(f"The first difference is {position_of(done.difference)}:")
     print("\n".join(difference_lines(done.difference)))
     return 1
 
 
-def difference_lines(difference: Difference) -> list[str]:
-    """A unified diff of the commands."""
+def difference_lines(difference: ReplayDifference) -> list[str]:
+    """Return a unified diff of the commands."""
     before, after = _lines(difference.recorded), _lines(difference.replayed)
     return list(unified_diff(before, after, "recorded", "replayed", lineterm="", n=5))
 
@@ -100,13 +100,13 @@ def _lines(submit: Submit | None) -> list[str]:
     return [head, *values.splitlines()]
 
 
-def _tell(troubles: Sequence[str]) -> None:
+def _warn(troubles: Sequence[str]) -> None:
     for trouble in troubles:
         print(f"Warning: {trouble}", file=sys.stderr)
 
 
 def _moment(text: str, start: float, default: float) -> float:
-    """Unix seconds of an RFC 3339 time, or of "+12.5": so many seconds after the start. Raises JournalError."""
+    """Parse an RFC 3339 time, or "+12.5" for seconds after the start, to Unix seconds. Raises JournalError."""
     if not text:
         return default
     try:
@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("--object", default="*", help="namespace/name, with * and ? as in a shell")
     shown.add_argument("--since", default="", help="a time like 2026-11-21T12:00:00Z, or +SECONDS from the beginning")
     shown.add_argument("--until", default="", help="the same")
-    played = what.add_parser("replay", help="feed a controller what it was told, and compare its commands")
+    played = what.add_parser("replay", help="pass the recorded messages to a controller, and compare its commands")
     played.add_argument("file", type=Path)
     played.add_argument("--actor", required=True, help="controller:NAME")
     played.add_argument("--incarnation", type=int, help="which one, if it was restarted; the newest by default")

@@ -1,7 +1,7 @@
-"""Feeds a controller what a journal says it was told, and compares the commands that its reconciler yields.
+"""Replay of a journal: passes the recorded messages to a controller, and compares the commands of its reconciler.
 
-The controller's actor is built as it was, on a clock that shows the recorded times and on tables that show what it was
-told (stage.py).
+The controller's actor is built as in the run, with a clock that returns the recorded times and with tables as they were
+(stage.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kcm.actors.command.journal.stage import Stage
+from kcm.actors.command.journal.stage import ReplayStage
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
@@ -38,13 +38,13 @@ from kcm.runtime.system.journal_table import as_json, described, message_of
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-CLOSE = 5.0  # seconds by which two times in objects may differ: the clock is read a moment after the message came
-WAITING: Any = None  # in a mailbox: something is there, and what it is is not asked
+CLOSE = 5.0  # seconds by which two times in objects may differ: the clock is read shortly after the message arrived
+WAITING: Any = None  # in a mailbox: a message whose content does not matter
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Where the replay leaves the journal. recorded, replayed: None where there was no such batch of commands."""
+class ReplayDifference:
+    """First difference between journal and replay. recorded, replayed: None without a batch of commands there."""
 
     after: MessageSent | None
     recorded: Submit | None
@@ -53,33 +53,33 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """handled: messages that were fed. batches: of commands that were compared and are the same.
+    """Result of a replay."""
 
-    inexact: before its end an actor of the run lost its turn (TurnLost), so a difference may be the journal's.
-    """
-
+    # Messages that were passed to the controller.
     handled: int
+    # Batches of commands that were compared and are equal.
     batches: int
-    difference: Difference | None
+    difference: ReplayDifference | None
+    # An actor of the run lost its turn before its end (TurnLost), so that the journal's order may be wrong.
     inexact: bool = False
 
 
 class Replayer:
-    """One incarnation of one controller, from its first message on; fed with the whole run."""
+    """Replays one incarnation of one controller; takes all records of the run."""
 
-    def __init__(self, stage: Stage, spec: ActorSpec, incarnation: int) -> None:
+    def __init__(self, stage: ReplayStage, spec: ActorSpec, incarnation: int) -> None:
         self.handled = self.batches = 0
-        self.over = False  # what is still to come is of a later incarnation
+        self.over = False  # the other records are of a later incarnation
         self._stage, self._name, self._incarnation = stage, spec.name, incarnation
         self._actor = stage.build(spec, incarnation, self._tap)
         self._mail: dict[int, MessageSent] = {}
         self._informers_mail: dict[int, MessageSent] = {}
-        self._discoveries: dict[int, MessageSent] = {}  # what the manager is sent
+        self._discoveries: dict[int, MessageSent] = {}  # messages to the manager
         self._replayed: deque[Submit] = deque()
         self._current: MessageSent | None = None
         self._begun = False
 
-    def feed(self, record: MessageSent | MessageHandled) -> Difference | None:
+    def feed(self, record: MessageSent | MessageHandled) -> ReplayDifference | None:
         self._stage.clock.set(record)
         if isinstance(record, MessageHandled):
             return self._handle(record)
@@ -93,7 +93,7 @@ class Replayer:
             self._discoveries[record.number] = record
         return None
 
-    def _compare(self, record: MessageSent) -> Difference | None:
+    def _compare(self, record: MessageSent) -> ReplayDifference | None:
         message = message_of(record)
         if isinstance(message, Attach) and message.incarnation >= self._incarnation and not self._begun:
             self._begun = True
@@ -103,14 +103,14 @@ class Replayer:
         if not self._begun or self.over or not isinstance(message, Submit):
             return None
         if not self._replayed:
-            return Difference(self._current, message, None)
+            return ReplayDifference(self._current, message, None)
         replayed = self._replayed.popleft()
         if not are_alike(message, replayed):
-            return Difference(self._current, message, replayed)
+            return ReplayDifference(self._current, message, replayed)
         self.batches += 1
         return None
 
-    def _handle(self, record: MessageHandled) -> Difference | None:
+    def _handle(self, record: MessageHandled) -> ReplayDifference | None:
         informers = self._informers_mail.pop(record.number, None)
         if informers is not None:
             self._stage.informer_handles(informers)
@@ -119,17 +119,17 @@ class Replayer:
         if discovered is not None:
             self._stage.discovers(message_of(discovered))
             return None
-        told = self._mail.pop(record.number, None)
-        if told is None:
+        received = self._mail.pop(record.number, None)
+        if received is None:
             return None
-        if self._replayed:  # all that the handlers before told is in the journal by now
-            return Difference(self._current, None, self._replayed.popleft())
-        self._current = told
+        if self._replayed:  # the journal has all messages of the handlers before
+            return ReplayDifference(self._current, None, self._replayed.popleft())
+        self._current = received
         self.handled += 1
         self._actor.actor_inbox = queue.SimpleQueue()
         if not record.last:
             self._actor.actor_inbox.put(WAITING)
-        self._actor.on_receive(told.frame)
+        self._actor.on_receive(received.frame)
         return None
 
     def _tap(self, _sender: str, _receiver: str, frame: bytes) -> None:
@@ -160,7 +160,7 @@ def replay(
     if wanted not in by_name:
         raise JournalError(f"{wanted} is not here: is the package installed that brings it?")
     chosen = [by_name.get(one) or _absent(one) for one in opened.controllers]
-    stage = Stage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
+    stage = ReplayStage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
     controller = stage.plan.controllers.get(wanted)
     if controller is None:
         raise JournalError(f"{name} is no controller of that run: {', '.join(opened.controllers)}")
@@ -186,7 +186,7 @@ def _absent(name: str) -> ControllerSpec:
 
 
 def last_run(records: Sequence[Record]) -> tuple[Opened, list[MessageSent | MessageHandled | TurnLost]]:
-    """Raises JournalError if there is none."""
+    """Return the last run. Raises JournalError without one."""
     opened: Opened | None = None
     run: list[MessageSent | MessageHandled | TurnLost] = []
     for record in records:
@@ -196,14 +196,14 @@ def last_run(records: Sequence[Record]) -> tuple[Opened, list[MessageSent | Mess
         else:
             run.append(record)
     if opened is None:
-        raise JournalError("the journal holds no run")
+        raise JournalError("the journal contains no run")
     if opened.part != 1:
         raise JournalError("the first files of the run are gone; keep more of them with --journal-files")
     return opened, run
 
 
 def beginning(run: Sequence[MessageSent | MessageHandled | TurnLost], name: str, incarnation: int | None) -> int:
-    """Which incarnation is wanted, the newest if None is. Raises JournalError if it is not there."""
+    """Return the incarnation to replay; the newest for None. Raises JournalError if it is missing."""
     begun: dict[str, set[int]] = {}  # incarnations, by the controller's name
     for record in run:
         if isinstance(record, MessageSent) and record.sender.startswith("controller:"):
@@ -219,7 +219,7 @@ def beginning(run: Sequence[MessageSent | MessageHandled | TurnLost], name: str,
 
 
 def are_alike(recorded: Submit, replayed: Submit) -> bool:
-    """The same, but for times in bodies that are a moment apart."""
+    """Report whether two batches are equal, except for small differences between times in bodies."""
     if (recorded.client, recorded.ticket) != (replayed.client, replayed.ticket):
         return False
     if recorded.queue and (recorded.queue, recorded.key) != (replayed.queue, replayed.key):
@@ -228,34 +228,34 @@ def are_alike(recorded: Submit, replayed: Submit) -> bool:
 
 
 def command_values(submit: Submit) -> list[dict[str, Any]]:
-    """Commands as JSON-like values, bodies decoded."""
+    """Return commands as JSON-like values, with decoded bodies."""
     values = []
     for command in submit.commands:
         value: dict[str, Any] = {"command": type(command).__name__}
         for field in command.__struct_fields__:
-            one = getattr(command, field)
+            content = getattr(command, field)
             if isinstance(command, Call) and field == "arguments":
-                value[field] = as_json(unpack(one))
+                value[field] = as_json(unpack(content))
             else:
-                value[field] = orjson.loads(one) if isinstance(one, bytes) and one else one
+                value[field] = orjson.loads(content) if isinstance(content, bytes) and content else content
         values.append(value)
     return values
 
 
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if one == other:
+def _alike(recorded: Any, replayed: Any) -> bool:
+    if isinstance(recorded, dict) and isinstance(replayed, dict):
+        return recorded.keys() == replayed.keys() and all(_alike(recorded[key], replayed[key]) for key in recorded)
+    if isinstance(recorded, list) and isinstance(replayed, list):
+        return len(recorded) == len(replayed) and all(map(_alike, recorded, replayed))
+    if recorded == replayed:
         return True
     try:
-        return abs(parse_time(one) - parse_time(other)) <= CLOSE
+        return abs(parse_time(recorded) - parse_time(replayed)) <= CLOSE
     except ValueError:
         return False
 
 
-def told_in_words(difference: Difference) -> str:
-    """After which message it was."""
+def position_of(difference: ReplayDifference) -> str:
+    """Return the position of a difference, in words."""
     after = difference.after
     return "at its start" if after is None else f"after message {after.number}, {described(message_of(after))}"

@@ -1,7 +1,7 @@
-"""What stands around a controller that is replayed: a clock, no server, and tables as they were.
+"""Environment of a replayed controller: a clock, no server, and tables as they were.
 
-The tables' informers are played along, because the journal has what they were told. While a journal is written, actors
-take turns: so a table is as its informer left it with the last message that it took before.
+The informers of the tables are replayed as well, from their recorded messages. While a journal is written, actors take
+turns, so that the state of a table is determined by the last message that its informer has handled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RecordedClock:
-    """Implements Clock: it is as late as the journal says. Alarms are not kept: the journal has what they led to."""
+    """Implements Clock with the recorded times. Alarms are ignored: the journal has the messages that they caused."""
 
     def __init__(self) -> None:
         self._monotonic = self._offset = 0.0
@@ -46,22 +46,22 @@ class RecordedClock:
         return self._monotonic + self._offset
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:  # noqa: ARG002
-        """Nothing sounds by itself."""
+        """Ignore the alarm."""
         return
 
     def cancel(self, who: Hashable) -> None:  # noqa: ARG002
-        """Nothing to cancel."""
+        """Do nothing."""
         return
 
 
 class NoSpawner:
-    """One actor lives, and it is called by hand."""
+    """Runs no thread: actors are called by the replay."""
 
     def start(self, actor: Actor) -> None:
         actor.on_start()
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:  # noqa: ARG002
-        raise pykka.ActorDeadError("what it is told comes from the journal")
+        raise pykka.ActorDeadError("messages come from the journal")
 
     def end(self, actor: Actor, timeout: float | None) -> bool:  # noqa: ARG002
         return True
@@ -77,7 +77,7 @@ class NoSpawner:
 
 
 class NoTransport:
-    """Implements Transport: what the server answered is in the journal."""
+    """Implements Transport without a server: responses are in the journal."""
 
     def send(self, request: Request, **_: Any) -> None:  # noqa: ARG002
         return
@@ -89,13 +89,16 @@ class NoTransport:
         return
 
 
-class Stage:
-    """One system as it was built, of which single actors are played.
-
-    specs: of all its controllers, in their order. seed: that of its random choices. log: the played controller's.
-    """
+class ReplayStage:
+    """One system as it was built, of which single actors are replayed."""
 
     def __init__(self, specs: list[ControllerSpec], *, options: Options, seed: int, log: FilteringBoundLogger) -> None:
+        """Build the system.
+
+        specs: of all its controllers, in their order.
+        seed: of its random choices.
+        log: of the replayed controller.
+        """
         self.clock = RecordedClock()
         self._log = log
         assembly = Assembly(
@@ -115,7 +118,7 @@ class Stage:
         self._informers: dict[str, tuple[int, Actor]] = {}  # by name: incarnation, and the actor
 
     def build(self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None]) -> Actor:
-        """An actor in a system of its own, whose words go to the tap and to nobody."""
+        """Build an actor in a system of its own, whose messages go only to the tap."""
         return self._build(spec, incarnation, tap, self._log)
 
     def _build(
@@ -127,12 +130,12 @@ class Stage:
         return spec.build(context)
 
     def discovers(self, message: Any) -> None:
-        """The manager is sent what there is: tables come and go, as far as the controllers of the run select them."""
+        """Create and drop tables of discovered resources that controllers select, as the manager does."""
         if not isinstance(message, ResourcesDiscovered):
             return
         discovery = self.plan.discovery
         controllers = self.plan.controllers.values()
-        selecting = [one.discovers for one in controllers if one.discovers is not None]
+        selecting = [spec.discovers for spec in controllers if spec.discovers is not None]
         wanted = wanted_tables(message.resources, selecting)
         for resource_id, informer in list(discovery.informers.items()):
             if wanted.get(resource_id) != (informer.served, informer.metadata_only):
@@ -143,15 +146,15 @@ class Stage:
                 informer = discovery.add(served, metadata_only=metadata_only)
                 self._specs[informer.spec.name] = informer.spec
 
-    def informer_handles(self, told: MessageSent) -> None:
-        """An informer takes a message; its table shows what follows from it."""
-        spec = self._specs.get(told.receiver)
+    def informer_handles(self, message: MessageSent) -> None:
+        """Pass a message to its informer, which updates its table."""
+        spec = self._specs.get(message.receiver)
         if spec is None:
             return
-        incarnation, informer = self._informers.get(told.receiver, (0, None))
-        if informer is None or incarnation != told.incarnation:
-            # Of the controller people want to know; what its informers logged was said once.
-            informer = self._build(spec, told.incarnation, lambda *_: None, quiet_log())
-            self._informers[told.receiver] = (told.incarnation, informer)
+        incarnation, informer = self._informers.get(message.receiver, (0, None))
+        if informer is None or incarnation != message.incarnation:
+            # Without log: only the log of the controller is of interest.
+            informer = self._build(spec, message.incarnation, lambda *_: None, quiet_log())
+            self._informers[message.receiver] = (message.incarnation, informer)
             informer.on_start()
-        informer.on_receive(told.frame)
+        informer.on_receive(message.frame)
