@@ -1,7 +1,7 @@
-"""A collection at some revision, read in pages.
+"""Pages of a list of a collection at one revision.
 
-Only the newest state is stored; an older one is made by undoing later changes. So the pages of one list are
-consistent, and a list at a revision that the history has forgotten is refused (410), as after a compaction of etcd.
+Only the newest state is stored. An older state is reconstructed by undoing later changes, so the pages of one list are
+consistent. A list at a revision that the history no longer contains is refused (410), as after a compaction of etcd.
 
 Source: apiserver pkg/storage/{continue.go,etcd3/store.go}, apimachinery metav1.ListOptions (v1.36).
 """
@@ -28,15 +28,14 @@ CONTINUE_EXPIRED = (
 )
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 
-
-NEWEST = -1  # in the place of a revision that is forgotten
+NEWEST = -1  # instead of a revision that the history no longer contains
 
 
 class Position(NamedTuple):
-    """Where a list goes on. revision: of the first page, or NEWEST; start: the first key that may come next."""
+    """Position at which a list continues, as its continue token contains it."""
 
-    revision: int
-    start: Key
+    revision: int  # of the first page, or NEWEST
+    start: Key  # the first key that the next page may contain
 
 
 def encode_position(position: Position) -> str:
@@ -45,7 +44,7 @@ def encode_position(position: Position) -> str:
 
 
 def decode_position(text: str) -> Position:
-    """Raises StatusError (400) on what encode_position never wrote."""
+    """Parse a continue token. Raises StatusError (400) if it is malformed."""
     try:
         token = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         revision, start = token["rv"], token["start"]
@@ -60,12 +59,11 @@ def decode_position(text: str) -> Position:
 
 
 class Page(NamedTuple):
-    """items: the stored bytes of each. next: the first key of what follows, "" at the end. remaining: how many follow,
-    None where selectors make that unknown."""
+    """One page of a list."""
 
-    items: list[bytes]
-    next: Key
-    remaining: int | None
+    items: list[bytes]  # the stored bytes of each object
+    next: Key  # the first key of the next page; "" on the last page
+    remaining: int | None  # number of objects after this page; None if selectors make it unknown
 
 
 def read_page(
@@ -77,7 +75,11 @@ def read_page(
     start: Key,
     limit: int,
 ) -> Page:
-    """undone: changes of this collection to undo, oldest first. limit: of items; 0 for none."""
+    """Read one page of the selected objects.
+
+    undone: changes of this collection to undo, oldest first
+    limit: maximum number of items; 0 means no limit
+    """
     earlier = {change.key: change.previous for change in reversed(undone)}
     keys = _keys(collection, earlier, namespace, start)
     counts = selection.everything
@@ -106,7 +108,7 @@ def _keys(collection: Collection, earlier: dict[Key, bytes], namespace: str, sta
 
 
 def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Selection, key: Key) -> bytes | None:
-    """The object's bytes if it is selected. The cheapest condition is checked first."""
+    """Return the object's bytes, or None if it is not selected. The cheapest condition is checked first."""
     if not selection.has_key(key):
         return None
     raw = earlier.get(key)
@@ -126,7 +128,7 @@ def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Sele
 def _converted_and_selected(
     collection: Collection, earlier: dict[Key, bytes], selection: Selection, keys: list[Key]
 ) -> list[Key]:
-    """All objects are converted at once."""
+    """Convert all objects with one call, and return the keys of those that are selected."""
     keys = [key for key in keys if selection.has_key(key)]
     objects = [decode_object(earlier.get(key) or collection.records[key].raw) for key in keys]
     if selection.definition.decode is not None:

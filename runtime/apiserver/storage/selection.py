@@ -16,8 +16,10 @@ _ANY = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other content: apart, since the last
-    needs the object decoded."""
+    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other content.
+
+    The conditions are separate because only those on content need the decoded object.
+    """
 
     definition: ResourceDefinition
     labels: LabelSelector = EVERYTHING
@@ -29,7 +31,7 @@ class Selection:
         return self.labels.empty and self.on_key.empty and self.on_content.empty
 
     def by_key(self) -> Selection:
-        """Without conditions on what is converted."""
+        """Return the selection by key only, without the conditions that need the converted object."""
         return Selection(self.definition, on_key=self.on_key)
 
     def has_key(self, key: Key) -> bool:
@@ -45,12 +47,15 @@ class Selection:
         return self.on_content.matches(lambda field: getters[field](obj))
 
     def matches(self, key: Key, obj: Object) -> bool:
-        """obj: in the form of the selection's definition."""
+        """Report whether an object is selected. obj: in the version of the selection's definition."""
         return self.has_key(key) and self.labels.matches(labels_of(obj)) and self.has_content(obj)
 
 
 def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) -> Selection:
-    """Raises StatusError (400) on a selector that cannot be parsed, or a field that cannot be selected by."""
+    """Parse the selectors of a query.
+
+    Raises StatusError (400) on a malformed selector, and on a field that the kind does not support in selectors.
+    """
     try:
         labels = parse_label_selector(query.get("labelSelector", ""))
     except ValueError as err:

@@ -1,7 +1,7 @@
-"""How large a stored object may be: etcd's limits, in kube-apiserver's words.
+"""Size limits of stored objects: etcd's limits, with kube-apiserver's texts.
 
-kube-apiserver stores built-in kinds as protobuf and custom ones as JSON. JSON is what is stored here, and is longer, so
-a built-in object whose JSON exceeds the limit is measured in protobuf.
+kube-apiserver stores built-in kinds as protobuf and custom kinds as JSON. This server stores all objects as JSON, which
+is longer, so the size of a built-in object whose JSON exceeds the limit is measured in protobuf.
 
 Source: etcd server/embed/config.go (DefaultMaxRequestBytes), client/v3/options.go (defaultMaxCallSendMsgSize);
 apiserver pkg/endpoints/handlers/rest.go (isTooLargeError; v1.36).
@@ -27,10 +27,10 @@ MOST_IN_JSON = 6 * MOST_STORED  # a character of a string can take six bytes in 
 
 
 class TooLargeError(StatusError):
-    """An object exceeds what can be stored. Upstream passes etcd's error on, without a reason."""
+    """An object exceeds the size limit. Upstream returns etcd's error without a reason."""
 
     def __init__(self, size: int = 0) -> None:
-        """size: bytes of the object; 0 if its making was stopped before it was known."""
+        """Choose etcd's text by the size in bytes; 0 if the size is unknown."""
         text = "etcdserver: request is too large"
         if size > MOST_SENT:
             text = (
@@ -42,7 +42,7 @@ class TooLargeError(StatusError):
 
 
 def check_size(obj: Object, raw: bytes) -> None:
-    """Check an object before it is stored; raw is its JSON. Raises TooLargeError."""
+    """Raise TooLargeError if an object is too large to be stored. raw: its JSON."""
     if len(raw) > MOST_STORED:
         size = _stored_size(obj, raw)
         if size > MOST_STORED:
@@ -50,7 +50,7 @@ def check_size(obj: Object, raw: bytes) -> None:
 
 
 def check_draft(obj: Object) -> None:
-    """Check an object that a policy or webhook has changed, before others change it.
+    """Check the size of an object that a policy or webhook has changed, before the next one changes it.
 
     Raises TooLargeError, and ValueError where it is nested too deeply.
     """

@@ -1,8 +1,9 @@
-"""Snapshots of a store: a file that holds what the store held at one revision, and nothing of what it is done by.
+"""Snapshots: a file with the content of a store at one revision.
 
-A restored store goes on at a revision far above: whoever saw versions that came after the snapshot sees none of them
-again, and watches that go on from one are told that it is too old (410). Source for that: etcdutl snapshot restore with
---bump-revision and --mark-compacted.
+A restored store continues at a much higher revision. So no client sees a revision of after the snapshot a second time
+with other content, and a watch that continues from such a revision gets 410 (too old).
+
+Source: etcdutl snapshot restore with --bump-revision and --mark-compacted.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from pathlib import Path
 
 from kcm.runtime.apiserver.storage.store import StoreUnusableError
 
-SNAPSHOT_PATH = "/kcm/snapshot"  # of the server; POST has one written
+SNAPSHOT_PATH = "/kcm/snapshot"  # POST to this path of the server writes a snapshot
 SKIPPED = 1_000_000_000  # revisions, as etcd's documentation advises
 
 
 def copy_store(connection: sqlite3.Connection, to: Path) -> None:
-    """Write what is committed into a new file, mode 0600. Raises sqlite3.Error, and OSError as where it exists."""
+    """Copy the committed content into a new file, mode 0600. Raises sqlite3.Error, and OSError if the file exists."""
     os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         connection.execute("VACUUM INTO ?", (str(to),))
@@ -29,9 +30,9 @@ def copy_store(connection: sqlite3.Connection, to: Path) -> None:
 
 
 def skip_revisions(snapshot: Path, *, form: int) -> int:
-    """Make a file with the content of a snapshot what a server can go on from; returns the snapshot's revision.
+    """Raise the revision of a snapshot by SKIPPED, so that a server can start from it. Return its former revision.
 
-    Raises StoreUnusableError on what is no snapshot of this format.
+    Raises StoreUnusableError if the file is not a snapshot of this format.
     """
     try:
         with contextlib.closing(sqlite3.connect(snapshot, isolation_level=None)) as connection:

@@ -1,12 +1,12 @@
 """A store on disk: SQLite in WAL mode, synchronous=FULL, one commit for all waiting writes, on a thread of its own.
 
-A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power cut. Files that were
-deleted while they are open take writes without an error, so each commit looks whether they are still there before it is
-acknowledged. The file holds secrets, so its mode is 0600.
+A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power failure. A file that was
+deleted while it is open accepts writes without an error, so each commit checks that the files still exist before it is
+acknowledged. The file contains secrets, so its mode is 0600.
 
-Where there is no room for a commit, or an object is too large for SQLite, nothing of it is written, nor of those behind
-it, and the owner takes them back; the next one may succeed. Free pages are given back to the file system bit by bit,
-and the write-ahead log is bounded.
+If there is no space for a commit, or an object is too large for SQLite, neither the commit nor the commits behind it
+are written, and the owner reverts them; a later commit may succeed. Free pages are returned to the file system in small
+steps, and the write-ahead log is bounded.
 """
 
 from __future__ import annotations
@@ -38,38 +38,31 @@ CREATE TABLE newest (revision INTEGER NOT NULL);
 INSERT INTO newest VALUES (0);
 """
 
-WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay once they are in the file
-# Pages of 4 kB. Some stay free for what comes next; more are given back, a few with each commit, as that takes time.
+WAL_KEPT = 16 * 1024 * 1024  # bytes to which the log is truncated after a checkpoint
+# Pages of 4 kB. Some stay free for later writes. The others are returned a few with each commit, as that takes time.
 FEWEST_FREE, FREE_PART, GIVEN_BACK = 1024, 4, 256
-IDLE = 5.0  # seconds between two gifts where nothing is committed
-ENOUGH, MOST_TURNS = 16, 8  # commits that are handed over at once; turns of the server's that others are waited for
-ROWS = 64  # in one statement: each gives the interpreter away, and has to wait until it is given back
+IDLE = 5.0  # seconds between two returns of pages while nothing is committed
+ENOUGH = 16  # commits that are passed to the store's thread without waiting for more
+MOST_TURNS = 8  # turns of the event loop that the store waits for further commits
+ROWS = 64  # rows in one statement: each statement releases the interpreter's lock and has to acquire it again
 
 _Commit = tuple[Sequence[Change], Callable[[], None]]
-_HandedOver = tuple[int, list[_Commit]]  # with the era, which ends when commits are refused
+_HandedOver = tuple[int, list[_Commit]]  # with their era; a new era begins when commits are refused
 
 
 class _Copy(NamedTuple):
-    """done: is called on the server's thread, with what went wrong."""
+    """Request to write a snapshot."""
 
     to: Path
-    done: Callable[[Exception | None], None]
+    done: Callable[[Exception | None], None]  # called on the server's thread, with the error or None
 
 
 class SqliteStore:
-    """Durable writes for one server. post: run this on the server's thread, soon; may be called from any thread.
+    """Store of one server in an SQLite file.
 
-    soon: the same, from the server's thread, after what else has come was begun. What is committed meanwhile is handed
-    over together, once a turn brings nothing more: the store's thread is woken once, does not compete with the server's
-    for the interpreter in the middle of its work, and syncs once for all of it.
-
-    refused: there was no room, or an object was too large (is_too_large). It is called on the server's thread: the
-    on_durable of all commits that are under way never comes, nothing of them is written, and the server has to take
-    them back before it commits anything else.
-
-    failed: a commit did not succeed for another reason. It is called on the store's thread, nothing after that commit
-    is written, and its on_durable never comes: the process has to end, and to start again from what is on disk. A
-    StoreLostError says that this is gone.
+    Commits of one turn of the event loop are passed to the store's thread together, once a turn adds no further commit.
+    So that thread is woken once, does not compete with the server's thread for the interpreter in the middle of its
+    work, and syncs once for all of them.
     """
 
     def __init__(
@@ -82,21 +75,30 @@ class SqliteStore:
         failed: Callable[[Exception], None],
         synced: bool = True,
     ) -> None:
-        """synced: False acknowledges what the system has and the disk may not: it survives kill -9, and no power cut.
+        """Open or create the file. Raises StoreUnusableError.
 
-        Raises StoreUnusableError.
+        post: runs a function on the server's thread soon; may be called from any thread
+        soon: runs a function on the server's thread, in a later turn of its event loop; called from that thread
+        refused: called on the server's thread if there was no space, or an object was too large (is_too_large). No
+            pending commit is written, and their on_durable is never called. The server has to revert them before it
+            commits anything else.
+        failed: called on the store's thread if a commit failed for another reason. No later commit is written, and
+            on_durable is never called. The process has to end and to start again from the file; on a StoreLostError the
+            file no longer exists.
+        synced: False acknowledges a write before it is on disk: it survives kill -9, but not a power failure
         """
         self._path, self._post, self._soon = path, post, soon
         self._refused, self._failed = refused, failed
         self._gathered: list[_Commit] = []  # on the server's thread, as the era
-        self._turns, self._last_turn = 0, 0  # how often more was waited for, and how many there were then
+        self._turns, self._last_turn = 0, 0  # turns waited for further commits, and their number at the last turn
         self._era = 0
-        self._refused_era = -1  # on the store's thread: what comes of it was built on what is not there
-        self._is_shrinking = False  # likewise: there are pages to be given back
-        self._may_have_freed = True  # likewise: pages, since they were counted
+        # Used on the store's thread:
+        self._refused_era = -1  # commits of this era are based on refused ones, and are dropped
+        self._is_shrinking = False  # there are pages to return to the file system
+        self._may_have_freed = True  # pages may have become free since they were last counted
         self._commits: queue.SimpleQueue[_HandedOver | _Copy | None] = queue.SimpleQueue()
         self._connection = _open(path, synced=synced)
-        # The write-ahead log is there from the first transaction until the store is closed.
+        # The write-ahead log exists from the first transaction until the store is closed.
         self._files = {file: identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         self._thread = threading.Thread(target=self._write, name="sqlite-store", daemon=True)
         self._thread.start()
@@ -112,7 +114,7 @@ class SqliteStore:
         return row[0]
 
     def load(self) -> Iterator[Stored]:
-        """Raises StoreUnusableError, at any object."""
+        """Yield every stored object. Raises StoreUnusableError at any of them."""
         try:
             rows = self._connection.execute("SELECT storage, key, revision, body FROM objects ORDER BY storage, key")
             for row in rows:
@@ -140,9 +142,9 @@ class SqliteStore:
             self._commits.put((self._era, commits))
 
     def copy(self, to: Path, done: Callable[[Exception | None], None]) -> None:
-        """Write all that was committed until now into a new file. Later commits wait meanwhile.
+        """Write everything committed so far into a new file. Later commits wait meanwhile.
 
-        done: is called on the server's thread, with what went wrong or None.
+        done: called on the server's thread, with the error or None
         """
         self._hand_over()
         self._commits.put(_Copy(to, done))
@@ -153,7 +155,7 @@ class SqliteStore:
         self._refused(error)
 
     def lost(self) -> StoreLostError | None:
-        """None while its files are where they were opened. May be called from any thread."""
+        """Return an error if a file was deleted, moved or replaced, otherwise None. May be called from any thread."""
         for file, opened in self._files.items():
             if identity(file) != opened:
                 return StoreLostError(f"{file} was deleted, moved or replaced while the server had it open")
@@ -170,9 +172,9 @@ class SqliteStore:
         while not last:
             waiting = self._waiting()
             last = None in waiting
-            copies = [one for one in waiting if isinstance(one, _Copy)]
+            copies = [job for job in waiting if isinstance(job, _Copy)]
             handed_over = [
-                one for one in waiting if one is not None and not isinstance(one, _Copy) and one[0] != self._refused_era
+                job for job in waiting if job is not None and not isinstance(job, _Copy) and job[0] != self._refused_era
             ]
             commits = [commit for _, these in handed_over for commit in these]
             try:
@@ -182,7 +184,7 @@ class SqliteStore:
                     self._post(partial(copy.done, self._copied(copy.to)))
                 if self._may_have_freed:
                     self._give_back()
-            except Exception as err:  # whatever it is, nothing after it would be durable
+            except Exception as err:  # after any error no later commit would be durable
                 self._failed(err)
                 return
 
@@ -194,7 +196,7 @@ class SqliteStore:
         return None
 
     def _waiting(self) -> list[_HandedOver | _Copy | None]:
-        """What is to be done, at least one; nothing if there are pages to be given back meanwhile."""
+        """Wait for work and return it. While there are pages to return, an empty list after IDLE seconds."""
         waiting: list[_HandedOver | _Copy | None] = []
         with contextlib.suppress(queue.Empty):
             waiting.append(self._commits.get(timeout=IDLE if self._is_shrinking else None))
@@ -210,7 +212,7 @@ class SqliteStore:
                 raise
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            with contextlib.suppress(sqlite3.Error):  # the log's own room can be used again then, by deletions
+            with contextlib.suppress(sqlite3.Error):  # frees the space of the log, which deletions need
                 self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
             self._refused_era = era
             self._post(partial(self._take_back, err))
@@ -221,7 +223,7 @@ class SqliteStore:
         self._post(partial(_tell, commits))
 
     def _free_pages(self) -> int:
-        """How many are to be given back."""
+        """Return the number of pages to return to the file system."""
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         if free <= FEWEST_FREE:
             return 0
@@ -232,8 +234,8 @@ class SqliteStore:
         free = self._free_pages()
         self._is_shrinking = self._may_have_freed = free > GIVEN_BACK
         if free:
-            with contextlib.suppress(sqlite3.OperationalError):  # moving pages takes room, too
-                # One page a step, without a row: `execute` would make only the first.
+            with contextlib.suppress(sqlite3.OperationalError):  # moving pages needs space as well
+                # The pragma moves one page per step and returns no row: `execute` would take only the first step.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({GIVEN_BACK})")
 
     def _write_batch(self, commits: Sequence[_Commit]) -> None:
@@ -259,7 +261,7 @@ def _insertion(rows: int) -> str:
 
 
 def _is_want_of_room(err: sqlite3.Error) -> bool:
-    """The disk, or what the user may have of it: a write was refused, and nothing was synced that failed."""
+    """Report whether the disk or the user's quota is full: a write was refused, so no sync has failed."""
     return getattr(err, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
 
 
@@ -300,9 +302,9 @@ def _open(path: Path, *, synced: bool) -> sqlite3.Connection:
 
 
 def _make_shrinkable(connection: sqlite3.Connection) -> None:
-    """Files of earlier versions only grew. This writes such a one anew, once."""
+    """Rewrite a file of an earlier version, which could only grow, so that it can shrink."""
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
     if mode == 0:
-        with contextlib.suppress(sqlite3.OperationalError):  # no room for that now
+        with contextlib.suppress(sqlite3.OperationalError):  # no space for the copy now
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("VACUUM")

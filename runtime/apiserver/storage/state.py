@@ -216,12 +216,12 @@ def _shared_labels(obj: Object) -> Mapping[str, str]:
 
 @bounded_cache(1024, longest=64)
 def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """The pods of a template have the same: they are in memory once."""
+    """Return labels that objects share: all pods of a template have the same labels."""
     return dict(items)
 
 
 def _labels_of(stored: Stored) -> Mapping[str, str]:
-    """Raises StoreUnusableError on what is no object."""
+    """Return the labels of a stored object. Raises StoreUnusableError if it is malformed."""
     try:
         return _shared_labels(decode_object(stored.raw))
     except (ValueError, TypeError, KeyError, AttributeError) as err:

@@ -1,8 +1,8 @@
-"""Where writes become durable: the seam between the server's core and a disk.
+"""The interface between the server's core and a store that makes writes durable.
 
-The core keeps the newest version of every object in memory and stages each write there first. A store only makes
-writes durable, in their order, and calls back when they are. So a store may gather the writes of many requests into
-one commit, and the core needs no thread of its own.
+The core keeps the newest version of every object in memory and stages each write there first. A store makes writes
+durable in their order and calls back when they are durable. A store may therefore combine the writes of many requests
+into one commit, and the core needs no thread of its own.
 """
 
 from __future__ import annotations
@@ -20,27 +20,22 @@ class StoreUnusableError(Exception):
 
 
 class StoreLostError(Exception):
-    """What the store writes to is not where it was opened any more: it was deleted, moved or replaced."""
+    """The file of the store was deleted, moved or replaced while it was open."""
 
 
 class Change(NamedTuple):
-    """One write, as the store keeps it and watches deliver it.
+    """One write, as the store keeps it and watches deliver it."""
 
-    storage: ResourceDefinition.storage. revision: the whole server's, growing by one with each change.
-    raw: the object's JSON after the change; for DELETED its last state, with the deletion's resourceVersion.
-    previous: its JSON before; b"" for ADDED.
-    """
-
-    type: str
-    storage: str
+    type: str  # ADDED, MODIFIED or DELETED
+    storage: str  # ResourceDefinition.storage
     key: Key
-    revision: int
-    raw: bytes
-    previous: bytes
+    revision: int  # of the whole server; grows by one with each change
+    raw: bytes  # the object's JSON after the change; for DELETED its last state, with the deletion's resourceVersion
+    previous: bytes  # the object's JSON before the change; b"" for ADDED
 
 
 class Stored(NamedTuple):
-    """One object as it was found on opening."""
+    """One object, as it was stored when the store was opened."""
 
     storage: str
     key: Key
@@ -49,20 +44,20 @@ class Stored(NamedTuple):
 
 
 class Store(Protocol):
-    """All methods are called on the server's thread."""
+    """Durable storage of one server. All methods are called on the server's thread."""
 
     def revision(self) -> int:
-        """The revision of the last durable change, deletions included; 0 for a new store."""
+        """Return the revision of the last durable change, including deletions; 0 for a new store."""
 
     def load(self) -> Iterator[Stored]:
-        """Every object that is there; called once, before the first commit."""
+        """Yield every stored object. Called once, before the first commit."""
 
     def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
         """Make these changes durable, all or none, after those of earlier calls; then call on_durable.
 
         on_durable runs on the server's thread, in the order of the commits, at once or later. It is never called for
-        changes that could not be made durable: the store then reports to its owner, and the server must end, or take
-        back all changes that are not durable (ApiServer.take_back) before it commits others.
+        changes that could not be made durable: the store then reports the failure to its owner, and the server must
+        end, or revert all changes that are not durable (ApiServer.take_back) before it commits others.
         """
 
     def close(self) -> None:
@@ -70,7 +65,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Keeps nothing beyond the server's own memory; every write counts as durable at once."""
+    """Store without a disk: every write counts as durable at once."""
 
     def revision(self) -> int:
         return 0

@@ -1,7 +1,7 @@
 """The watch cache: the recent changes of each resource, and its watches.
 
-Watches deliver the very bytes that were stored. An object that leaves a watch's selection arrives as DELETED in its
-last selected form, one that enters as ADDED.
+Watches deliver the same bytes that were stored. An object that leaves a watch's selection is delivered as DELETED with
+its last selected state, and an object that enters it as ADDED.
 
 Source: apiserver pkg/storage/cacher (watch_cache.go, cache_watcher.go; v1.36).
 """
@@ -46,7 +46,7 @@ def event_line(type_: str, raw: bytes) -> bytes:
 
 
 def parts_of_line(line: bytes) -> tuple[str, bytes]:
-    """The type of an event, and its object. line: any of those made here, with or without what ends it."""
+    """Return the type of an event and the JSON of its object. line: made here, with or without its newline."""
     begin = len(b'{"type":"')
     end = line.index(b'"', begin)
     return line[begin:end].decode(), line[end + len(b'","object":') :].rstrip(b"\n")[:-1]
@@ -57,7 +57,7 @@ def error_line(error: StatusError) -> bytes:
 
 
 class History:
-    """The changes of one resource in memory, oldest first. floor: the newest revision that is no longer in it."""
+    """Recent changes of one resource, oldest first. floor: the newest revision that it no longer contains."""
 
     __slots__ = ("_changes", "_noted", "floor", "size")
 
@@ -65,7 +65,9 @@ class History:
         self.floor = floor
         self._changes: deque[Change] = deque()
         self.size = 0  # bytes
-        self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then), to forget by age
+        self._noted: deque[tuple[float, int]] = (
+            deque()
+        )  # (Unix seconds, newest revision at that time), to discard by age
 
     def append(self, change: Change) -> None:
         self._changes.append(change)
@@ -79,13 +81,13 @@ class History:
         self.floor = oldest.revision
 
     def forget_bytes(self, count: int) -> None:
-        """Forget the oldest changes that together have at least so many bytes."""
+        """Discard the oldest changes, at least `count` bytes of them."""
         until = self.size - count
         while self._changes and self.size > until:
             self._forget_oldest()
 
     def since(self, revision: int) -> list[Change]:
-        """Returns the changes after revision, oldest first. Raises StatusError (410) if some are forgotten."""
+        """Return the changes after a revision, oldest first. Raises StatusError (410) if some were discarded."""
         if revision < self.floor:
             raise status_errors.expired(f"too old resource version: {revision} ({self.floor})")
         newer = []
@@ -97,7 +99,7 @@ class History:
         return newer
 
     def age(self, now: float) -> None:
-        """Forget changes older than HISTORY_AGE. To be called from time to time."""
+        """Discard changes older than HISTORY_AGE. Called periodically."""
         if self._changes and (not self._noted or self._noted[-1][1] != self._changes[-1].revision):
             self._noted.append((now, self._changes[-1].revision))
         while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
@@ -107,13 +109,14 @@ class History:
 
 
 def _size_of(change: Change) -> int:
-    """The bytes of a change. What was before it is nearly always an earlier change's, but for a deletion."""
+    """Return the bytes that a change occupies."""
+    # The previous state is nearly always shared with an earlier change, except for a deletion.
     previous = len(change.previous) if change.type == DELETED else 0
     return len(change.raw) + previous + len(change.key) + CHANGE_BYTES
 
 
 class _DecodedChange:
-    """A change as watches see it, decoded once for all that select by content."""
+    """A change for watches, decoded once for all watches that select by content."""
 
     __slots__ = ("_line", "_now", "_previous", "change")
 
@@ -165,11 +168,11 @@ ConvertLater = Callable[
     [list[Object], Callable[[list[Object]], None], Callable[[StatusError], None]],
     None,
 ]
-"""(stored objects, what is called with them in the form of the watch's version, or with what has gone wrong)"""
+"""Converts stored objects to the watch's version. Arguments: the objects, the callbacks for success and for failure."""
 
 
 class Watch:
-    """One client's watch. It is fed by WatchCache; deliver gets one or more whole lines at a time."""
+    """One client's watch. WatchCache feeds it with changes."""
 
     def __init__(
         self,
@@ -187,11 +190,16 @@ class Watch:
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
         convert_later: ConvertLater | None = None,
     ) -> None:
-        """prefix: "namespace/" or "" for all. revision: the watch delivers later changes.
+        """Create a watch.
 
-        deliver_first: gets the initial events, line by line, to take when it can; without it deliver gets them at once.
-        convert_later: of objects whose conversion takes time; None: each is converted when it is delivered.
-        started, timeout: unix seconds and seconds. revision_now: the revision up to which all changes are published.
+        prefix: "namespace/", or "" for all namespaces
+        revision: the watch delivers changes after this one
+        started: Unix seconds
+        timeout: seconds
+        deliver: receives one or more whole lines at a time
+        deliver_first: receives the initial events as an iterator of lines; without it `deliver` receives them at once
+        convert_later: converts objects whose conversion takes time; None converts each when it is delivered
+        revision_now: returns the revision up to which all changes are published
         """
         self.definition: ResourceDefinition = selection.definition
         self._selection, self._prefix, self._revision = selection, prefix, revision
@@ -223,24 +231,24 @@ class Watch:
         return self._begun
 
     def feed(self, changes: Sequence[_DecodedChange]) -> None:
-        fresh = [one for one in changes if one.change.revision > self._revision]
+        fresh = [each for each in changes if each.change.revision > self._revision]
         if self._as_stored:
             self._take(fresh)
         elif self._convert_later is None:
             self._take(map(self._shown, fresh))
         elif fresh and self._live:
-            self._due += [one.change for one in fresh if self._is_in_sight(one.change.key)]
+            self._due += [each.change for each in fresh if self._is_in_sight(each.change.key)]
             if len(self._due) > MOST_DUE:
                 self.fail(status_errors.expired("the conversion of this watch's objects takes too long"))
             self._convert_next()
 
     def _convert_next(self) -> None:
-        """One batch after the other, so that their order stays."""
+        """Convert the next batch, if none is being converted: the order of changes is kept."""
         if self._converting or not self._due or not self._begun or not self._live or self._convert_later is None:
             return
         changes, self._due, self._converting = self._due, [], True
-        # What was before a change is converted too: it may have been selected.
-        stored = [decode_object(raw) for one in changes for raw in (one.previous or one.raw, one.raw)]
+        # The previous state is converted too, because it may have been selected.
+        stored = [decode_object(raw) for change in changes for raw in (change.previous or change.raw, change.raw)]
         self._convert_later(stored, partial(self._converted, changes), self.fail)
 
     def _converted(self, changes: list[Change], objects: list[Object]) -> None:
@@ -250,39 +258,39 @@ class Watch:
             self._take(_Converted(change, previous, now) for change, previous, now in pairs)
             self._convert_next()
 
-    def _shown(self, one: _DecodedChange) -> _Seen:
-        change, shown = one.change, self.definition.shown
+    def _shown(self, seen: _DecodedChange) -> _Seen:
+        change, shown = seen.change, self.definition.shown
         if not self._is_in_sight(change.key):
-            return one
-        return _Converted(change, shown(one.previous) if change.previous else {}, shown(one.now))
+            return seen
+        return _Converted(change, shown(seen.previous) if change.previous else {}, shown(seen.now))
 
     def _is_in_sight(self, key: Key) -> bool:
         return (not self._prefix or key.startswith(self._prefix)) and self._selection.has_key(key)
 
     def _take(self, changes: Iterable[_Seen]) -> None:
-        lines = [line for one in changes if (line := self._line(one)) is not None]
+        lines = [line for seen in changes if (line := self._line(seen)) is not None]
         if lines and self._live:
             self._deliver(b"".join(lines))
 
-    def _line(self, one: _Seen) -> bytes | None:
-        """The event line for this watch; None if the change is outside its selection before and after."""
-        change = one.change
+    def _line(self, seen: _Seen) -> bytes | None:
+        """Return the event line for this watch; None if its selection contains neither the old nor the new state."""
+        change = seen.change
         if self._prefix and not change.key.startswith(self._prefix):
             return None
-        if self._as_stored and self._selection.everything and isinstance(one, _DecodedChange):
-            return one.line
+        if self._as_stored and self._selection.everything and isinstance(seen, _DecodedChange):
+            return seen.line
         if not self._selection.has_key(change.key):
             return None
-        was = change.type != ADDED and self._selection.matches(change.key, one.previous)
-        still = change.type != DELETED and self._selection.matches(change.key, one.now)
+        was = change.type != ADDED and self._selection.matches(change.key, seen.previous)
+        still = change.type != DELETED and self._selection.matches(change.key, seen.now)
         if still:
-            return event_line(MODIFIED if was else ADDED, one.raw)
+            return event_line(MODIFIED if was else ADDED, seen.raw)
         if not was:
             return None
         if change.type == DELETED:
-            return event_line(DELETED, one.raw)
-        meta = {**one.previous["metadata"], "resourceVersion": str(change.revision)}
-        return event_line(DELETED, encode_object({**one.previous, "metadata": meta}))
+            return event_line(DELETED, seen.raw)
+        meta = {**seen.previous["metadata"], "resourceVersion": str(change.revision)}
+        return event_line(DELETED, encode_object({**seen.previous, "metadata": meta}))
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
         meta: Object = {"resourceVersion": str(revision)}
@@ -293,11 +301,11 @@ class Watch:
 
     @property
     def next_tick(self) -> float:
-        """When tick is due next, in unix seconds."""
+        """Return when tick is due next, in Unix seconds."""
         return min(self._ends, self._next_bookmark) if self._bookmarks else self._ends
 
     def tick(self, now: float) -> None:
-        """Deliver the bookmark that is due; end after timeoutSeconds. now: unix seconds."""
+        """Deliver a bookmark if one is due, and end the watch after timeoutSeconds. now: Unix seconds."""
         if not self._live:
             return
         if now >= self._ends:
@@ -311,7 +319,7 @@ class Watch:
         return last if now < last < now + BOOKMARK_EVERY else now + BOOKMARK_EVERY
 
     def fail(self, error: StatusError) -> None:
-        """End it with an ERROR event, for example when its resource is no longer served."""
+        """End the watch with an ERROR event, for example when its resource is no longer served."""
         if self._live:
             self.cancel()
             try:
@@ -320,29 +328,29 @@ class Watch:
                 self._end(Response(status=200))
 
     def cancel(self) -> None:
-        """No more lines; end is not called after this returns."""
+        """Stop the watch without calling `end`. No line is delivered after this returns."""
         if self._live:
             self._live = False
             self._forget(self)
 
     def end(self) -> None:
-        """As one whose time is over."""
+        """End the watch as after its timeout."""
         if self._live:
             self.cancel()
             self._end(Response(status=200))
 
 
 class WatchCache:
-    """History and watches of every resource. floor: the revision at start; earlier changes are not in any history.
+    """History and watches of every resource.
 
-    compacted: the revision of five minutes ago. Lists at earlier ones are refused even where nothing has changed since,
-    as by an etcd that is compacted every five minutes.
+    compacted: the revision of five minutes ago. Lists at earlier revisions are refused even if nothing has changed
+    since, as with an etcd that is compacted every five minutes.
     """
 
     def __init__(self, floor: int) -> None:
         self._floor = floor
         self._newest = self.compacted = floor
-        self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then)
+        self._noted: deque[tuple[float, int]] = deque()  # (Unix seconds, newest revision at that time)
         self._histories: dict[str, History] = {}
         self._size = 0  # bytes of all of them
         self._watches: dict[str, list[Watch]] = {}
@@ -374,7 +382,7 @@ class WatchCache:
         )
 
     def _forget_bytes(self) -> None:
-        """Forget a tenth of the largest history at a time, until all of them are within their bound."""
+        """Discard a tenth of the largest history at a time, until all histories together are within their bound."""
         self._size = sum(history.size for history in self._histories.values())
         while self._size > ALL_HISTORIES_BYTES:
             largest = max(self._histories.values(), key=lambda history: history.size)
@@ -383,7 +391,7 @@ class WatchCache:
             self._size -= before - largest.size
 
     def replay(self, watch: Watch, revision: int) -> None:
-        """Feed a new watch with the changes after revision. Raises StatusError (410)."""
+        """Feed a new watch with the changes after a revision. Raises StatusError (410) if some were discarded."""
         watch.feed([_DecodedChange(change) for change in self.history(watch.definition.storage).since(revision)])
 
     def add(self, watch: Watch) -> None:
@@ -403,7 +411,7 @@ class WatchCache:
         return list(self._watches.get(storage, ()))
 
     def due(self, now: float) -> list[Watch]:
-        """The watches whose tick is due. now: unix seconds."""
+        """Return the watches whose tick is due. now: Unix seconds."""
         if now < self._tick_at:
             return []
         due = [watch for watch in self.watches() if watch.next_tick <= now]
@@ -411,15 +419,15 @@ class WatchCache:
         return due
 
     def next_tick(self) -> float:
-        """When the next watch is due, in unix seconds; infinite without watches."""
+        """Return when the next watch is due, in Unix seconds; infinity without watches."""
         return min((watch.next_tick for watch in self.watches()), default=math.inf)
 
     def is_age_due(self, now: float) -> bool:
-        """Whether it is time for age(). now: unix seconds."""
+        """Report whether age() is due. now: Unix seconds."""
         return now >= self._age_at
 
     def age(self, now: float) -> None:
-        """Forget changes that are older than HISTORY_AGE, in all histories."""
+        """Discard changes older than HISTORY_AGE from all histories."""
         self._age_at = now + AGE_EVERY
         if not self._noted or self._noted[-1][1] != self._newest:
             self._noted.append((now, self._newest))
@@ -431,7 +439,7 @@ class WatchCache:
 
 
 def _feed(watch: Watch, changes: Sequence[_DecodedChange]) -> None:
-    """A watch that raises would miss a change: it ends, so that its client lists again."""
+    """Feed a watch, and end it if it raises: it would miss the change, so its client has to list again."""
     try:
         watch.feed(changes)
     except Exception:
