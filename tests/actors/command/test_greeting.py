@@ -41,7 +41,7 @@ def a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_what_is_logged_takes_the_place_of_the_live_line_which_comes_again_below() -> None:
+def test_log_line_overwrites_live_line_which_is_drawn_again_below() -> None:
     screen = Screen()
     line = LiveLine(screen)
     line.show("2 pods (0 ready)")
@@ -122,7 +122,7 @@ def test_only_a_terminal_is_shown_a_live_line(monkeypatch: pytest.MonkeyPatch) -
     assert screen.getvalue() == ""
 
 
-def test_what_is_said_leaves_no_tail_of_the_live_line() -> None:
+def test_lasting_line_erases_the_live_line() -> None:
     screen = Screen()
     line = LiveLine(screen)
     line.show("standing by for long, and for longer")
@@ -161,7 +161,7 @@ def test_the_greeting_comes_once_when_the_nodes_are_ready() -> None:
     assert (said, nodes.asked) == (["hello"], 3)
 
 
-def test_the_greeting_does_not_wait_for_ever_nor_for_nodes_that_are_not_wanted() -> None:
+def test_greeting_waits_for_a_limited_time_and_only_for_requested_nodes() -> None:
     said: list[str] = []
     Welcome("none", nodes=0, ask=Nodes(), say=said.append).look(5.0)
     late = Welcome("late", nodes=1, ask=lambda _: Response(status=0, error="refused"), say=said.append)
@@ -191,5 +191,5 @@ def test_the_greeting_does_not_wait_for_ever_nor_for_nodes_that_are_not_wanted()
         ),
     ],
 )
-def test_the_live_line_says_for_whom_it_waits_and_how_long(elector: ElectorVitals | None, says: str) -> None:
+def test_live_line_shows_lease_holder_and_time(elector: ElectorVitals | None, says: str) -> None:
     assert standing_by(elector, now=10.0) == says

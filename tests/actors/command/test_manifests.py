@@ -76,7 +76,7 @@ def test_keys_are_text_and_dates_stay_as_they_were_written(tmp_path: Path) -> No
         (CONFIGMAP + "x: !!binary '!'\n", "manifest.yml: not YAML: yaml: !!binary value contains invalid base64 data"),
     ],
 )
-def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path: Path, content: str | bytes, complaint: str) -> None:
+def test_invalid_manifest_is_reported_in_one_line(tmp_path: Path, content: str | bytes, complaint: str) -> None:
     with pytest.raises(ManifestError) as error:
         read(tmp_path, content)
     text = str(error.value)
@@ -139,7 +139,7 @@ def test_a_kind_that_the_server_does_not_know_is_named(unknown: dict[str, Any]) 
     ("status", "body", "complaint"),
     [(422, {"message": "spec is wrong"}, "spec is wrong"), (500, None, "answered 500"), (502, [], "answered 502")],
 )
-def test_what_the_server_says_against_it_is_passed_on(status: int, body: Any, complaint: str) -> None:
+def test_error_of_the_server_is_reported(status: int, body: Any, complaint: str) -> None:
     with pytest.raises(ManifestError, match=f"^file:3: Pod a: .*{complaint}"):
         apply(manifest(obj("Pod")), Server(status, body))
 
@@ -158,13 +158,13 @@ def test_what_the_server_says_against_it_is_passed_on(status: int, body: Any, co
         ),
     ],
 )
-def test_what_any_server_would_refuse_is_found_before_there_is_one(bad: dict[str, Any], complaint: str) -> None:
+def test_manifest_that_every_server_refuses_is_found_before_the_start(bad: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ManifestError) as error:
         check_manifests(manifest(obj("Pod"), bad))
     assert str(error.value).startswith(f"file:3: {complaint}")
 
 
-def test_what_a_server_may_accept_is_left_to_it() -> None:
+def test_manifest_that_a_server_may_accept_passes_the_check() -> None:
     good = [obj("Pod"), obj("Website", "example.com/v1"), {**obj("Deployment", "apps/v1"), "spec": {"replicas": None}}]
     before = copy.deepcopy(good)
     check_manifests(manifest(*good))

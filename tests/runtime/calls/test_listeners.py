@@ -82,7 +82,7 @@ def test_a_source_wakes_keys_until_it_is_stopped(rig: Rig, kind: str) -> None:
     assert rig.ended.wait(PATIENCE)
 
 
-def test_one_that_does_not_end_wakes_nobody_any_more(rig: Rig) -> None:
+def test_keys_of_a_stopped_source_that_still_runs_are_dropped(rig: Rig) -> None:
     go_on = threading.Event()
 
     def stubborn(waker: Waker) -> None:

@@ -79,7 +79,7 @@ def test_a_call_that_hangs_stalls_no_other(rigs: list[Rig]) -> None:
     assert rig.outcome() == Done(b"[]")
 
 
-def test_sixteen_calls_that_hang_do_not_hold_all_threads_for_good(rigs: list[Rig]) -> None:
+def test_sixteen_hung_calls_are_replaced_by_other_threads(rigs: list[Rig]) -> None:
     rigs.append(rig := Rig())
     rig.hang(16)
     rig.advance(119.0)
@@ -108,7 +108,7 @@ def test_a_call_that_gets_a_thread_too_late_is_not_made(rigs: list[Rig]) -> None
     assert len(rig.cloud.routes.list("c")) == 1
 
 
-def test_what_was_refused_is_not_done_later(rigs: list[Rig]) -> None:
+def test_refused_call_is_never_made(rigs: list[Rig]) -> None:
     rigs.append(rig := Rig(workers=1, wait=30.0))
     rig.hang()
     rig.send(CREATE)

@@ -103,7 +103,7 @@ def test_so_is_its_namespace_where_that_can_be(may: int) -> None:
         ),
     ],
 )
-def test_what_is_not_allowed_is_named_at_once(answers: dict[str, list[Response]], missing: str) -> None:
+def test_forbidden_request_is_reported_without_retry(answers: dict[str, list[Response]], missing: str) -> None:
     server = Server(answers)
     with pytest.raises(ConfigError) as caught:
         server.source.load()
@@ -115,7 +115,7 @@ def test_what_is_not_allowed_is_named_at_once(answers: dict[str, list[Response]]
     "failure",
     [answer(500), Response(status=0, error="connection refused"), answer(201), answer(201, status={"token": "t"})],
 )
-def test_what_fails_is_tried_four_times(failure: Response) -> None:
+def test_failed_request_is_tried_four_times(failure: Response) -> None:
     server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [failure]})
     with pytest.raises(ConfigError, match="failed to get token for kube-system/job-controller"):
         server.source.load()
@@ -125,7 +125,7 @@ def test_what_fails_is_tried_four_times(failure: Response) -> None:
     assert server.pauses == [0.5, 1.0]
 
 
-def test_what_is_no_token_is_no_header() -> None:
+def test_invalid_token_is_not_put_into_a_header() -> None:
     server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [issued(token="a\nb")]})
     with pytest.raises(ConfigError):
         server.source.load()

@@ -9,7 +9,7 @@ import pytest
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, Pem
 
 
-def test_data_is_read_as_it_is_and_a_file_each_time_anew(tmp_path: Path) -> None:
+def test_inline_data_is_constant_and_a_file_is_read_each_time(tmp_path: Path) -> None:
     assert Pem(origin="ca", data=b"in place").read() == b"in place"
     path = tmp_path / "ca.crt"
     pem = Pem(origin="ca", path=str(path))

@@ -31,7 +31,7 @@ def load(
 
 
 @pytest.mark.parametrize("kubeconfig", [None, ""])
-def test_with_nothing_given_and_no_pod_that_is_said(service_account: Path, kubeconfig: str | None) -> None:
+def test_missing_configuration_outside_a_pod_is_reported(service_account: Path, kubeconfig: str | None) -> None:
     with pytest.raises(ConfigError, match="neither --kubeconfig nor --master is given"):
         load(service_account, {"KUBECONFIG": "/not/looked/at"}, kubeconfig=kubeconfig, master="")
 

@@ -17,7 +17,7 @@ from kcm.runtime.client.credentials import HOLD_OFF, TOKEN_FILE_PERIOD, Credenti
 from kcm.runtime.simulation.clock import VirtualClock
 
 
-def test_a_token_file_is_read_anew_each_time_it_is_asked(tmp_path: Path) -> None:
+def test_token_file_is_read_at_each_load(tmp_path: Path) -> None:
     path = tmp_path / "token"
     source = TokenFile(str(path), origin="users[a].tokenFile")
     path.write_text(" one\n")

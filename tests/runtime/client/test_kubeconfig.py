@@ -48,7 +48,7 @@ def read(path: str, *, master: str = "", environ: dict[str, str] | None = None) 
     return read_kubeconfig(path, master=master, environment=around)
 
 
-def test_the_current_context_says_which_cluster_and_who(write: Write) -> None:
+def test_current_context_selects_cluster_and_user(write: Write) -> None:
     path = write(
         **{"current-context": "two"},
         contexts=[
@@ -327,7 +327,7 @@ def test_every_mistake_is_one_line_with_file_and_field(
         ("[" * 1100, "not YAML: "),
     ],
 )
-def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str, says: str) -> None:
+def test_malformed_kubeconfig_is_named(tmp_path: Path, content: str, says: str) -> None:
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ConfigError) as error:

@@ -17,7 +17,7 @@ def test_a_client_with_nothing_under_way_goes_even_when_the_queue_is_full() -> N
     assert queue.admit("leader-election", "renew")
 
 
-def test_what_waits_goes_when_something_of_the_same_client_is_over() -> None:
+def test_waiting_item_is_admitted_when_one_of_its_client_finishes() -> None:
     queue: FairQueue[str] = FairQueue(1)
     queue.admit("a", "a1")
     queue.admit("b", "b1")  # above the limit, for it had nothing under way
@@ -86,7 +86,7 @@ def test_an_answer_after_which_none_is_expected_goes_at_once_with_those_before_i
     assert asyncio.run(run()) == [[], [], [0, 1, 2], [0, 1, 2, 3]]
 
 
-def test_no_more_than_so_many_are_held() -> None:
+def test_number_of_kept_back_responses_is_limited() -> None:
     async def run() -> list[int]:
         handover, seen = Handover(), list[int]()
         for number in range(2 * MOST + 1):
@@ -96,7 +96,7 @@ def test_no_more_than_so_many_are_held() -> None:
     assert asyncio.run(run()) == list(range(2 * MOST))
 
 
-def test_what_is_held_goes_after_a_moment_though_nothing_follows() -> None:
+def test_kept_back_response_is_passed_on_after_two_milliseconds() -> None:
     async def run() -> None:
         handover = Handover()
         for _ in range(2):
@@ -109,7 +109,7 @@ def test_what_is_held_goes_after_a_moment_though_nothing_follows() -> None:
     asyncio.run(run())
 
 
-def test_what_an_answer_brings_about_is_held_for_itself() -> None:
+def test_response_added_by_a_callback_is_kept_back_separately() -> None:
     async def run() -> list[int]:
         handover, seen = Handover(), list[int]()
         handover.add(lambda: handover.add(remembering(seen, 2), more=True), more=True)

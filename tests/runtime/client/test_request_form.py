@@ -51,7 +51,7 @@ def test_the_host_is_named_as_http_wants_it(server: str, host: str) -> None:
     assert host in form.url(request)
 
 
-def test_the_url_names_whom_the_certificate_has_to_and_the_host_header_whom_we_ask() -> None:
+def test_url_has_the_certificate_name_and_host_header_the_server() -> None:
     form, request = (
         request_form("https://10.0.0.1:6443/k8s", tls_server_name="kubernetes"),
         Request(method="GET", path="/version"),
@@ -63,7 +63,7 @@ def test_the_url_names_whom_the_certificate_has_to_and_the_host_header_whom_we_a
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_a_write_without_a_body_says_nothing_of_its_type(method: str) -> None:
+def test_write_without_body_has_no_content_type(method: str) -> None:
     assert "Content-Type:" in headers(request_form("https://api"), Request(method=method, path="/"))
 
 

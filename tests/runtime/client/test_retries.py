@@ -28,7 +28,7 @@ from kcm.runtime.client.retries import MAX_RETRIES, is_read, retry_delay
         ("GET", 429, 1.0, 0, 1.5, 1.0),
     ],
 )
-def test_a_request_goes_out_again_when_the_server_says_when_and_time_is_left(
+def test_request_is_retried_after_retry_after_if_time_is_left(
     method: str, status: int, retry_after: float, retries: int, remaining: float, delay: float | None
 ) -> None:
     assert delay == retry_delay(

@@ -41,7 +41,7 @@ def test_a_server_is_a_url_or_a_host_and_port(text: str, tls: bool, url: str) ->
         "https://host\n",
     ],
 )
-def test_what_is_no_server_is_said_with_where_it_stands(text: str) -> None:
+def test_invalid_server_is_reported_with_its_origin(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--master: ") as error:
         server_url(text, origin="--master", tls=False)
     assert "\n" not in str(error.value)

@@ -108,7 +108,7 @@ def test_the_systems_authorities_are_trusted_where_none_is_configured_and_nowher
     assert response.error.startswith(f"cannot connect to {url}: certificate verify failed: ")
 
 
-def test_https_to_a_plain_server_is_said(connect: Connect, loopback: Any) -> None:
+def test_https_to_a_plain_http_server_is_reported(connect: Connect, loopback: Any) -> None:
     url = loopback.serve(who).replace("http://", "https://")
     response = connect(url, config={"verify": False}).ask("GET")
     assert (response.status, response.sent) == (0, False)
@@ -182,16 +182,14 @@ def test_a_client_certificate_that_changes_is_used_for_new_connections(
         ),
     ],
 )
-def test_files_that_are_no_good_are_said_at_the_start(connect: Connect, fields: dict[str, Pem], says: str) -> None:
+def test_unusable_files_are_reported_at_the_start(connect: Connect, fields: dict[str, Pem], says: str) -> None:
     with pytest.raises(ConfigError) as error:
         connect("https://127.0.0.1:1", config=fields)
     assert str(error.value).startswith(says)
     assert "\n" not in str(error.value)
 
 
-def test_a_key_of_another_certificate_or_one_with_a_passphrase_is_said_at_the_start(
-    connect: Connect, certificates: Certificates
-) -> None:
+def test_wrong_or_encrypted_key_is_reported_at_the_start(connect: Connect, certificates: Certificates) -> None:
     certificate = Pem(origin="here", data=certificates.admin.certificate.read_bytes())
     key = serialization.load_pem_private_key(certificates.admin.key.read_bytes(), password=None)
     locked = key.private_bytes(

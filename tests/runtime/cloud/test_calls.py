@@ -109,13 +109,13 @@ def test_every_call_has_its_answer() -> None:
         (ValueError(), ServerFailure("ValueError")),
     ],
 )
-def test_what_a_provider_raises_is_an_outcome(error: Exception, outcome: Outcome) -> None:
+def test_error_of_a_provider_becomes_an_outcome(error: Exception, outcome: Outcome) -> None:
     cloud = FakeCloud()
     cloud.routes = Raising(error)
     assert carry_out(cloud, ListRoutes("c")) == outcome
 
 
-def test_what_a_cloud_does_not_have_is_not_supported() -> None:
+def test_call_of_a_missing_part_is_not_supported() -> None:
     class Bare:
         instances = routes = load_balancers = None
 

@@ -67,7 +67,7 @@ def test_a_package_brings_one_along_and_is_given_the_configuration(tmp_path: Pat
         ("acme", "/nowhere/cloud.conf", "cloud provider 'acme' could not be initialized: .*cloud.conf"),
     ],
 )
-def test_what_cannot_be_had_is_one_line_for_the_operator(name: str, config: str, error: str) -> None:
+def test_unusable_provider_is_reported_in_one_line(name: str, config: str, error: str) -> None:
     with pytest.raises(CloudError, match=error) as raised:
         load_provider(name, config_file=config)
     assert "\n" not in str(raised.value)

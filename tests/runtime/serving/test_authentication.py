@@ -82,7 +82,7 @@ def test_a_client_is_its_certificate_and_masters_may_all(rig: Rig, ask_as: Calla
     assert ask_as(nameless, knows="clients") == forbidden("system:anonymous")
 
 
-def test_a_proxy_says_who_its_client_is(rig: Rig, ask_as: Callable[..., Status]) -> None:
+def test_client_named_by_a_proxy_is_the_user(rig: Rig, ask_as: Callable[..., Status]) -> None:
     proxy, other = rig.proxies.issue("front-proxy"), rig.proxies.issue("other-proxy")
     said = {"x_remote_user": "jane"}
     assert ask_as(proxy, **said) == forbidden("jane")

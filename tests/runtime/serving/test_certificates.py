@@ -60,7 +60,7 @@ def test_a_pair_in_a_directory_is_made_once_and_its_key_is_private(tmp_path: Pat
     assert PairInDirectory(str(directory), now=Now()).stamp() == first
 
 
-def test_a_pair_of_ours_in_a_directory_is_renewed_before_its_end_and_when_it_is_found_past_it(tmp_path: Path) -> None:
+def test_self_signed_pair_in_a_directory_is_renewed_before_and_after_its_end(tmp_path: Path) -> None:
     now = Now()
     pair = PairInDirectory(str(tmp_path), now=now)
     first = pair.stamp()

@@ -63,7 +63,7 @@ def test_a_page_of_a_controller_is_shown_with_its_content_type(ask: Ask, pages: 
         ("/debug/controllers/shop/a/b", ("shop", "/a/b", {})),
     ],
 )
-def test_what_is_not_there_is_not_found(
+def test_unknown_page_is_not_found(
     ask: Ask, pages: DebugPages, shop: Shop, path: str, asked: tuple[str, str, dict[str, list[str]]]
 ) -> None:
     pages.set(shop)
@@ -74,7 +74,7 @@ def test_before_anything_runs_nothing_is_found(ask: Ask) -> None:
     assert ask("/debug/controllers/shop/graph").status == 404
 
 
-def test_who_does_not_answer_and_who_fails(ask: Ask, pages: DebugPages, shop: Shop) -> None:
+def test_timeout_is_504_and_error_is_500(ask: Ask, pages: DebugPages, shop: Shop) -> None:
     pages.set(shop)
     slow = ask("/debug/controllers/shop/slow")
     assert (slow.status, slow.text) == (504, "shop did not answer within 30 s\n")

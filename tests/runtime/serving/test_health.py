@@ -88,7 +88,7 @@ def test_why_a_check_fails_is_logged_once_until_it_passes_again(log: Any, logged
     assert logged.entries[1]["reason_before"] == "silent for 4 s"
 
 
-def test_a_check_that_is_left_out_is_no_news(log: Any, logged: LogCapture) -> None:
+def test_excluded_check_is_not_logged(log: Any, logged: LogCapture) -> None:
     checks = bad_and_good(log)
     checks.examine()
     checks.examine(exclude=["replicaset-controller"])
@@ -114,7 +114,7 @@ def test_results_are_counted_for_the_service_level(log: Any) -> None:
         ("/healthz?verbose=true&exclude=good", 200, "[+]good excluded: ok\nhealthz check passed\n"),
     ],
 )
-def test_a_healthy_process_says_ok(site: Site, ask: Callable[..., Any], path: str, status: int, text: str) -> None:
+def test_healthy_process_returns_ok(site: Site, ask: Callable[..., Any], path: str, status: int, text: str) -> None:
     site.health.set({"good": fine})
     answer = ask(path)
     assert (answer.status, answer.text) == (status, text)
@@ -123,7 +123,7 @@ def test_a_healthy_process_says_ok(site: Site, ask: Callable[..., Any], path: st
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz?verbose"])
-def test_a_sick_process_says_which_check_fails_and_not_why(site: Site, ask: Callable[..., Any], path: str) -> None:
+def test_failing_check_is_named_without_its_reason(site: Site, ask: Callable[..., Any], path: str) -> None:
     site.health.set({"bad": broken, "good": fine})
     answer = ask(path)
     assert answer.status == 500

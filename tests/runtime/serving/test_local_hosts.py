@@ -31,7 +31,7 @@ def test_names_and_addresses_of_this_host(host: str) -> None:
         "rebound.example@localhost",
     ],
 )
-def test_names_and_addresses_of_others(host: str) -> None:
+def test_names_and_addresses_of_other_hosts_are_rejected(host: str) -> None:
     assert not names_this_host(host)
 
 

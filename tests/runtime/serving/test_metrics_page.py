@@ -33,7 +33,7 @@ def test_metrics_are_open_metrics_for_those_who_ask(site: Site, ask: Ask) -> Non
     assert answer.text.endswith("# EOF\n")
 
 
-def test_a_counter_keeps_its_name_also_where_it_does_not_say_total(site: Site, ask: Ask) -> None:
+def test_counter_without_suffix_total_keeps_its_name(site: Site, ask: Ask) -> None:
     site.metrics.counter(Family(name="slice_changes", kind="counter", help="x", labels=("operation",)), "create").inc()
     lines = ask("/metrics").text.splitlines()
     assert "# TYPE slice_changes untyped" in lines

@@ -11,7 +11,7 @@ from tests.runtime.serving.conftest import Ask
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz/", "/healthz/ping", "/livez", "/readyz", "/version", "/debug"])
-def test_what_upstream_does_not_serve_is_not_found(ask: Ask, path: str) -> None:
+def test_path_that_upstream_does_not_serve_is_not_found(ask: Ask, path: str) -> None:
     answer = ask(path)
     assert (answer.status, answer.text) == (404, "404 page not found\n")
 

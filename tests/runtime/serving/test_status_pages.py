@@ -77,5 +77,5 @@ def test_the_process_describes_itself_to_programs(ask: Ask, path: str, kind: str
         ("application/yaml", None),
     ],
 )
-def test_what_an_accept_header_asks_for(accept: str, version: str | None) -> None:
+def test_accept_header_selects_text_or_version(accept: str, version: str | None) -> None:
     assert wanted_version(accept, "Flagz") == version

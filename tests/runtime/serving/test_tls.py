@@ -139,7 +139,7 @@ def test_only_the_key_exchange_that_was_asked_for_is_offered(rig: Rig) -> None:
         ((29, 29), "duplicate curve preference 29"),
     ],
 )
-def test_a_key_exchange_that_is_none_is_refused(rig: Rig, curves: tuple[int, ...], fault: str) -> None:
+def test_unknown_key_exchange_is_refused(rig: Rig, curves: tuple[int, ...], fault: str) -> None:
     with pytest.raises(TlsError, match=fault):
         rig.build(curves=curves)
 
@@ -160,7 +160,7 @@ def test_a_new_certificate_is_served_at_the_next_handshake(rig: Rig) -> None:
     assert len(rig.told("TLS files reloaded")) == 1
 
 
-def test_half_a_change_leaves_what_there_was_and_is_told_once(rig: Rig) -> None:
+def test_incomplete_change_keeps_the_previous_files_and_is_logged_once(rig: Rig) -> None:
     pair = rig.authority.issue("first", names=("localhost",))
     context = rig.build(**files(pair)).context
     second = rig.authority.issue("second", names=("localhost",))
@@ -176,7 +176,7 @@ def test_half_a_change_leaves_what_there_was_and_is_told_once(rig: Rig) -> None:
     assert missing["error"] == f"{pair.key}: No such file or directory"
 
 
-def test_a_certificate_of_ours_is_renewed_while_it_is_served(rig: Rig, tmp_path: Path) -> None:
+def test_self_signed_certificate_is_renewed_while_serving(rig: Rig, tmp_path: Path) -> None:
     for settings in ({}, {"directory": str(tmp_path / "kept")}):
         rig.clock.later = timedelta()
         context = rig.build(**settings).context
@@ -187,7 +187,7 @@ def test_a_certificate_of_ours_is_renewed_while_it_is_served(rig: Rig, tmp_path:
         assert served_subject(context) != first
 
 
-def test_a_certificate_that_has_ended_is_told(rig: Rig) -> None:
+def test_expired_certificate_is_logged(rig: Rig) -> None:
     ended = rig.authority.issue("old", names=("localhost",), end=datetime.now(UTC) - timedelta(days=1))
     rig.build(**files(ended))
     (entry,) = rig.told("serving certificate has expired")

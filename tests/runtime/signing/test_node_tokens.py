@@ -9,7 +9,7 @@ from kcm.runtime.signing.node_tokens import node_in, node_token
 KEY = b"key"
 
 
-def test_a_token_says_whose_it_is() -> None:
+def test_token_names_its_node() -> None:
     assert node_in(KEY, node_token(KEY, "n1.example.com")) == "n1.example.com"
 
 

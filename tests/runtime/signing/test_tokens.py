@@ -103,6 +103,6 @@ def test_a_file_without_a_key_is_refused_by_name(tmp_path: Path, file: bytes, te
         read_signing_key(str(tmp_path / "key"))
 
 
-def test_a_file_that_is_not_there_is_refused_as_go_says_it() -> None:
+def test_missing_file_is_refused_with_the_text_of_go() -> None:
     with pytest.raises(KeyUnusableError, match=r"^open /no/such/file: no such file or directory$"):
         read_signing_key("/no/such/file")

@@ -70,7 +70,7 @@ def test_a_certificate_has_the_names_and_the_key_of_its_request() -> None:
     assert names.value.get_values_for_type(x509.UniformResourceIdentifier) == ["spiffe://example.com/n1"]
 
 
-def test_it_is_no_authority_and_names_the_key_that_signed_it() -> None:
+def test_certificate_is_not_an_authority_and_names_the_signing_key() -> None:
     made = signed()
     constraints = made.extensions.get_extension_for_class(x509.BasicConstraints)
     assert (constraints.critical, constraints.value) == (True, x509.BasicConstraints(ca=False, path_length=None))
@@ -162,7 +162,7 @@ def test_an_authority_that_has_expired_signs_nothing(now: float, why: str) -> No
     assert str(refused.value) == why
 
 
-def test_usages_that_are_none() -> None:
+def test_unknown_usages_are_refused() -> None:
     with pytest.raises(AuthorityError, match=r'unrecognized usage values: \["a" "b"\]'):
         signed(usages=["a", "client auth", "b"])
 
@@ -176,7 +176,7 @@ def test_serial_numbers_are_large_and_those_of_one_signature_are_one() -> None:
     assert signed(pair=other).serial_number not in numbers
 
 
-def test_who_asks_has_the_key() -> None:
+def test_request_must_be_signed_with_its_key() -> None:
     forged = x509.load_pem_x509_csr(request_pem("jane")).public_bytes(Encoding.DER)
     pem = b"-----BEGIN CERTIFICATE REQUEST-----\n%s\n-----END CERTIFICATE REQUEST-----\n"
     request = pem % base64.b64encode(forged[:-1] + bytes([forged[-1] ^ 1]))
@@ -185,7 +185,7 @@ def test_who_asks_has_the_key() -> None:
     check_signature(parse_request(request_pem("jane")))
 
 
-def test_what_is_no_request() -> None:
+def test_malformed_request_is_refused() -> None:
     with pytest.raises(RequestError, match="PEM block type must be CERTIFICATE REQUEST"):
         parse_request(PAIR.certificate)
     with pytest.raises(RequestError, match="asn1: structure error"):
@@ -269,7 +269,7 @@ OTHER = authority_pair("other", begin=NOW, end=NOW + DAY)
         ),
     ],
 )
-def test_files_that_are_no_authority(certificate: bytes, key: bytes, why: str) -> None:
+def test_unusable_authority_files_are_refused(certificate: bytes, key: bytes, why: str) -> None:
     with pytest.raises(AuthorityError) as refused:
         authority_of(certificate, key, name="csr-controller")
     assert str(refused.value) == why

@@ -78,7 +78,7 @@ def test_two_certificates_in_one_file_sign_nothing(disk: Disk) -> None:
     assert disk.issuer == "CN=first"
 
 
-def test_without_files_there_is_no_authority(tmp_path: Path) -> None:
+def test_missing_files_are_an_error(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     with pytest.raises(KeyFilesError) as missing:
         disk.files.authority()

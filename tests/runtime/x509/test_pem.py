@@ -42,7 +42,7 @@ def test_the_first_block() -> None:
 
 
 @pytest.mark.timeout(20)
-def test_a_million_bytes_of_beginnings_keep_nobody() -> None:
+def test_million_bytes_of_unfinished_blocks_parse_in_linear_time() -> None:
     many = b"-----BEGIN CERTIFICATE REQUEST-----\n" * 30_000
     found = list(blocks(many + block("A").encode()))
     assert [one.type for one in found] == ["A"]

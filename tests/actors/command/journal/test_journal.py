@@ -154,7 +154,7 @@ def test_the_first_difference_is_shown(journal: Path, log: Any) -> None:
         ("replicaset-controller", 9, "no incarnation 9 of controller:replicaset-controller began"),
     ],
 )
-def test_what_is_not_in_the_journal_is_an_error(
+def test_controller_missing_from_journal_is_an_error(
     journal: Path, log: Any, actor: str, incarnation: int | None, error: str
 ) -> None:
     with pytest.raises(JournalError, match=error):
@@ -177,7 +177,7 @@ def show(journal: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> 
     return [line.split() for line in lines if line.split()[5] != "run"]
 
 
-def test_the_table_shows_who_told_whom_what_and_why(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_shows_sender_receiver_message_and_cause(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = show(journal, capsys, "--actor", "controller:deployment-controller", "--object", "default/web")
     first = next(line for line in lines if "ADDED" in line)
     assert first[3:] == [
@@ -217,7 +217,7 @@ def test_every_message_of_the_run_has_a_line(journal: Path, capsys: pytest.Captu
     }
 
 
-def test_the_command_replays_and_says_so(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_command_reports_its_result(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert journal_command.main(["replay", str(journal), "--actor", "controller:deployment-controller"]) == 0
     assert "No difference." in capsys.readouterr().out
     assert journal_command.main(["replay", str(journal), "--actor", "controller:none"]) == 2

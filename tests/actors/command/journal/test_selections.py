@@ -19,7 +19,7 @@ from tests.support.mirror import CONFIGMAPS, MIRROR, NAMESPACES, SECRETS, SHOP, 
 
 
 @pytest.mark.parametrize("beside", [(), (WHOLE,), (SHOP,)], ids=["alone", "beside a whole one", "beside one of a part"])
-def test_a_controller_that_selects_is_replayed_whoever_ran_beside_it(
+def test_controller_with_selector_is_replayed_with_any_other_controllers(
     beside: tuple[ControllerSpec, ...], tmp_path: Path, make_cluster: Callable[..., SimulatedCluster], log: Any
 ) -> None:
     path, specs, cluster = tmp_path / "journal", (mirror(), *beside), make_cluster(seed=5)

@@ -95,9 +95,7 @@ def test_a_token_that_is_refused_is_replaced_at_once(connect: Connect, loopback:
     assert [one[0] for one in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-102"]
 
 
-def test_without_the_right_to_tokens_each_request_says_what_is_missing(
-    connect: Connect, loopback: Any, hand_clock: Any
-) -> None:
+def test_requests_report_the_missing_permission_for_tokens(connect: Connect, loopback: Any, hand_clock: Any) -> None:
     accounts = Accounts(hand_clock, allowed=False)
     config = {"credentials": ROOT}
     client = connect(loopback.serve(accounts), config=config, clock=hand_clock, accounts=("a",))

@@ -63,7 +63,7 @@ def test_a_piece_is_there_while_the_server_still_writes(connect: Connect, loopba
     assert reader.all() == ([b"y"], Response(status=200))
 
 
-def test_of_a_body_that_is_cut_off_the_end_says_so_and_the_rest_is_dropped(connect: Connect, loopback: Any) -> None:
+def test_end_of_a_truncated_body_reports_it_and_drops_the_rest(connect: Connect, loopback: Any) -> None:
     pieces, end = Reader(connect, loopback.serve_raw(streaming(b"half", end=b""))).all()
     assert pieces == []
     assert end.status == 0
@@ -80,7 +80,7 @@ def test_a_refusal_is_an_end_with_its_status_and_body(connect: Connect, loopback
 
 
 @pytest.mark.parametrize("size", [10, PIECE])
-def test_who_cannot_take_a_piece_is_told_that_it_is_over(connect: Connect, loopback: Any, size: int) -> None:
+def test_failing_consumer_receives_the_end(connect: Connect, loopback: Any, size: int) -> None:
     client, ends = connect(loopback.serve_raw(streaming(b"x" * size))), queue.Queue[Response]()
 
     def fail(_piece: bytes) -> None:

@@ -85,7 +85,7 @@ def exits(_response: Response) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections whose loop is gone
-def test_a_loop_that_ends_by_itself_answers_everything_and_says_why(
+def test_all_requests_fail_with_the_reason_when_the_loop_ends(
     connect: Connect, loopback: Any, gate: Any, hand_clock: Any, logs: LogCapture
 ) -> None:
     """A callback ends its thread: that is the loop's."""

@@ -110,7 +110,7 @@ def test_connections_are_kept_and_used_again(connect: Connect, loopback: Any) ->
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "{url} does not speak HTTP: "),
     ],
 )
-def test_an_answer_that_is_none_is_no_answer(connect: Connect, loopback: Any, answer: bytes, says: str) -> None:
+def test_malformed_response_counts_as_no_response(connect: Connect, loopback: Any, answer: bytes, says: str) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -149,9 +149,7 @@ def throttled(retry_after: int, *, status: int = 429) -> bytes:
     return f"HTTP/1.1 {status} Wait\r\nRetry-After: {retry_after}\r\nContent-Length: 4\r\n\r\nbusy".encode()
 
 
-def test_a_throttled_write_goes_out_again_when_the_server_says(
-    connect: Connect, loopback: Any, hand_clock: Any
-) -> None:
+def test_throttled_write_is_retried_after_retry_after(connect: Connect, loopback: Any, hand_clock: Any) -> None:
     server = Script(throttled(1), throttled(3, status=503), OK)
     client = connect(loopback.serve_raw(server), clock=hand_clock)
     client.send("POST", body=b"{}")
@@ -272,7 +270,7 @@ def test_without_credentials_nothing_is_sent_and_the_plugin_is_named(
     assert server.seen == []
 
 
-def test_credentials_that_do_not_come_in_time_are_said(connect: Connect, loopback: Any, gate: Any) -> None:
+def test_late_credentials_are_reported(connect: Connect, loopback: Any, gate: Any) -> None:
     released = threading.Event()
 
     class Slow:

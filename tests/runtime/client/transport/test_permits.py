@@ -138,7 +138,7 @@ def test_a_read_whose_connection_broke_is_not_repeated_once_its_permit_is_over(c
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-def test_what_is_left_in_buffers_when_the_time_is_over_does_not_go_out_later(
+def test_buffered_bytes_are_not_sent_after_the_permit_expires(
     connect: Connect, loopback: Any, server_tls: ssl.SSLContext, encrypted: bool
 ) -> None:
     """A close would send the rest as soon as the server reads on, be it after the lease was taken."""
@@ -163,7 +163,7 @@ def test_what_is_left_in_buffers_when_the_time_is_over_does_not_go_out_later(
     assert total.get(timeout=PATIENCE) < len(body)
 
 
-def test_what_is_sent_in_time_is_answered(connect: Connect, loopback: Any) -> None:
+def test_request_within_its_permit_gets_a_response(connect: Connect, loopback: Any) -> None:
     clock = SystemClock()
     client = connect(loopback.serve(Arrivals()), clock=clock)
     assert client.ask("POST", body=b"{}", permit=Permit(clock.monotonic() + PATIENCE)).status == 200

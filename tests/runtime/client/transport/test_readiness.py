@@ -19,9 +19,7 @@ PATIENCE = 10.0
 
 
 @pytest.mark.skipif(not hasattr(select, "epoll"), reason="the loop watches all descriptors here anyway")
-def test_where_there_is_no_epoll_the_loop_itself_waits(
-    connect: Connect, loopback: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loop_watches_sockets_without_epoll(connect: Connect, loopback: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         if "watch" not in request.rel_url.query:
             return web.Response(body=await request.read())

@@ -38,7 +38,7 @@ def header(response: Response, name: str) -> list[str]:
     return [value for key, value in orjson.loads(response.body)["headers"] if key == name]
 
 
-def test_a_request_arrives_as_it_was_said(connect: Connect, loopback: Any) -> None:
+def test_request_arrives_unchanged(connect: Connect, loopback: Any) -> None:
     client = connect(loopback.serve(echo))
     response = client.ask("POST", PODS, body=b'{"kind":"Pod"}', client="replicaset-controller")
     assert (response.status, response.sent, response.error) == (201, True, "")
@@ -72,7 +72,7 @@ def test_a_server_below_a_path_is_reached(connect: Connect, loopback: Any) -> No
     assert orjson.loads(response.body)["path"] == "/k8s/clusters/c-1/version"
 
 
-def test_a_patch_says_what_kind_it_is_and_a_get_has_no_content(connect: Connect, loopback: Any) -> None:
+def test_patch_has_its_content_type_and_get_has_none(connect: Connect, loopback: Any) -> None:
     client = connect(loopback.serve(echo))
     patch = client.ask("PATCH", body=b"{}", content_type="application/merge-patch+json", accept="application/yaml")
     assert header(patch, "Content-Type") == ["application/merge-patch+json"]
@@ -81,7 +81,7 @@ def test_a_patch_says_what_kind_it_is_and_a_get_has_no_content(connect: Connect,
 
 
 @pytest.mark.parametrize(("method", "length"), [("GET", []), ("POST", ["0"]), ("PUT", ["0"]), ("DELETE", ["0"])])
-def test_a_write_without_a_body_says_that_it_has_none(
+def test_write_without_body_has_content_length_zero(
     connect: Connect, loopback: Any, method: str, length: list[str]
 ) -> None:
     response = connect(loopback.serve(echo)).ask(method)
@@ -167,7 +167,7 @@ def test_a_callback_may_send_the_next_request(connect: Connect, loopback: Any) -
     assert orjson.loads(client.answer().body)["path"] == "/second"
 
 
-def test_what_is_sent_before_the_start_goes_out_at_the_start(connect: Connect, loopback: Any) -> None:
+def test_requests_before_the_start_are_sent_at_the_start(connect: Connect, loopback: Any) -> None:
     client = connect(loopback.serve(echo), started=False)
     client.send("GET", "/early")
     client.transport.start()

@@ -50,7 +50,7 @@ def streaming(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> Any:
         ([], b"zz\r\n", b"", 0, "does not speak HTTP"),
     ],
 )
-def test_whole_lines_are_delivered_and_the_end_says_what_was_lost(
+def test_whole_lines_are_delivered_and_the_end_reports_lost_bytes(
     watch: Watch, loopback: Any, chunks: list[bytes], end: bytes, lines: bytes, status: int, says: str
 ) -> None:
     watcher = watch(loopback.serve_raw(streaming(*chunks, end=end)))

@@ -96,7 +96,5 @@ def test_a_request_that_went_out_has_a_failure_of_one_line_that_names_the_server
         ),
     ],
 )
-def test_a_connection_that_did_not_come_about_is_said_with_its_reason(
-    breakdown: Breakdown, proxy: str, text: str
-) -> None:
+def test_failed_connection_is_described_with_its_reason(breakdown: Breakdown, proxy: str, text: str) -> None:
     assert describe(breakdown, server=SERVER, proxy=proxy, sent=False, status=0) == text

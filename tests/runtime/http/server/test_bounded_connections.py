@@ -182,7 +182,7 @@ def test_connections_of_known_users_are_cut_last(run: Any, tls: ssl.SSLContext |
     run(test())
 
 
-def test_what_is_being_answered_is_not_cut_and_newcomers_wait_their_turn(run: Any, tls: ssl.SSLContext | None) -> None:
+def test_busy_connections_stay_open_and_new_ones_wait(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
         async with serving(ConnectionLimits(most=2), tls) as rig:
             busy = [await rig.connect() for _ in range(2)]

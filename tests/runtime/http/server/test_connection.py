@@ -161,7 +161,7 @@ async def _keep_releasing(store: HeldStore) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_a_thousand_requests_at_once_are_no_deep_recursion() -> None:
+def test_thousand_pipelined_requests_cause_no_deep_recursion() -> None:
     async def scenario(_: Served, line: Line) -> None:
         wrong = b"GET /livez HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer wrong\r\n\r\n"
         line.writer.write((asked("GET", "/livez") + wrong) * 1500)
@@ -180,7 +180,7 @@ def test_a_thousand_requests_at_once_are_no_deep_recursion() -> None:
         (("Connection: keep-alive",), "1.0", b"keep-alive"),
     ],
 )
-def test_who_wants_the_connection_closed_has_it_closed(
+def test_connection_is_closed_when_the_client_requests_it(
     lines: tuple[str, ...], version: str, connection: bytes | None
 ) -> None:
     """connection: what the response says; None and keep-alive: it stays open."""
@@ -223,7 +223,7 @@ def test_a_response_to_head_has_no_body() -> None:
     on_the_wire(scenario)
 
 
-def test_who_waits_to_send_a_body_is_told_to_go_on() -> None:
+def test_expect_continue_is_answered_with_100() -> None:
     async def scenario(_: Served, line: Line) -> None:
         body = pod_body("a")
         line.writer.write(asked("POST", PODS, "Expect: 100-continue", f"Content-Length: {len(body)}"))
@@ -234,7 +234,7 @@ def test_who_waits_to_send_a_body_is_told_to_go_on() -> None:
     on_the_wire(scenario)
 
 
-def test_what_is_refused_by_its_head_is_answered_before_its_body_which_is_not_kept() -> None:
+def test_request_refused_by_its_head_is_answered_before_its_body() -> None:
     async def scenario(_: Served, line: Line) -> None:
         stranger = f"POST {PODS} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
         line.writer.write(stranger.encode())
@@ -261,7 +261,7 @@ def test_what_is_refused_by_its_head_is_answered_before_its_body_which_is_not_ke
     ],
     ids=["no HTTP", "no header", "two lengths", "a head without end"],
 )
-def test_what_cannot_be_read_is_refused_and_the_connection_closed(sent: bytes, status: int) -> None:
+def test_malformed_request_is_refused_and_the_connection_closed(sent: bytes, status: int) -> None:
     async def scenario(_: Served, line: Line) -> None:
         line.writer.write(sent)
         head = await line.reader.readuntil(b"\r\n\r\n")
@@ -415,7 +415,7 @@ def test_while_the_client_takes_nothing_its_next_request_waits_unread() -> None:
     asyncio.run(scenario())
 
 
-def test_a_stream_is_told_of_room_and_of_the_end() -> None:
+def test_stream_is_notified_of_room_and_of_the_end() -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
             connection.data_received(asked("GET", "/a"))
@@ -548,7 +548,7 @@ def test_a_head_or_trailers_beyond_the_bounds_are_refused(sent: bytes, status: b
     asyncio.run(scenario())
 
 
-def test_what_is_read_of_a_head_beyond_the_bounds_is_bounded() -> None:
+def test_parsing_stops_soon_after_the_limit_of_a_head() -> None:
     """A client that sends short lines costs by their number, whatever their bytes."""
 
     async def scenario() -> None:
