@@ -13,7 +13,7 @@ from kcm.actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycle
 from kcm.actors.controllers.cloud.node_route import reconciler as node_route
 from kcm.actors.controllers.nodes import taint_eviction
 from kcm.actors.controllers.nodes.node_ipam.holdings import Holdings
-from kcm.actors.controllers.nodes.node_lifecycle import zone_states
+from kcm.actors.controllers.nodes.node_lifecycle import zones
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
@@ -39,7 +39,7 @@ def no_rate() -> Any:
 
 def no_disruption() -> Any:
     """Where all zones are down the nodes are evicted all the same."""
-    assess = zone_states.assess
+    assess = zones.assess
 
     def calm(zones: Any, limits: Any, *, was_all_down: bool) -> Any:
         found = assess(zones, limits, was_all_down=was_all_down)
@@ -48,7 +48,7 @@ def no_disruption() -> Any:
         rates = dict.fromkeys(zones, limits.eviction_rate)
         return type(found)(states=found.states, rates=rates, spared=frozenset(), all_down=True, mode=found.mode)
 
-    return patch.object(zone_states, "assess", calm)
+    return patch.object(zones, "assess", calm)
 
 
 def no_patience() -> Any:

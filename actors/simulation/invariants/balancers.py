@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcm.actors.controllers.cloud.service_lb.wishes import has_finalizer
+from kcm.actors.controllers.cloud.service_lb.load_balancers import has_finalizer
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
 from kcm.actors.simulation.invariants.ownership import storage_of

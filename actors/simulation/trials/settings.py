@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.controllers.nodes.node_lifecycle.options import lifecycle_settings
 from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.zone_rates import eviction_rates

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kcm.actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
-from kcm.actors.controllers.nodes.node_lifecycle import signs_of_life, zone_states
+from kcm.actors.controllers.nodes.node_lifecycle import health, zones
 from kcm.actors.controllers.nodes.node_lifecycle.health import Verdict
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
@@ -24,7 +24,7 @@ from tests.faults.mutants.scenarios import a_node_comes_anew
 @contextmanager
 def all_down_is_like_any_other() -> Iterator[None]:
     """When no node at all can be heard, each zone is evicted as if it alone were down."""
-    assess = zone_states.assess
+    assess = zones.assess
 
     def zone_by_zone(zones: Any, limits: Any, *, was_all_down: bool) -> Any:
         found = assess(zones, limits, was_all_down=was_all_down)
@@ -33,20 +33,20 @@ def all_down_is_like_any_other() -> Iterator[None]:
         rates = dict.fromkeys(zones, limits.full_disruption_rate)
         return replace(found, all_down=False, spared=frozenset(), rates=rates)
 
-    with patch.object(zone_states, "assess", zone_by_zone):
+    with patch.object(zones, "assess", zone_by_zone):
         yield
 
 
 @contextmanager
 def late_leases_are_believed() -> Iterator[None]:
     """A node of which the watch says nothing is given up, whether the watch says anything at all or not."""
-    verdict = signs_of_life.verdict
+    verdict = health.verdict
 
     def believing(*arguments: Any, **more: Any) -> Verdict:
         found = verdict(*arguments, **more)
         return Verdict.SILENT if found is Verdict.DOUBTFUL else found
 
-    with patch.object(signs_of_life, "verdict", believing):
+    with patch.object(health, "verdict", believing):
         yield
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
-from kcm.actors.controllers.cloud.service_lb.wishes import (
+from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     FINALIZER,
     Targets,
     has_finalizer,

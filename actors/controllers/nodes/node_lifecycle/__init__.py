@@ -1,8 +1,8 @@
-"""node-lifecycle-controller: decides which nodes are alive, and has pods leave those that are not.
+"""node-lifecycle-controller: detects failed nodes, and evicts their pods.
 
-Read reconciler.py first. Decisions, pure: health, conditions, zones, taints, labels. Steps around them: monitor (all
-nodes), node_taints and pods (one node), direct_eviction. zone_eviction_queue.py is the actor of one zone,
-zone_queues.py what its owner remembers of all of them.
+Read reconciler.py first. monitor.py is the pass over all nodes; health.py, status.py, taints.py and pods.py are about
+one node, zones.py about the nodes of one zone. zone_eviction_queue.py is the actor that limits the evictions of one
+zone, zone_queues.py the reconciler's record of these actors.
 """
 
 from kcm.actors.controllers.nodes.node_lifecycle.spec import SPEC

@@ -15,15 +15,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.nodes.node_lifecycle.events import describe, node_event
-from kcm.actors.controllers.nodes.node_lifecycle.giving_up import give_up
-from kcm.actors.controllers.nodes.node_lifecycle.health import NodeHealth, is_over
+from kcm.actors.controllers.nodes.node_lifecycle.health import NodeHealth, SignsOfLife, is_over
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from kcm.actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
-from kcm.actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
+from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSettings
+from kcm.actors.controllers.nodes.node_lifecycle.status import give_up
 from kcm.actors.controllers.nodes.node_lifecycle.taints import NOTHING, taint_patch, waits_for_eviction
 from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
-from kcm.actors.controllers.nodes.node_lifecycle.zone_states import ZoneStates
-from kcm.actors.controllers.nodes.node_lifecycle.zones import Mode
+from kcm.actors.controllers.nodes.node_lifecycle.zones import Mode, ZoneStates
 from kcm.actors.reconciliation import Step, in_batches, patch
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done

@@ -1,18 +1,58 @@
-"""Steps that set the pods of a node that is not ready to not ready.
+"""Pods of failed nodes: marked not ready and, without taint-based evictions, deleted.
 
-Source: kubernetes v1.36 pkg/controller/util/node/controller_utils.go, MarkPodsNotReady.
+node-lifecycle itself deletes pods with --feature-gates=TaintBasedEvictions=false or --enable-taint-manager=false. A
+node is queued for eviction once it has been silent, or not ready, for longer than --pod-eviction-timeout. Its pods are
+deleted once, and again only after the node has been ready. When the node is ready again its eviction ends, but pods
+that were deleted stay deleted.
+
+Source: kubernetes v1.36 pkg/controller/util/node/controller_utils.go, MarkPodsNotReady; kubernetes 1.8
+pkg/controller/node/node_controller.go and util/controller_utils.go (DeletePods); kubernetes 1.3
+pkg/controller/node/deletion_utils.go (terminatePods), which later releases removed together with maximumGracePeriod.
+Differences: a pod belongs to a DaemonSet if that is its controller, not if some DaemonSet's selector matches it; the
+node is fetched before its pods are deleted; a conflict on one pod's status does not keep it from being deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from kcm.actors.reconciliation import Step, batches, record, together, update
+from kcm.actors.controllers.nodes.node_lifecycle.events import node_event
+from kcm.actors.reconciliation import (
+    Step,
+    batches,
+    delete,
+    get_live,
+    list_live,
+    must,
+    must_all,
+    must_object,
+    record,
+    together,
+    update,
+)
 from kcm.protocols.conditions import is_true
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
-from kcm.protocols.objects import Object
-from kcm.protocols.resources import PODS
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.nodes import LEASE_NAMESPACE, NodeFacts
+from kcm.protocols.objects import (
+    Key,
+    Object,
+    controller_of,
+    decode_object,
+    is_deleting,
+    key_of,
+    make_key,
+    metadata,
+    name_of,
+    uid_of,
+)
+from kcm.protocols.resources import LEASES, NODES, PODS, Resource
 from kcm.protocols.times import format_time
+from kcm.runtime.scheduling.clock import Clock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 BATCH = 50  # updates sent together
 
@@ -39,3 +79,127 @@ def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
                 failed = CommandError(command, outcome)
     if failed is not None:
         raise failed
+
+
+MAXIMUM_GRACE_PERIOD = 300.0  # seconds that a pod may be terminating on an evicted node
+OLDEST_GRACEFUL_KUBELET = (1, 1, 0)
+_VERSION = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[-+.].*)?")
+
+
+def deletes_gracefully(kubelet: str) -> bool:
+    """Whether a kubelet of this version deletes pods gracefully; False also for what is no version."""
+    found = _VERSION.fullmatch(kubelet)
+    return found is not None and tuple(int(part or 0) for part in found.groups()) >= OLDEST_GRACEFUL_KUBELET
+
+
+def lost_pod(pod: Object, node: str) -> Object:
+    """The pod with status.reason NodeLost."""
+    status: Mapping[str, Any] = pod.get("status") or {}
+    message = f"Node {node} which was running pod {name_of(pod)} is unresponsive"
+    return {**pod, "status": {**status, "reason": "NodeLost", "message": message}}
+
+
+def is_of_daemon_set(pod: Object) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.kind == "DaemonSet"
+
+
+def grounds(pod: Object) -> Sequence[Resource | tuple[Resource, Key]]:
+    """What a pod's deletion rests on: itself, its node and the node's Lease."""
+    node = (pod.get("spec") or {}).get("nodeName")
+    of_node = ((NODES, node), (LEASES, make_key(LEASE_NAMESPACE, node))) if node else (NODES, LEASES)
+    return ((PODS, key_of(pod)), *of_node)
+
+
+def overstays(pod: Object, elapsed: float) -> bool:
+    """Whether it has been terminating for too long. elapsed: seconds since its node was evicted."""
+    return elapsed > _patience(pod)
+
+
+def _patience(pod: Object) -> float:
+    grace: float = metadata(pod).get("deletionGracePeriodSeconds") or 0
+    return min(grace, MAXIMUM_GRACE_PERIOD)
+
+
+class DirectEviction:
+    """Remembers since when the pods of which nodes have been terminating."""
+
+    def __init__(self, *, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._clock, self._log = clock, log
+        self._since: dict[str, tuple[str, float]] = {}  # by node's name: its uid, and monotonic seconds
+
+    def cancel(self, node: str) -> None:
+        """It is ready again, or gone."""
+        self._since.pop(node, None)
+
+    def evict(self, name: str) -> Step[bool]:
+        """Delete the node's pods. Returns False if it is ready after all. Raises CommandError; then retry."""
+        outcome = yield from must(get_live(NODES, name), but=(NotFound,))
+        if isinstance(outcome, Done):
+            node = decode_object(outcome.body)
+            if is_true((node.get("status") or {}).get("conditions"), "Ready"):
+                return False
+            uid = uid_of(node)
+        else:
+            uid = ""
+        pods = yield from pods_of(name)
+        if pods:
+            yield node_event(name, uid, "DeletingAllPods", f"Deleting all Pods from Node {name}.")
+        yield from self._mark_lost(pods, name)
+        doomed = [pod for pod in pods if not is_deleting(pod) and not is_of_daemon_set(pod)]
+        for pod in doomed:
+            message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
+            yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
+        commands = [delete(PODS, pod, depends_on=grounds(pod)) for pod in doomed]
+        yield from must_all(commands, but=(NotFound,))
+        self._log.info("pods of node deleted", node=name, pods=len(doomed))
+        if name not in self._since or self._since[name][0] != uid:
+            self._since[name] = uid, self._clock.monotonic()
+        return True
+
+    def _mark_lost(self, pods: Sequence[Object], name: str) -> Step[None]:
+        commands = [
+            update(PODS, lost_pod(pod, name), subresource="status")
+            for pod in pods
+            if (pod.get("status") or {}).get("reason") != "NodeLost"
+        ]
+        yield from must_all(commands, but=(NotFound, Conflict))  # a conflict: it has changed since, or is another one
+
+    def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
+        """Delete by force the pods that have been terminating for too long on an evicted node.
+
+        pods: all that are bound to the node. Returns the seconds to requeue after; None if no pod is terminating.
+        """
+        uid, since = self._since.get(name, ("", 0.0))
+        if uid != facts.uid:
+            self._since.pop(name, None)  # it was replaced between two reconciliations
+            return None
+        elapsed = self._clock.monotonic() - since
+        terminating = [pod for pod in pods() if is_deleting(pod)]
+        overdue = [pod for pod in terminating if overstays(pod, elapsed)]
+        for pod in overdue:
+            message = (
+                f"Pod {key_of(pod)} has exceeded the grace period for deletion after being evicted from Node "
+                f'"{name}" and is being force killed'
+            )
+            yield node_event(name, facts.uid, "TerminatingEvictedPod", message)
+        yield from self.force(overdue)
+        left = [_patience(pod) - elapsed for pod in terminating if not overstays(pod, elapsed)]
+        if not left:
+            self._since.pop(name, None)
+            return None
+        return max(left) + 0.001  # the comparison is strict
+
+    def force(self, pods: Sequence[Object]) -> Step[None]:
+        """Delete these pods with grace period 0."""
+        commands = [delete(PODS, pod, grace_seconds=0, depends_on=grounds(pod)) for pod in pods]
+        for pod in pods:
+            self._log.info("pod deleted by force", pod=key_of(pod))
+        yield from must_all(commands, but=(NotFound,))
+
+
+def pods_of(node: str) -> Step[list[Object]]:
+    """All pods bound to this node, listed live."""
+    found = yield from must_object(list_live(PODS, field_selector=f"spec.nodeName={node}"))
+    items: list[Object] = found.get("items") or []
+    return items

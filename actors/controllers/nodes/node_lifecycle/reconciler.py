@@ -3,7 +3,7 @@
 In: changes of Nodes; pods that are bound to a node which is not ready, or deleted on one whose kubelet is too old;
 NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and ResumeEvictions from people. Out: nodes'
 status (conditions Unknown), taints and labels, pods' status (not ready), events; pods are deleted only without taints
-(direct_eviction.py). Leases are read, and enqueue nothing.
+(pods.py). Leases are read, and enqueue nothing.
 
 Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent its whole state. One pass
 over all nodes, the monitor, runs every --node-monitor-period.
@@ -20,13 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
 from kcm.actors.controllers.nodes.node_lifecycle.monitor import NodeMonitor
-from kcm.actors.controllers.nodes.node_lifecycle.node_taints import keep_labels, keep_taints
-from kcm.actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
-from kcm.actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
-from kcm.actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
+from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSettings
+from kcm.actors.controllers.nodes.node_lifecycle.pods import DirectEviction, deletes_gracefully, mark_not_ready
+from kcm.actors.controllers.nodes.node_lifecycle.taints import keep_labels, keep_taints, wanted_no_execute
 from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
 from kcm.actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
 from kcm.actors.reconciliation.actor_names import MANAGER

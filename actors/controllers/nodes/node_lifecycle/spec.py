@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
-from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions, lifecycle_settings
 from kcm.actors.controllers.nodes.node_lifecycle.reconciler import (
     BOUND_OR_DELETING,
     NAME,
@@ -13,7 +13,6 @@ from kcm.actors.controllers.nodes.node_lifecycle.reconciler import (
     NodeLifecycleReconciler,
     pod_concerned,
 )
-from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.actor_names import controller_name

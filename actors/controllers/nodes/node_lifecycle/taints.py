@@ -1,14 +1,17 @@
-"""Which of node-lifecycle's taints a node should have: pure.
+"""Taints and labels that node-lifecycle maintains on nodes.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, doNoScheduleTaintingPass,
-processTaintBaseEviction, doNoExecuteTaintingPass; controller_utils.go, AddOrUpdateTaintOnNode. Difference: all
-changes go in one patch.
+processTaintBaseEviction, doNoExecuteTaintingPass, reconcileNodeLabels; controller_utils.go, AddOrUpdateTaintOnNode.
+Difference: all changes of taints are made in one patch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
+from kcm.actors.reconciliation import Step, get_live, must, patch
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
 from kcm.protocols.nodes import (
     NO_EXECUTE,
     NO_EXECUTE_KEYS,
@@ -18,8 +21,14 @@ from kcm.protocols.nodes import (
     UNREACHABLE,
     NodeFacts,
 )
-from kcm.protocols.objects import Object, resource_version_of
+from kcm.protocols.objects import Object, labels_of, resource_version_of
+from kcm.protocols.resources import NODES
 from kcm.protocols.times import format_time
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.lister import Lister
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 NOTHING: frozenset[str] = frozenset()
 _NO_EXECUTE_FOR = {"False": frozenset({NOT_READY}), "Unknown": frozenset({UNREACHABLE})}
@@ -75,3 +84,66 @@ def taint_patch(node: Object, facts: NodeFacts, no_execute: frozenset[str], now:
 def described(keys: Iterable[str]) -> str:
     """For a line in the log."""
     return ",".join(sorted(keys))
+
+
+# a label → its older name, which has to have the same value
+TWINS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
+
+
+def missing_labels(node: Object) -> dict[str, str]:
+    """Labels to set, with their values."""
+    labels = labels_of(node)
+    return {
+        older: labels[newer] for newer, older in TWINS.items() if newer in labels and labels.get(older) != labels[newer]
+    }
+
+
+TRIES = 5  # of one patch, after conflicts. Source: controller_utils.go, UpdateTaintBackoff
+
+
+def keep_taints(
+    nodes: Lister,
+    name: str,
+    wanted: Callable[[NodeFacts], frozenset[str]],
+    *,
+    clock: Clock,
+    log: FilteringBoundLogger,
+) -> Step[bool]:
+    """Patch until the node has the NoSchedule taints that its conditions ask for, and the NoExecute taints wanted.
+
+    wanted: their keys, for the node as it is. Returns whether it got its first NoExecute taint. Raises CommandError.
+    """
+    for _ in range(TRIES):
+        entry = nodes.entry(name)
+        if entry is None:
+            return False
+        facts: NodeFacts = entry.facts
+        no_execute = wanted(facts)
+        if taints_are_right(facts, no_execute):
+            return False
+        command = patch(NODES, name, taint_patch(nodes.object_of(entry), facts, no_execute, clock.now()))
+        outcome = yield command
+        if isinstance(outcome, Done):
+            log.info(
+                "node tainted",
+                node=name,
+                zone=facts.zone,
+                no_schedule=described(facts.wanted_no_schedule),
+                no_execute=described(no_execute),
+            )
+            return bool(no_execute) and not facts.no_execute
+        if isinstance(outcome, NotFound):
+            return False
+        if not isinstance(outcome, Conflict):
+            raise CommandError(command, outcome)
+        # The lister shows the fetched node from now on.
+        yield from must(get_live(NODES, name), but=(NotFound,))
+    raise CommandError(command, outcome)
+
+
+def keep_labels(nodes: Lister, name: str) -> Step[None]:
+    """Copy labels to their older names. Raises CommandError."""
+    node = nodes.get(name)
+    labels = missing_labels(node) if node is not None else {}
+    if labels:
+        yield from must(patch(NODES, name, {"metadata": {"labels": labels}}), but=(NotFound,))

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kcm.actors.controllers.cloud.service_lb.load_balancers import FINALIZER, has_finalizer, is_target, wants_balancer
 from kcm.actors.controllers.cloud.service_lb.reconciler import ingress_of
-from kcm.actors.controllers.cloud.service_lb.wishes import FINALIZER, has_finalizer, is_target, wants_balancer
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.balancers import BalancersAreGuarded
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.controllers.nodes.node_lifecycle.options import lifecycle_settings
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.evictions import TaintsWithinTheRate
 from kcm.actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, draw_spells, fall_silent

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.controllers.nodes.node_lifecycle.options import lifecycle_settings
 from kcm.actors.controllers.nodes.taint_eviction import REASON, no_execute_taints
 from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
 from kcm.actors.simulation import SimulatedCluster

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.cloud.service_lb.load_balancers import FINALIZER
 from kcm.actors.controllers.cloud.service_lb.spec import ERRORS, PASSES, SPEC, SYNCS, UPDATES
-from kcm.actors.controllers.cloud.service_lb.wishes import FINALIZER
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.messages.cloud import (
     DeleteLoadBalancer,

@@ -9,7 +9,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
+from kcm.actors.controllers.nodes.node_lifecycle.pods import DirectEviction, deletes_gracefully
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Object, encode_object, key_of, owner_reference

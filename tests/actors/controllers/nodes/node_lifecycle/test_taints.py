@@ -1,4 +1,4 @@
-"""Which taints a node should have."""
+"""Which taints and labels a node should have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.nodes.node_lifecycle.taints import taint_patch, taints_are_right, wanted_no_execute
+from kcm.actors.controllers.nodes.node_lifecycle.taints import (
+    missing_labels,
+    taint_patch,
+    taints_are_right,
+    wanted_no_execute,
+)
 from kcm.protocols.nodes import NOT_READY, UNREACHABLE, NodeFacts, node_facts
 from kcm.protocols.objects import Object
 
@@ -78,3 +83,23 @@ def test_a_taint_that_is_there_keeps_the_time_at_which_it_was_added() -> None:
 def test_the_last_taint_goes_with_the_list() -> None:
     node = {"spec": {"taints": [{"key": NOT_READY, "effect": "NoSchedule"}]}}
     assert taint_patch(node, node_facts(node), frozenset(), NOW)["spec"]["taints"] is None
+
+
+OS, OLD_OS = "kubernetes.io/os", "beta.kubernetes.io/os"
+ARCH, OLD_ARCH = "kubernetes.io/arch", "beta.kubernetes.io/arch"
+
+
+@pytest.mark.parametrize(
+    ("labels", "missing"),
+    [
+        (None, {}),
+        ({"other": "x"}, {}),
+        ({OLD_OS: "linux"}, {}),
+        ({OS: "linux", ARCH: "arm64"}, {OLD_OS: "linux", OLD_ARCH: "arm64"}),
+        ({OS: "linux", OLD_OS: "windows"}, {OLD_OS: "linux"}),
+        ({OS: "linux", OLD_OS: "linux"}, {}),
+        ({OS: ""}, {OLD_OS: ""}),
+    ],
+)
+def test_older_labels_say_what_the_newer_ones_say(labels: dict[str, str] | None, missing: dict[str, str]) -> None:
+    assert missing_labels({"metadata": {"labels": labels}}) == missing

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.cloud.service_lb.spec import SPEC
-from kcm.actors.controllers.cloud.service_lb.wishes import (
+from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     FINALIZER,
     is_target,
     loggable,
@@ -16,6 +15,7 @@ from kcm.actors.controllers.cloud.service_lb.wishes import (
     targets_of,
     wants_balancer,
 )
+from kcm.actors.controllers.cloud.service_lb.spec import SPEC
 from kcm.protocols.nodes import EXCLUDE_BALANCERS, LEAVING, node_facts
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import NODES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcm.actors.controllers.nodes.node_lifecycle.conditions import silent_node
+from kcm.actors.controllers.nodes.node_lifecycle.status import silent_node
 
 CREATED, STAMP = "2026-01-01T00:00:00Z", "2027-01-15T08:00:00Z"
 NOW = 1_800_000_000.0

@@ -1,4 +1,4 @@
-"""Steps that set the conditions of silent nodes to Unknown.
+"""Status of silent nodes: their conditions are set to Unknown.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth.
 """
@@ -8,19 +8,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcm.actors.controllers.nodes.node_lifecycle.conditions import silent_node
 from kcm.actors.controllers.nodes.node_lifecycle.events import describe, node_record
-from kcm.actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
+from kcm.actors.controllers.nodes.node_lifecycle.health import SignsOfLife
 from kcm.actors.reconciliation import Step, batches, get_live, together, update
+from kcm.protocols.conditions import find_condition
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.nodes import node_facts
-from kcm.protocols.objects import decode_object
+from kcm.protocols.objects import Object, decode_object, metadata
 from kcm.protocols.resources import NODES
+from kcm.protocols.times import format_time
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+# Not NetworkUnavailable, which the network sets, not the kubelet.
+KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+def silent_node(node: Object, now: float) -> Object:
+    """The node with the conditions of its kubelet set to Unknown. now: Unix seconds."""
+    status = node.get("status") or {}
+    conditions = [dict(condition) for condition in status.get("conditions") or ()]
+    stamp = format_time(now)
+    for type in KUBELET_CONDITIONS:
+        if find_condition(conditions, type) is None:
+            conditions.append(
+                {
+                    "type": type,
+                    "status": "Unknown",
+                    "lastHeartbeatTime": metadata(node).get("creationTimestamp"),
+                    "lastTransitionTime": stamp,
+                    "reason": "NodeStatusNeverUpdated",
+                    "message": "Kubelet never posted node status.",
+                }
+            )
+    for condition in conditions:
+        if condition.get("type") in KUBELET_CONDITIONS and condition.get("status") != "Unknown":
+            condition.update(
+                status="Unknown",
+                reason="NodeStatusUnknown",
+                message="Kubelet stopped posting node status.",
+                lastTransitionTime=stamp,
+            )
+    return {**node, "status": {**status, "conditions": conditions}}
+
 
 BATCH = 50  # status updates sent together; each node is looked at again before its own
 TRIES = 5  # of one status, after conflicts. Source: scheduler.NodeHealthUpdateRetry
