@@ -9,7 +9,7 @@ errors.py, arguments.py      aggregated error texts; checks of arguments that au
 names.py, patterns.py        validation of names and labels; Go's regular expressions
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, tolerations.py,
 addresses.py                 values inside objects
-shapes.py                    type checks of the fields of an object
+field_types.py               type checks of the fields of an object
 semantic.py                  semantic equality of objects, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              fields of Pods, Nodes, Services, PodDisruptionBudgets

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kcm.protocols.field_types import MAP, QUANTITY, TEXT, check
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -22,7 +23,6 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.quantities import whole_value
-from kcm.protocols.shapes import MAP, QUANTITY, TEXT, check
 from kcm.protocols.times import parse_time
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # goes before spec.storageClassName

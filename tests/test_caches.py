@@ -36,7 +36,7 @@ BY_COUNT = {
     "runtime/apiserver/schema/protobuf_encoder.py": "kinds of Kubernetes, numbers of their fields",
     "runtime/apiserver/schema/protobuf_wire.py": "numbers of fields",
     "runtime/apiserver/schema/scalars.py": "quantities of at most 128 characters; longer ones raise an error",
-    "runtime/apiserver/schema/shapes.py": "no argument",
+    "runtime/apiserver/schema/kind_checks.py": "no argument",
     "runtime/apiserver/storage/sizes.py": "no argument",
     "runtime/apiserver/storage/sqlite_store.py": "numbers of rows",
     "runtime/cel/admission.py": "booleans",

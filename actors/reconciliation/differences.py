@@ -1,4 +1,4 @@
-"""What an object lacks of what is wanted of it, as a merge patch (RFC 7386): pure."""
+"""Differences between a desired and a present object, as a merge patch (RFC 7386)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import Any, Final
 from kcm.protocols.objects import Object
 from kcm.protocols.quantities import parse_quantity
 
-# Fields whose values, or whose maps' values, are quantities: the server writes "1000m" as "1".
-_QUANTITIES = frozenset(
+# Fields whose values, or whose maps' values, are quantities: the server writes "1000m" as "1". A test compares them
+# with the API types. "value" is missing, because it is a string in environment variables.
+QUANTITY_FIELDS = frozenset(
     {
+        "allocatable",
+        "allocatedResources",
+        "allocationMultiplier",
+        "averageValue",
         "capacity",
+        "consumedCapacity",
         "default",
         "defaultRequest",
         "divisor",
@@ -19,30 +25,35 @@ _QUANTITIES = frozenset(
         "limits",
         "max",
         "maxLimitRequestRatio",
+        "maximumVolumeSize",
         "min",
         "overhead",
+        "podFixed",
         "requests",
         "sizeLimit",
+        "step",
+        "tolerance",
+        "used",
     }
 )
-# Maps that the server leaves out where they are empty.
+# Maps that the server omits if they are empty.
 _MAPS_OF_TEXT = frozenset({"annotations", "binaryData", "data", "labels", "matchLabels", "nodeSelector", "stringData"})
 _NOTHING: Final = object()
 
 
 def differences(wanted: Mapping[str, Any], present: Mapping[str, Any]) -> Object:
-    """What to merge into `present` so that it is as `wanted` says; empty where it is so already.
+    """Return the merge patch that changes `present` into `wanted`; empty if nothing differs.
 
-    Maps are compared field by field: what `wanted` does not name counts as it is. None: the field is not to be there.
-    A list is wanted as a whole: the same length and order; of its maps too only what `wanted` names is compared, as the
-    server fills in defaults. An empty list is no list, and quantities are compared by value.
+    Maps are compared field by field, and fields that `wanted` does not name are ignored. None deletes a field. Lists
+    must have the same length and order; in their maps, too, only the named fields are compared, because the server sets
+    defaults. A missing list equals an empty list. Quantities are compared by value.
     """
     found = _difference(wanted, present, quantity=False)
     return {} if found is _NOTHING else found
 
 
 def without_none(value: Any) -> Any:
-    """A copy without the fields that are None, as an object is created."""
+    """Return a copy without the fields that are None, for the creation of an object."""
     if isinstance(value, Mapping):
         return {name: without_none(each) for name, each in value.items() if each is not None}
     if isinstance(value, list | tuple):
@@ -51,11 +62,11 @@ def without_none(value: Any) -> Any:
 
 
 def _difference(wanted: Any, present: Any, *, quantity: bool) -> Any:
-    """What to write; _NOTHING where it is there."""
+    """Return the value to write, or _NOTHING if `present` has it."""
     if wanted is None:
         return _NOTHING if present is None else None
     if isinstance(wanted, Mapping):
-        return _of_maps(wanted, present, quantity=quantity)
+        return _map_difference(wanted, present, quantity=quantity)
     if isinstance(wanted, list | tuple):
         is_there = not wanted and present is None
         return _NOTHING if is_there or _has_all(present, wanted) else without_none(wanted)
@@ -65,16 +76,16 @@ def _difference(wanted: Any, present: Any, *, quantity: bool) -> Any:
     return wanted
 
 
-def _of_maps(wanted: Mapping[str, Any], present: Any, *, quantity: bool) -> Any:
+def _map_difference(wanted: Mapping[str, Any], present: Any, *, quantity: bool) -> Any:
     if not isinstance(present, dict):
         rest = without_none(wanted)
-        # A map of nothing but None is not wanted for its own sake.
+        # A map whose fields are all None need not exist.
         return _NOTHING if wanted and not rest and present is None else rest
     found = {}
     for name, value in wanted.items():
         if value == {} and name in _MAPS_OF_TEXT:
             continue
-        each = _difference(value, present.get(name), quantity=quantity or name in _QUANTITIES)
+        each = _difference(value, present.get(name), quantity=quantity or name in QUANTITY_FIELDS)
         if each is not _NOTHING:
             found[name] = each
     return found or _NOTHING
@@ -83,11 +94,13 @@ def _of_maps(wanted: Mapping[str, Any], present: Any, *, quantity: bool) -> Any:
 def _has_all(present: Any, wanted: list[Any] | tuple[Any, ...]) -> bool:
     if not isinstance(present, list) or len(present) != len(wanted):
         return False
-    return all(_difference(one, other, quantity=False) is _NOTHING for one, other in zip(wanted, present, strict=True))
+    return all(
+        _difference(element, found, quantity=False) is _NOTHING for element, found in zip(wanted, present, strict=True)
+    )
 
 
-def _same_quantity(one: Any, other: Any) -> bool:
+def _same_quantity(wanted: Any, present: Any) -> bool:
     try:
-        return parse_quantity(one) == parse_quantity(other)
+        return parse_quantity(wanted) == parse_quantity(present)
     except (TypeError, ValueError, AttributeError):
         return False

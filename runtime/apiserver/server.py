@@ -78,7 +78,7 @@ from kcm.runtime.apiserver.registry.users import (
     User,
     allow_all,
 )
-from kcm.runtime.apiserver.schema.shapes import built_in_shapes
+from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
 from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
 from kcm.runtime.apiserver.storage.sizes import TooLargeError

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
 from kcm.actors.controllers.cloud.node_route import reconciler as node_route
@@ -32,7 +32,7 @@ def no_rate() -> Any:
     set_rate = ZoneEvictionQueue._set_rate
 
     def fast(self: ZoneEvictionQueue, wanted: SetEvictionRate, now: float) -> None:
-        set_rate(self, dataclasses.replace(wanted, qps=wanted.qps * 10), now)
+        set_rate(self, replace(wanted, qps=wanted.qps * 10), now)
 
     return patch.object(ZoneEvictionQueue, "_set_rate", fast)
 

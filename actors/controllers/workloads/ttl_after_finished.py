@@ -26,11 +26,11 @@ from kcm.actors.reconciliation import (
     must,
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from kcm.protocols.field_types import COUNT, TEXT, TIME, check
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, is_deleting, key_of
 from kcm.protocols.resources import JOBS
-from kcm.protocols.shapes import COUNT, TEXT, TIME, check
 from kcm.protocols.times import parse_time
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family

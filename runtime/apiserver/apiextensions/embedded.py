@@ -19,8 +19,8 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, requi
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.rules.names import dns1035_label
 from kcm.runtime.apiserver.rules.object_meta import validate_metadata
+from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.schema.scalars import ShapeError
-from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 # (object, path of its field) for each embedded one.
 FindEmbedded = Callable[[Any, str], Iterator[tuple[dict[str, Any], str]]]

@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.registry.users import (
     allow_all,
     known_to_nobody,
 )
-from kcm.runtime.apiserver.schema.shapes import Shapes
+from kcm.runtime.apiserver.schema.kind_checks import Shapes
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.state import Record, State
 from kcm.runtime.apiserver.storage.store import Change

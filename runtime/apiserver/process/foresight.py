@@ -7,8 +7,8 @@ import copy
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.schema.scalars import ShapeError
-from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 
 def refusal(obj: Object) -> str:

@@ -1,7 +1,7 @@
 """The types of the API, and what follows from them.
 
 api_types.json      the facts, generated (generate/); api_types.py reads them
-scalars.py          checks of single values; shapes.py: of objects of built-in kinds
+scalars.py          checks of single values; kind_checks.py: of objects of built-in kinds
 protobuf.py         request bodies in Kubernetes' protobuf encoding, made JSON; protobuf_encoding.py: the way back
 field_validation.py unknown and duplicate fields
 merge_schemas.py    how lists merge; strategic_merge.py, patches.py: patches applied

@@ -23,9 +23,9 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.objects import Object
 from kcm.protocols.times import EPOCH
 from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Form, Kind, Type
+from kcm.runtime.apiserver.schema.kind_checks import SCHEMA
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
 from kcm.runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
-from kcm.runtime.apiserver.schema.shapes import SCHEMA
 
 # Of a field, with its number; of a message, without.
 Encode: TypeAlias = Callable[[Any], bytes]

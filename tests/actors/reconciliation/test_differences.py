@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.reconciliation.differences import differences, without_none
+from kcm.actors.reconciliation.differences import QUANTITY_FIELDS, differences, without_none
+from kcm.runtime.apiserver.schema.api_types import built_in_types
 
 CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "resources": {"limits": {"cpu": "1"}}}
 
@@ -62,3 +63,21 @@ def test_what_differs_is_found(wanted: Any, present: Any, expected: Any) -> None
 
 def test_what_is_none_is_not_created() -> None:
     assert without_none({"a": None, "b": {"c": None, "d": [{"e": None, "f": 0}]}}) == {"b": {"d": [{"f": 0}]}}
+
+
+def test_quantity_fields_are_those_of_the_api_types() -> None:
+    """Every field that is always a quantity is listed, and no field that is never one."""
+    quantities, others = set(), set()
+    types = built_in_types()
+    for name in types:
+        type_ = types.find(name)
+        assert type_ is not None
+        for field in type_.fields.values():
+            is_quantity = field.kind == "quantity" and field.form in ("one", "map")
+            (quantities if is_quantity else others).add(field.name)
+    assert quantities - others <= QUANTITY_FIELDS <= quantities
+
+
+def test_equal_target_averages_of_an_autoscaler_do_not_differ() -> None:
+    wanted = {"target": {"type": "AverageValue", "averageValue": "1000m"}}
+    assert differences(wanted, {"target": {"type": "AverageValue", "averageValue": "1"}}) == {}

@@ -5,9 +5,9 @@ Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go.
 
 from __future__ import annotations
 
+from kcm.protocols.field_types import COUNT, FLAG, MAP, TEXT, TIME, check
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, key_of
-from kcm.protocols.shapes import COUNT, FLAG, MAP, TEXT, TIME, check
 
 _CRON_JOB = {
     "spec": {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kcm.protocols.field_types import COUNT, MAP, NUMBER, TEXT, check
 from kcm.protocols.integers import parse_int
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.percentages import IntOrString, scaled_value
 from kcm.protocols.pods import PodFacts
 from kcm.protocols.selectors import LabelSelector, label_selector_of
-from kcm.protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
 
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Behavior, ReplicaBounds, behavior_of
+from kcm.protocols.field_types import COUNT, MAP, NUMBER, QUANTITY, TEXT, TIME, check
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, key_of
 from kcm.protocols.quantities import parse_quantity
-from kcm.protocols.shapes import COUNT, MAP, NUMBER, QUANTITY, TEXT, TIME, check
 
 _REFERENCE = {"apiVersion": TEXT, "kind": TEXT, "name": TEXT}
 _METRIC = {"name": TEXT, "selector": MAP}

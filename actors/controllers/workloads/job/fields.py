@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcm.protocols.conditions import is_true
+from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 from kcm.protocols.selectors import LabelSelector, label_selector_of
-from kcm.protocols.shapes import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
 from kcm.protocols.times import parse_time
 
 FINALIZER = "batch.kubernetes.io/job-tracking"

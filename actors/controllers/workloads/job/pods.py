@@ -10,10 +10,10 @@ from typing import Any
 
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
 from kcm.protocols.conditions import find_condition
+from kcm.protocols.field_types import MAP, NUMBER, TEXT, TIME, check
 from kcm.protocols.integers import INT32, parse_int
 from kcm.protocols.objects import Object, annotations_of, metadata
 from kcm.protocols.pods import PodFacts, is_active, is_terminating
-from kcm.protocols.shapes import MAP, NUMBER, TEXT, TIME, check
 from kcm.protocols.times import parse_time
 from kcm.runtime.tables.table import Entry
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kcm.protocols.field_types import COUNT, MAP, NUMBER, TEXT, check
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.percentages import IntOrString, scaled_value
 from kcm.protocols.selectors import LabelSelector, label_selector_of
-from kcm.protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
 
 RETAIN, DELETE = "Retain", "Delete"
 

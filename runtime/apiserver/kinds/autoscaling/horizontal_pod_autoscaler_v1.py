@@ -16,8 +16,8 @@ from kcm.protocols.objects import Object
 from kcm.protocols.quantities import parse_quantity
 from kcm.runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler as v2
 from kcm.runtime.apiserver.rules.cells import UNKNOWN, part
+from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.schema.scalars import ShapeError
-from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 _METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR = (
     f"autoscaling.alpha.kubernetes.io/{word}" for word in ("metrics", "current-metrics", "conditions", "behavior")

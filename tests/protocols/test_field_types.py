@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.protocols.shapes import COUNT, FLAG, MAP, NUMBER, QUANTITY, TEXT, TIME, Shape, check
+from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, QUANTITY, TEXT, TIME, Shape, check
 
 SHAPE: Shape = {"spec": {"rules": [{"count": NUMBER}], "labels": MAP}}
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.schema.scalars import ShapeError
-from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 RUNTIME_CLASSES = ResourceDefinition(group="node.k8s.io", plural="runtimeclasses", kind="RuntimeClass")
 RESOURCE_SLICES = ResourceDefinition(group="resource.k8s.io", plural="resourceslices", kind="ResourceSlice")
