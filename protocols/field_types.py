@@ -1,12 +1,12 @@
-"""The shapes of objects: which types their fields have.
+"""Type checks of the fields of an object.
 
-A server keeps to them. One that is older, or a proxy in front of it, may not, and what a controller would do with a
-text in the place of a number nobody knows. So it checks first, and says which field is wrong.
+An API server guarantees the types. An older server, or a proxy, may not, and a controller's reaction to a string in
+place of a number is undefined. So controllers check the fields first, and report the invalid one.
 
 A shape is one of
     TEXT, FLAG, NUMBER, COUNT, TIME, QUANTITY, MAP
-    {"name": shape, ...}    a map; other names are not looked at
-    [shape]                 a list of such
+    {"name": shape, ...}    a map; other names are not checked
+    [shape]                 a list
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcm.protocols.times import parse_time
 
 
 class Kind(NamedTuple):
-    """words: "is ...", as the error says it."""
+    """Type of a single value. words: completes "is ..." in the error."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -29,8 +29,6 @@ Shape = Kind | Mapping[str, Any] | list[Any]
 
 
 def _reads(read: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """Whether it can be read by this function, which raises ValueError."""
-
     def fits(value: Any) -> bool:
         try:
             read(value)
@@ -51,7 +49,7 @@ MAP = Kind("a map", lambda value: isinstance(value, dict))
 
 
 class _Wrong(NamedTuple):
-    """path: from the value that was looked at. words: what it is to be. value: what it is."""
+    """A value of another type. path: relative to the checked value. words: the expected type."""
 
     path: str
     words: str
@@ -62,10 +60,11 @@ class _Wrong(NamedTuple):
 
 
 def check(value: Any, shape: Shape, at: str = "") -> None:
-    """at: the path to the value, for the error: "spec.template".
+    """Check the types within a value.
 
-    A field that is missing, or null, is of any shape. Raises ValueError that names the first field that is of another
-    one: "spec.rules[1].count is a number, got 'x'".
+    at: path of the value, for the error: "spec.template".
+    Missing fields and nulls are accepted. Raises ValueError that names the first field of another type:
+    "spec.rules[1].count is a number, got 'x'".
     """
     wrong = _wrong_in(value, shape)
     if wrong is not None:
@@ -73,7 +72,7 @@ def check(value: Any, shape: Shape, at: str = "") -> None:
 
 
 def _wrong_in(value: Any, shape: Shape) -> _Wrong | None:
-    """The first that is. Nearly nothing ever is: paths are made of what is wrong alone."""
+    """Return the first value of another type. Paths are built on errors only, because errors are rare."""
     if isinstance(shape, Kind):
         return None if shape.fits(value) else _Wrong("", shape.words, value)
     if isinstance(shape, list):

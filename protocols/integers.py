@@ -13,26 +13,26 @@ UINT64 = range(2**64)
 
 _UNSIGNED = re.compile(r"[0-9]+")
 _SIGNED = re.compile(r"[+-]?[0-9]+")
-_MOST_DIGITS = 20  # of the greatest number that 64 bits hold; int() refuses text of some thousand
+_MOST_DIGITS = 20  # of the largest 64-bit number; int() refuses strings of more than 4300 digits
 
 
 def is_int(text: str) -> bool:
-    """Whether it reads as an integer of any size."""
+    """Report whether the text is an integer of any size."""
     return _SIGNED.fullmatch(text) is not None
 
 
 def is_uint(text: str) -> bool:
-    """Whether it reads as an integer of any size, without a sign."""
+    """Report whether the text is an integer of any size, without a sign."""
     return _UNSIGNED.fullmatch(text) is not None
 
 
 def parse_int(text: object, bounds: range = INT64) -> int | None:
-    """The integer; None if it is none, or out of bounds. A value that is no text is none."""
+    """Parse an integer. Return None if the value is not a string, not an integer, or out of bounds."""
     return _within(bounds, text) if isinstance(text, str) and is_int(text) else None
 
 
 def parse_uint(text: object, bounds: range = UINT64) -> int | None:
-    """As parse_int, but with a sign it is none."""
+    """Parse an integer without a sign. Return None as parse_int does."""
     return _within(bounds, text) if isinstance(text, str) and is_uint(text) else None
 
 
@@ -47,5 +47,5 @@ def _within(bounds: range, text: str) -> int | None:
 
 
 def wrapped_int64(number: int) -> int:
-    """What is left of a sum in 64 bits, as in Go: after the greatest number comes the least."""
+    """Return the number after overflow of a signed 64-bit integer, as Go computes it."""
     return (number + 2**63) % 2**64 - 2**63

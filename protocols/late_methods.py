@@ -1,11 +1,10 @@
-"""`dataclass` as the standard library has it, but for how its methods come about.
+"""`dataclass` like the standard library's, except that methods are not compiled in advance.
 
-The standard library compiles up to six functions for each dataclass. For our 250 that was a third of a start, and most
-of them are never called. Here `__init__` alone is compiled, once Python or somebody (`help`, `inspect.signature`) asks
-the class for it. The others are plain functions that know the names of the fields.
+The standard library compiles up to six functions for each dataclass. For 250 classes that took a third of the start,
+although most of the functions are never called. Here only `__init__` is compiled, when it is first used (by a call, by
+`help` or by `inspect.signature`). The other methods are plain functions over the names of the fields.
 
-What differs: a class that says itself how it is made, compared, hashed or set is the standard library's from the
-beginning.
+A class that defines one of the methods of OWN itself is passed to the standard library's decorator.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ OWN = ("__init__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getsta
 
 
 class _Given:
-    """Stands in a signature for what a default_factory makes."""
+    """Default value, in a signature, of a field with a default_factory."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -32,7 +31,7 @@ FACTORY = _Given()
 
 
 class _UnwrittenInit:
-    """Stands in the class for the `__init__` that nobody has asked for."""
+    """Descriptor that compiles `__init__` at its first use."""
 
     __slots__ = ("_cls",)
 
@@ -46,26 +45,26 @@ class _UnwrittenInit:
 
 
 def has_late_init(cls: type) -> bool:
-    """Nobody has asked for its `__init__` yet."""
+    """Report whether `__init__` of the class has not been compiled yet."""
     return isinstance(cls.__dict__.get("__init__"), _UnwrittenInit)
 
 
 def _init(cls: Any) -> Any:
     fields = dataclasses.fields(cls)
-    parameters = ["__self", *(_parameter(one) for one in fields if one.init and not one.kw_only)]
-    keywords = [_parameter(one) for one in fields if one.init and one.kw_only]
+    parameters = ["__self", *(_parameter(field) for field in fields if field.init and not field.kw_only)]
+    keywords = [_parameter(field) for field in fields if field.init and field.kw_only]
     if keywords:
         parameters += ["*", *keywords]
     known = {"__set": object.__setattr__, "__factory": FACTORY}
-    values = {one.name: _value(one) for one in fields}
+    values = {field.name: _value(field) for field in fields}
     body = [_assignment(cls, name, value, known) for name, value in values.items() if value]
     if hasattr(cls, "__post_init__"):
         body.append("__self.__post_init__()")
-    for one in fields:
-        if one.default_factory is not MISSING:
-            known[f"__make_{one.name}"] = one.default_factory
-        elif one.default is not MISSING:
-            known[f"__default_{one.name}"] = one.default
+    for field in fields:
+        if field.default_factory is not MISSING:
+            known[f"__make_{field.name}"] = field.default_factory
+        elif field.default is not MISSING:
+            known[f"__default_{field.name}"] = field.default
     lines = [
         f"def within({', '.join(known)}):",
         f" def __init__({', '.join(parameters)}):",
@@ -75,12 +74,15 @@ def _init(cls: Any) -> Any:
     namespace: dict[str, Any] = {}
     exec(compile("\n".join(lines), f"<{cls.__qualname__}>", "exec"), {"__name__": cls.__module__}, namespace)
     written = namespace["within"](**known)
-    written.__annotations__ = {**{one.name: one.type for one in fields if one.init}, "return": None}
+    written.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
     return _named(written, cls)
 
 
 def _assignment(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
-    """known: what the line refers to is added. A slot is set by its own descriptor, which need not be looked for."""
+    """Return the line that sets a field, and add the names that it uses to `known`.
+
+    A slot is set through its descriptor, which saves the attribute lookup.
+    """
     if not cls.__dataclass_params__.frozen:
         return f"__self.{name} = {value}"
     slot = getattr(cls, name, None)
@@ -90,20 +92,20 @@ def _assignment(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
     return f"__set_{name}(__self, {value})"
 
 
-def _parameter(one: Field[Any]) -> str:
-    if one.default_factory is not MISSING:
-        return f"{one.name}=__factory"
-    return one.name if one.default is MISSING else f"{one.name}=__default_{one.name}"
+def _parameter(field: Field[Any]) -> str:
+    if field.default_factory is not MISSING:
+        return f"{field.name}=__factory"
+    return field.name if field.default is MISSING else f"{field.name}=__default_{field.name}"
 
 
-def _value(one: Field[Any]) -> str:
-    """What `__init__` sets it to; "": nothing."""
-    if one.default_factory is not MISSING:
-        made = f"__make_{one.name}()"
-        return f"{made} if {one.name} is __factory else {one.name}" if one.init else made
-    if one.init:
-        return one.name
-    return "" if one.default is MISSING else f"__default_{one.name}"
+def _value(field: Field[Any]) -> str:
+    """Return the expression that `__init__` assigns to the field, or "" for no assignment."""
+    if field.default_factory is not MISSING:
+        made = f"__make_{field.name}()"
+        return f"{made} if {field.name} is __factory else {field.name}" if field.init else made
+    if field.init:
+        return field.name
+    return "" if field.default is MISSING else f"__default_{field.name}"
 
 
 def _named(method: Any, cls: type, name: str = "__init__") -> Any:
@@ -112,7 +114,7 @@ def _named(method: Any, cls: type, name: str = "__init__") -> Any:
 
 
 def _repr(fields: Sequence[Field[Any]]) -> Any:
-    names = [one.name for one in fields if one.repr]
+    names = [field.name for field in fields if field.repr]
 
     @recursive_repr("...")
     def show(self: Any) -> str:
@@ -123,7 +125,7 @@ def _repr(fields: Sequence[Field[Any]]) -> Any:
 
 
 def _eq(fields: Sequence[Field[Any]]) -> Any:
-    values = _values([one.name for one in fields if one.compare])
+    values = _values([field.name for field in fields if field.compare])
 
     def equals(self: Any, other: object) -> bool:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
@@ -132,7 +134,7 @@ def _eq(fields: Sequence[Field[Any]]) -> Any:
 
 
 def _hash(fields: Sequence[Field[Any]]) -> Any:
-    values = _values([one.name for one in fields if (one.compare if one.hash is None else one.hash)])
+    values = _values([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
 
     def hash_of(self: Any) -> int:
         return hash(values(self))
@@ -147,7 +149,7 @@ def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _frozen(made: Any, fields: Sequence[Field[Any]]) -> dict[str, Any]:
-    names = frozenset(one.name for one in fields)
+    names = frozenset(field.name for field in fields)
 
     def refuse_to_set(self: Any, name: str, value: Any) -> None:
         if type(self) is made or name in names:
@@ -162,20 +164,21 @@ def _frozen(made: Any, fields: Sequence[Field[Any]]) -> dict[str, Any]:
     return {"__setattr__": refuse_to_set, "__delattr__": refuse_to_delete}
 
 
+# Pickle and copy would set the fields of a frozen class with slots one by one, which raises an error.
 def _state(self: Any) -> list[Any]:
-    """Of a frozen one with slots, which pickle and copy would set one by one."""
-    return [getattr(self, one.name) for one in dataclasses.fields(self)]
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for one, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, one.name, value)
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
 
 
 def _late(cls: type, *, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> type:
     has_doc = bool(cls.__doc__)
     if not has_doc:
-        cls.__doc__ = cls.__name__  # else the standard library writes a signature, of an __init__ that is not there
+        # Otherwise the standard library writes the signature, for which `__init__` would have to exist.
+        cls.__doc__ = cls.__name__
     inherits = any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:])
     made: Any = dataclasses.dataclass(
         init=False, repr=False, eq=False, frozen=frozen and inherits, slots=slots, kw_only=kw_only
@@ -193,7 +196,7 @@ def _late(cls: type, *, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> t
         methods["__hash__"] = _hash(fields)
     elif eq:
         made.__hash__ = None
-    if frozen and not inherits:  # whether that may be, the standard library looks into
+    if frozen and not inherits:  # a frozen subclass was checked by the standard library above
         methods |= _frozen(made, fields)
     for name, method in methods.items():
         setattr(made, name, _named(method, made, name))
@@ -208,7 +211,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, eq=True):
-        """As `dataclasses.dataclass`, with those of its options that we use."""
+        """Work like `dataclasses.dataclass`, with the options that this project uses."""
 
         def make(cls):
             options = {"frozen": frozen, "slots": slots, "kw_only": kw_only, "eq": eq}

@@ -1,8 +1,8 @@
-"""Models: classes of an author's own that objects are read as, and written from.
+"""Models: an author's own classes that objects are read into and written from.
 
-A model is a dataclass (or a Struct of msgspec's, or a class of attrs'), a model of pydantic's, or any class with
-`from_dict` and `to_dict`, as those of lightkube-models. Fields have the API's names. What the model does not name is
-left out, and a field that is None is not written.
+A model is a dataclass, an msgspec Struct, an attrs class, a pydantic model, or any class with `from_dict` and `to_dict`
+(like those of lightkube-models). Its fields have the names of the API. Fields that the model does not define are
+ignored, and fields that are None are not written.
 """
 
 # ruff: noqa: N815 (fields have the names of the API)
@@ -24,7 +24,10 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[M]):
-    """read: from an object's JSON bytes; raises whatever the model raises on what is none. write: to a map."""
+    """Reader and writer of a model.
+
+    read: parses an object's JSON bytes; raises the model's own errors for an invalid object. write: returns a map.
+    """
 
     read: Callable[[bytes], M]
     write: Callable[[M], Object]
@@ -32,7 +35,7 @@ class Codec(Generic[M]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerReference:
-    """metav1.OwnerReference."""
+    """Model of metav1.OwnerReference."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -44,7 +47,7 @@ class OwnerReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMeta:
-    """metav1.ObjectMeta, for models that are dataclasses; without managedFields. Times are text."""
+    """Model of metav1.ObjectMeta for dataclasses, without managedFields. Times are strings."""
 
     name: str = ""
     namespace: str | None = None
@@ -62,7 +65,7 @@ class ObjectMeta:
 
 
 def codec_of(model: type[M]) -> Codec[M]:
-    """Raises TypeError on a class that is no model."""
+    """Return the codec of a model. Raises TypeError if the class is not a model."""
     if not isinstance(model, type):
         raise TypeError(f"a model is a class, not {model!r}")
     of_any: Any = model
@@ -81,16 +84,16 @@ def _codec_of(model: Any) -> Codec[Any]:
     if dataclasses.is_dataclass(model) or hasattr(model, "__struct_fields__") or hasattr(model, "__attrs_attrs__"):
         import msgspec
 
-        return Codec(msgspec.json.Decoder(model).decode, lambda value: _said(msgspec.to_builtins(value)))
+        return Codec(msgspec.json.Decoder(model).decode, lambda value: _without_none(msgspec.to_builtins(value)))
     raise TypeError(
-        f"a model is a dataclass, a model of pydantic's, or has from_dict and to_dict; {model.__qualname__} is none"
+        f"a model is a dataclass, a pydantic model, or a class with from_dict and to_dict, not {model.__qualname__}"
     )
 
 
 def as_object(value: Any) -> Object:
-    """The object as a map: a map as it is, a model, or a dataclass that is a part of one, written as one.
+    """Convert a map, a model or a dataclass within a model to a map.
 
-    Raises TypeError on anything else.
+    Raises TypeError for any other value.
     """
     if isinstance(value, dict):
         return value
@@ -108,17 +111,17 @@ def _dump(value: Any) -> Object:
     return dumped
 
 
-def _said(value: Any) -> Any:
-    """Without the fields that are None: null is written for nothing."""
+def _without_none(value: Any) -> Any:
+    """Return a copy without the fields that are None, because null is never written."""
     if type(value) is dict:
-        return {name: _said(one) for name, one in value.items() if one is not None}
+        return {name: _without_none(item) for name, item in value.items() if item is not None}
     if type(value) is list:
-        return [_said(one) for one in value]
+        return [_without_none(item) for item in value]
     return value
 
 
 def why(err: Exception) -> str:
-    """In one line what a model could not read, and where."""
+    """Return in one line why and where a model could not be read."""
     errors = getattr(err, "errors", None)  # of pydantic's ValidationError
     if callable(errors) and (found := errors()):
         where = ".".join(str(part) for part in found[0].get("loc", ()))

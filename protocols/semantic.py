@@ -1,17 +1,17 @@
-"""Whether two objects, or two parts of objects, mean the same, although their JSON differs.
+"""Semantic equality of objects and parts of objects.
 
-Upstream compares decoded Go structs (apimachinery pkg/api/equality, Semantic.DeepEqual); we compare decoded JSON. What
-a Go encoder leaves out, because the value is zero, counts as absent:
+Upstream compares decoded Go structs (apimachinery pkg/api/equality, Semantic.DeepEqual); we compare decoded JSON. A
+zero value, which a Go encoder omits, equals an absent one:
 
     absent == null == []        in every field
     absent == "" == 0 == false  not in fields that upstream holds by pointer, where zero is a value: runAsUser: 0
-    absent == {}                only in maps, and in fields that upstream holds by value: resources: {}; not where
-                                presence says something of its own: emptyDir: {}, labelSelector: {}
+    absent == {}                only in maps, and in fields that upstream holds by value: resources: {}; not if
+                                presence has a meaning: emptyDir: {}, labelSelector: {}
 
 In maps with keys of the user's choice (labels, annotations, …) an entry with the value "" is an entry. Quantities
 compare by value, "1" == "1000m", and so do numbers; but no number equals a string or a boolean. The order of a list
-counts. How a field is held is a fact about its type: semantic_facts.py, which has those of workloads and all that is in
-them. Fields that are not there, as those of later releases, compare as if held by value, and maps in them as structs.
+counts. How a field is held is a fact about its type: semantic_facts.py lists those of workloads and of the types within
+them. Unlisted fields, such as those of later releases, compare as if held by value, and maps in them as structs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ _UNKNOWN_TYPE = "?"
 
 
 class _Field(NamedTuple):
-    """form: "", "[]" or "{}". of: "" for a plain value, "quantity", "any", or the type of a struct."""
+    """Type of a field.
+
+    form: "" for a single value, "[]" for a list, "{}" for a map.
+    of: "" for a plain value, "quantity", "any", or the type of a struct.
+    """
 
     pointer: bool
     form: str
@@ -42,7 +46,7 @@ _UNKNOWN = _Field(pointer=False, form="", of=_UNKNOWN_TYPE)
 
 
 def semantically_equal(a: Any, b: Any, type_: str) -> bool:
-    """Whether two decoded values of this type mean the same; None is one without fields. type_: see semantic_facts."""
+    """Compare two decoded values of this type (see semantic_facts); None equals a value without fields."""
     if type_ not in _types():
         raise ValueError(f"semantic_facts has no type {type_}")
     return _equal_values(a, b, type_)
@@ -59,14 +63,14 @@ def without_hash_label(template: Mapping[str, Any]) -> Object:
 
 
 def _equal(a: Any, b: Any, field: _Field) -> bool:
-    """Whether a field's two values, None for an absent one, mean the same."""
+    """Compare two values of a field; None is an absent value."""
     if a is b:
         return True
     match field.form:
         case "[]" if _are(list, a, b):
             ours, theirs = a or [], b or []
             return len(ours) == len(theirs) and all(
-                _equal_values(one, other, field.of) for one, other in zip(ours, theirs, strict=True)
+                _equal_values(our, their, field.of) for our, their in zip(ours, theirs, strict=True)
             )
         case "{}" if _are(dict, a, b):
             ours, theirs = a or {}, b or {}
@@ -91,7 +95,7 @@ def _equal_values(a: Any, b: Any, of: str) -> bool:
     if type(a) is type(b) is dict or (is_struct and _are(dict, a, b)):
         return _equal_structs(a or {}, b or {}, of)
     if type(a) is type(b) is list:
-        return len(a) == len(b) and all(_equal_values(one, other, of) for one, other in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_equal_values(in_a, in_b, of) for in_a, in_b in zip(a, b, strict=True))
     if a is None or b is None:
         other = a if b is None else b
         return not other and not isinstance(other, dict)
@@ -106,7 +110,7 @@ def _equal_structs(a: Mapping[str, Any], b: Mapping[str, Any], type_: str) -> bo
 
 
 def _same_quantity(a: Any, b: Any) -> bool:
-    """By value; an absent one is 0, and what is no quantity is equal to itself only."""
+    """Compare by value; an absent quantity is 0, and an invalid one equals only itself."""
     try:
         return parse_quantity(a or 0) == parse_quantity(b or 0)
     except ValueError:
@@ -115,7 +119,7 @@ def _same_quantity(a: Any, b: Any) -> bool:
 
 @cache
 def _types() -> Mapping[str, str]:
-    """Type → its fields, as semantic_facts has them."""
+    """Return the fields of each type, in the notation of semantic_facts."""
     lines = FACTS.strip().replace("\n  ", " ").splitlines()
     return {type_: fields for type_, _, fields in (line.partition(" ") for line in lines)}
 

@@ -1,6 +1,6 @@
-"""Resource versions: numbers to compare within one resource (KEP-5504).
+"""Resource versions: numbers that are comparable within one resource (KEP-5504).
 
-etcd's revisions are of 64 bits, and so is what a message holds: a longer one is malformed.
+etcd's revisions have 64 bits, and so have the fields of messages: a longer version is malformed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kcm.protocols.objects import Key, make_key
 UINT64 = 2**64 - 1
 _LONGEST = 20  # digits of the largest
 
-# The beginning of an object as kube-apiserver writes it: nothing but members that are plain strings comes before the
-# resourceVersion. Where this matches it is the object's own, whatever follows.
+# The beginning of an object as kube-apiserver writes it: only plain strings come before the resourceVersion. If this
+# matches, it is the object's own resourceVersion, regardless of the rest.
 _OWN_VERSION = re.compile(
     rb'\{(?:"(?:kind|apiVersion)":"[^"\\]*+",)*+"metadata":\{'
     rb'(?:"(?!resourceVersion")[^"\\]*+":"[^"\\]*+",)*+"resourceVersion":"([0-9]{1,20})"'
 )
 
-# So it begins where it has no other members before these, as a built-in kind's.
+# The same for objects with no other members before these, such as those of built-in kinds.
 _WHO = re.compile(
     rb'\{(?:"(?:kind|apiVersion)":"[^"\\]*+",)*+"metadata":\{"name":"([^"\\]++)",(?:"generateName":"[^"\\]*+",)?'
     rb'(?:"namespace":"([^"\\]++)",)?"uid":"([^"\\]++)","resourceVersion":"([0-9]{1,20})"'
@@ -38,10 +38,8 @@ class State(NamedTuple):
 
 
 def parse_version(text: Any) -> int | None:
-    """The number that these ASCII digits say; None for anything else, and beyond 64 bits.
-
-    For every object of a watch; integers.parse_uint takes four times as long.
-    """
+    """Parse ASCII digits; return None for anything else, and beyond 64 bits."""
+    # Called for every object of a watch; integers.parse_uint takes four times as long.
     if not isinstance(text, str) or len(text) > _LONGEST or not text.isdecimal() or not text.isascii():
         return None
     number = int(text)
@@ -49,7 +47,7 @@ def parse_version(text: Any) -> int | None:
 
 
 def own_version(body: bytes) -> int:
-    """metadata.resourceVersion of the object in a response; 0 if there is none. Seldom decodes the whole object."""
+    """Return metadata.resourceVersion of the object in a response, or 0. Rarely decodes the whole object."""
     found = _OWN_VERSION.match(body)
     if found is not None:
         number = int(found[1])
@@ -63,8 +61,9 @@ def own_version(body: bytes) -> int:
 
 
 def own_state(body: bytes, *, begins: int = 0, until: int = UINT64) -> State | None:
-    """Which version of which object a response shows, if that can be told without decoding it, and is none after
-    `until`. begins: where the object does.
+    """Return key, UID and version of the object in a response, without decoding it.
+
+    begins: offset of the object in the body. Return None if the object begins differently, or is newer than `until`.
     """
     found = _WHO.match(body, begins)
     if found is None or (version := int(found[4])) > until:

@@ -1,4 +1,5 @@
-"""Which resources there are, as discovery documents say it, and how they are asked for.
+"""Discovery of API resources.
 
-documents: what discovery documents say. survey: one round of requests, and what is known after it.
+documents.py   parsers of discovery documents
+survey.py      one round of requests, and its result
 """

@@ -1,4 +1,4 @@
-"""What discovery documents say: aggregated ones (apidiscovery.k8s.io), and the plain ones of each group version.
+"""Parsers of discovery documents: aggregated (apidiscovery.k8s.io), and the older one per group version.
 
 Source: kubernetes v1.36 client-go discovery/{discovery_client,aggregated_discovery}.go.
 """
@@ -21,15 +21,15 @@ ACCEPT = ",".join(
 )
 STALE = "its API server has not been reached for a while"
 SCALE = "/scale"  # ends the names of subresources in plain documents
-WATCHED = frozenset({"list", "watch"})  # the verbs of what an informer can keep a table of
+WATCHED = frozenset({"list", "watch"})  # the verbs that an informer needs
 
 
 class UnreadableError(ValueError):
-    """Not a discovery document."""
+    """A response is not a discovery document."""
 
 
 class GroupVersion(NamedTuple):
-    """One version of a group, "" for the core group. str() as `apiVersion` says it."""
+    """Version of a group; the core group is "". str() returns the form of `apiVersion`."""
 
     group: str
     version: str
@@ -43,9 +43,11 @@ class GroupVersion(NamedTuple):
 
 
 class Document(NamedTuple):
-    """group_versions: that there are, those of a group in the order in which the server prefers them.
+    """Contents of a discovery document.
 
-    described: the resources of those that the document describes. stalled: why others could not be described.
+    group_versions: those that the server serves; within a group, in the server's order of preference.
+    described: resources of the group versions that the document describes.
+    stalled: reason why the document does not describe a group version.
     """
 
     group_versions: tuple[GroupVersion, ...]
@@ -53,9 +55,9 @@ class Document(NamedTuple):
     stalled: Mapping[GroupVersion, str]
 
 
-@lru_cache(maxsize=2)  # it is asked for every 10 s, and is nearly always the same
+@lru_cache(maxsize=2)  # requested every 10 s, and rarely changes
 def read_root(body: bytes) -> Document:
-    """The answer at /api or /apis, not to be changed. Raises UnreadableError."""
+    """Parse a response of /api or /apis. The result is cached, so do not modify it. Raises UnreadableError."""
     document = _decoded(body)
     try:
         match document.get("kind"):
@@ -65,7 +67,7 @@ def read_root(body: bytes) -> Document:
                 return Document(tuple(GroupVersion("", version) for version in document["versions"]), {}, {})
             case "APIGroupList":
                 named = (_preferred_first(group) for group in document["groups"])
-                return Document(tuple(one for versions in named for one in versions), {}, {})
+                return Document(tuple(version for versions in named for version in versions), {}, {})
             case kind:
                 raise UnreadableError(f"a discovery document of kind {kind!r}")
     except (KeyError, TypeError, AttributeError) as err:
@@ -73,29 +75,29 @@ def read_root(body: bytes) -> Document:
 
 
 def read_group_version(body: bytes, of: GroupVersion) -> tuple[ServedResource, ...]:
-    """The answer at a group version's path. Raises UnreadableError."""
+    """Parse the response of a group version's path. Raises UnreadableError."""
     document = _decoded(body)
     if document.get("kind") != "APIResourceList":
         raise UnreadableError(f"a discovery document of kind {document.get('kind')!r}")
     try:
         resources = document.get("resources") or ()
         scales = {
-            plural: GroupVersion(one.get("group") or of.group, one.get("version") or of.version)
-            for one in resources
-            if (plural := one["name"].removesuffix(SCALE)) != one["name"] and one["kind"] == "Scale"
+            plural: GroupVersion(resource.get("group") or of.group, resource.get("version") or of.version)
+            for resource in resources
+            if (plural := resource["name"].removesuffix(SCALE)) != resource["name"] and resource["kind"] == "Scale"
         }
         return tuple(
             ServedResource(
-                group=one.get("group") or of.group,
-                version=one.get("version") or of.version,
-                plural=one["name"],
-                kind=one["kind"],
-                namespaced=bool(one["namespaced"]),
-                verbs=tuple(one.get("verbs") or ()),
-                scale=str(scales.get(one["name"], "")),
+                group=resource.get("group") or of.group,
+                version=resource.get("version") or of.version,
+                plural=resource["name"],
+                kind=resource["kind"],
+                namespaced=bool(resource["namespaced"]),
+                verbs=tuple(resource.get("verbs") or ()),
+                scale=str(scales.get(resource["name"], "")),
             )
-            for one in resources
-            if "/" not in one["name"]  # a subresource
+            for resource in resources
+            if "/" not in resource["name"]  # a subresource
         )
     except (KeyError, TypeError, AttributeError) as err:
         raise UnreadableError(f"a discovery document of another form: {type(err).__name__}: {err}") from err
@@ -104,12 +106,12 @@ def read_group_version(body: bytes, of: GroupVersion) -> tuple[ServedResource, .
 def preferred(
     group_versions: Iterable[GroupVersion], described: Mapping[GroupVersion, Sequence[ServedResource]]
 ) -> tuple[ServedResource, ...]:
-    """Each resource that can be watched, once: in the first version of its group that has it."""
+    """Return each resource that can be watched once: in the first version of its group that serves it."""
     found: dict[tuple[str, str], ServedResource] = {}
     for group_version in group_versions:
-        for one in described.get(group_version, ()):
-            if WATCHED.issubset(one.verbs):
-                found.setdefault((one.group, one.plural), one)
+        for resource in described.get(group_version, ()):
+            if WATCHED.issubset(resource.verbs):
+                found.setdefault((resource.group, resource.plural), resource)
     return tuple(found.values())
 
 
@@ -130,22 +132,22 @@ def _aggregated(document: Mapping[str, Any]) -> Document:
 
 
 def _of_aggregated(group_version: GroupVersion, resources: Iterable[Mapping[str, Any]]) -> Iterable[ServedResource]:
-    for one in resources:
-        kind = one.get("responseKind") or {}
-        if kind.get("kind"):  # one without is no collection of its own
+    for resource in resources:
+        kind = resource.get("responseKind") or {}
+        if kind.get("kind"):  # without it, only subresources are served
             yield ServedResource(
                 group=group_version.group,
                 version=group_version.version,
-                plural=one["resource"],
+                plural=resource["resource"],
                 kind=kind["kind"],
-                namespaced=one.get("scope") == "Namespaced",
-                verbs=tuple(one.get("verbs") or ()),
-                scale=_scale_of(one),
+                namespaced=resource.get("scope") == "Namespaced",
+                verbs=tuple(resource.get("verbs") or ()),
+                scale=_scale_of(resource),
             )
 
 
-def _scale_of(one: Mapping[str, Any]) -> str:
-    for subresource in one.get("subresources") or ():
+def _scale_of(resource: Mapping[str, Any]) -> str:
+    for subresource in resource.get("subresources") or ():
         kind = subresource.get("responseKind") or {}
         if subresource.get("subresource") == "scale" and kind.get("kind") == "Scale":
             return str(GroupVersion(kind.get("group") or "", kind.get("version") or ""))
@@ -155,14 +157,14 @@ def _scale_of(one: Mapping[str, Any]) -> str:
 def _preferred_first(group: Mapping[str, Any]) -> list[GroupVersion]:
     first = (group.get("preferredVersion") or {}).get("version")
     versions = [version["version"] for version in group["versions"]]
-    return [GroupVersion(group["name"], version) for version in sorted(versions, key=lambda one: one != first)]
+    return [GroupVersion(group["name"], version) for version in sorted(versions, key=lambda version: version != first)]
 
 
 def _decoded(body: bytes) -> dict[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as err:
-        raise UnreadableError(f"a discovery document that is no JSON: {err}") from err
+        raise UnreadableError(f"a discovery document that is not JSON: {err}") from err
     if not isinstance(document, dict):
-        raise UnreadableError("a discovery document that is no JSON object")
+        raise UnreadableError("a discovery document that is not a JSON object")
     return document

@@ -1,4 +1,4 @@
-"""One round of discovery: what is still to be asked, and what is known once all has been answered, or has failed."""
+"""Round of discovery requests: the requests that are still open, and the result."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ ROOTS = ("/api", "/apis")
 
 
 class Knowledge(NamedTuple):
-    """group_versions: as in Document. described: the resources of each, as far as they were ever discovered.
+    """Result of a survey.
 
-    stalled: by group version or root, why the last round could not discover it.
+    group_versions: as in Document.
+    described: resources of each group version, from the last round that could discover them.
+    stalled: by group version or root, the reason why the last round could not discover it.
     """
 
     group_versions: tuple[GroupVersion, ...] = ()
@@ -30,18 +32,19 @@ class Knowledge(NamedTuple):
 
     @property
     def resources(self) -> tuple[ServedResource, ...]:
-        """Those that can be watched, each once."""
+        """Return the resources that can be watched, each once."""
         return preferred(self.group_versions, self.described)
 
     @property
     def others(self) -> tuple[ServedResource, ...]:
-        """In further versions, or not to be watched."""
+        """Return the other versions of those resources, and the resources that cannot be watched."""
         found = set(self.resources)
-        return tuple(one for version in self.group_versions for one in self.described[version] if one not in found)
+        described = (resource for version in self.group_versions for resource in self.described[version])
+        return tuple(resource for resource in described if resource not in found)
 
 
 class Survey:
-    """A broken group stalls only itself: what was known of it before is kept."""
+    """One round of discovery. If a group cannot be discovered, its resources of the round before are kept."""
 
     def __init__(self, before: Knowledge) -> None:
         self._before = before
@@ -55,7 +58,7 @@ class Survey:
         return not self._open
 
     def answered(self, path: str, *, status: int, body: bytes, error: str) -> list[str]:
-        """Returns the paths that are to be asked now."""
+        """Record a response, and return the paths to request next."""
         if path not in self._open:
             return []
         group_version = self._open.pop(path)
@@ -72,25 +75,25 @@ class Survey:
         return self._take_root(path, document)
 
     def give_up(self, why: str) -> None:
-        """What is not answered by now counts as failed."""
+        """Record all open requests as failed."""
         for path, group_version in self._open.items():
             self._fail(path, group_version, why)
         self._open = {}
 
     def knowledge(self) -> Knowledge:
-        group_versions = tuple(one for root in ROOTS for one in self._group_versions.get(root, ()))
+        group_versions = tuple(version for root in ROOTS for version in self._group_versions.get(root, ()))
         before = self._before.described
-        described = {one: self._described.get(one, before.get(one, ())) for one in group_versions}
+        described = {version: self._described.get(version, before.get(version, ())) for version in group_versions}
         return Knowledge(group_versions, described, dict(self._stalled))
 
     def _take_root(self, root: str, document: Document) -> list[str]:
         self._group_versions[root] = document.group_versions
         self._described.update(document.described)
-        self._stalled.update({str(one): why for one, why in document.stalled.items()})
+        self._stalled.update({str(version): why for version, why in document.stalled.items()})
         answered = {*document.described, *document.stalled}
-        asked = [one for one in document.group_versions if one not in answered]
-        self._open.update({one.path: one for one in asked})
-        return [one.path for one in asked]
+        asked = [version for version in document.group_versions if version not in answered]
+        self._open.update({version.path: version for version in asked})
+        return [version.path for version in asked]
 
     def _fail(self, path: str, group_version: GroupVersion | None, why: str) -> None:
         if group_version is not None:
@@ -101,4 +104,4 @@ class Survey:
 
 
 def _under(root: str, group_versions: Iterable[GroupVersion]) -> Iterable[GroupVersion]:
-    return (one for one in group_versions if bool(one.group) == (root == "/apis"))
+    return (version for version in group_versions if bool(version.group) == (root == "/apis"))
