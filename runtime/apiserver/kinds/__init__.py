@@ -1,11 +1,9 @@
-"""The kinds that the server knows, one file each: kinds/<group>/<kind>.py.
+"""Built-in kinds, one file each: kinds/<group>/<kind>.py.
 
-A kind's file holds all that is its own (defaults, validation, what a status write may change, the cells of its table)
-and ends in RESOURCE, the ResourceDefinition that puts them together. It can be read beside upstream's
-pkg/registry/<group>/<kind>/strategy.go. shared/ holds what several kinds have in common.
+Each file contains the defaults, validation, update rules and table cells of its kind, and ends in RESOURCE, the
+ResourceDefinition that combines them. Its order follows upstream's pkg/registry/<group>/<kind>/strategy.go. The
+folders named shared/ contain code that several kinds of a group use.
 
-built_in.py lists the kinds that are served, off_by_default.py those that are only where a program wants them, bodies.py
-the kinds that are only bodies of subresources. custom.py makes definitions from CustomResourceDefinitions.
-
-docs/adding-a-kind.md: how to add a kind.
+built_in.py lists the kinds that are served, off_by_default.py those served only if enabled, and bodies.py the kinds
+that exist only as bodies of subresources. docs/adding-a-kind.md describes how to add a kind.
 """

@@ -1,7 +1,7 @@
-"""What in other clusters a server beside kube-apiserver serves: metrics of pods and nodes, as metrics-server.
+"""Kinds that an aggregated API server provides in other clusters: pod and node metrics of metrics-server.
 
-An embedded cluster serves it, as its hollow pods use nothing that could be measured. A program that wants it hands it
-over: ApiServer(resources=(*BUILT_IN, *AGGREGATED), …).
+An embedded cluster serves them itself, since hollow pods have no measurable usage. To enable them, pass
+ApiServer(resources=(*BUILT_IN, *AGGREGATED), …).
 """
 
 from __future__ import annotations

@@ -9,6 +9,6 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
 
 BODIES: dict[GroupVersionKind, ResourceDefinition] = {
-    GroupVersionKind(one.group, one.version, one.kind): one
-    for one in (eviction.RESOURCE, scale.RESOURCE, token_request.RESOURCE)
+    GroupVersionKind(definition.group, definition.version, definition.kind): definition
+    for definition in (eviction.RESOURCE, scale.RESOURCE, token_request.RESOURCE)
 }

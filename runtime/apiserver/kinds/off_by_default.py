@@ -1,8 +1,8 @@
-"""The kinds that kube-apiserver serves only where it is told to: no alpha or beta version is on by default.
+"""Kinds that kube-apiserver serves only if enabled: alpha and beta versions are off by default.
 
-A program that wants one hands it over: ApiServer(resources=(*BUILT_IN, *OFF_BY_DEFAULT), …). Two more are among the
-built-in ones, since a controller of ours acts on them: PodCertificateRequest and ClusterTrustBundle. The process of the
-server serves these, too, only if --runtime-config has them (runtime_config.py).
+To enable them, pass ApiServer(resources=(*BUILT_IN, *OFF_BY_DEFAULT), …). PodCertificateRequest and ClusterTrustBundle
+are built in although they are beta, since a controller of this project acts on them. The command serves them only if
+--runtime-config enables them (runtime_config.py).
 
 Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource (v1.36).
 """

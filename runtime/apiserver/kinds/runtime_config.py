@@ -1,4 +1,6 @@
-"""Which built-in kinds are served: by default no alpha and beta group versions, as with upstream's --runtime-config.
+"""Selection of the built-in kinds that are served, as by upstream's --runtime-config.
+
+Alpha and beta group versions are off by default.
 
 Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource; apiserver
 pkg/server/resourceconfig/helpers.go (v1.36). Differs: nothing that is served by default can be turned off.
@@ -19,12 +21,13 @@ _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f"
 
 
 def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
-    """config: KEY or KEY=BOOLEAN, where KEY is api/all, api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE.
+    """Return the kinds to serve.
 
-    Raises ValueError on a key that is unknown, or turns off what is served by default.
+    config: KEY or KEY=BOOLEAN, where KEY is api/all, api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE.
+    Raises ValueError for an unknown key, and for one that disables a kind served by default.
     """
-    optional = [one for one in (*BUILT_IN, *OFF_BY_DEFAULT) if is_off_by_default(one)]
-    known = {_ALL, _ALPHA, _BETA, *(one.api_version for one in optional), *map(_key, optional)}
+    optional = [definition for definition in (*BUILT_IN, *OFF_BY_DEFAULT) if is_off_by_default(definition)]
+    known = {_ALL, _ALPHA, _BETA, *(definition.api_version for definition in optional), *map(_key, optional)}
     chosen: dict[str, bool] = {}
     for text in config:
         key, equals, value = text.strip().partition("=")
@@ -36,12 +39,12 @@ def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
         chosen[key] = given
     everything = chosen.get(_ALL, False)
 
-    def is_chosen(one: ResourceDefinition) -> bool:
-        of_stage = chosen.get(_ALPHA if "alpha" in one.version else _BETA, everything)
-        return chosen.get(_key(one), chosen.get(one.api_version, of_stage))
+    def is_chosen(definition: ResourceDefinition) -> bool:
+        of_stage = chosen.get(_ALPHA if "alpha" in definition.version else _BETA, everything)
+        return chosen.get(_key(definition), chosen.get(definition.api_version, of_stage))
 
-    default = (one for one in BUILT_IN if not is_off_by_default(one))
-    return (*default, *(one for one in optional if is_chosen(one)))
+    default = (definition for definition in BUILT_IN if not is_off_by_default(definition))
+    return (*default, *(definition for definition in optional if is_chosen(definition)))
 
 
 def is_off_by_default(definition: ResourceDefinition) -> bool:

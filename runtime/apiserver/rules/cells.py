@@ -17,7 +17,7 @@ NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 
 def part(obj: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """The mapping at a path; an empty one where there is none."""
+    """Return the mapping at a path; an empty one if any step is missing or no mapping."""
     for step in path:
         inner = obj.get(step)
         if not isinstance(inner, dict):
@@ -63,7 +63,7 @@ def selector_cell(selector: Mapping[str, Any] | None) -> str:
 def container_cells(pod_spec: Mapping[str, Any]) -> list[str]:
     """Names and images of the containers."""
     containers = items(pod_spec, "containers")
-    return [",".join(str(one.get(what) or "") for one in containers) for what in ("name", "image")]
+    return [",".join(str(container.get(field) or "") for container in containers) for field in ("name", "image")]
 
 
 def shortened(values: Sequence[str], *, most: int = 3, separator: str = ",", empty: str = UNSET) -> str:
@@ -73,9 +73,9 @@ def shortened(values: Sequence[str], *, most: int = 3, separator: str = ",", emp
 
 
 def condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
-    for one in items(status, "conditions"):
-        if one.get("type") == type_:
-            return one  # type: ignore[no-any-return]
+    for condition in items(status, "conditions"):
+        if condition.get("type") == type_:
+            return condition  # type: ignore[no-any-return]
     return None
 
 
@@ -93,9 +93,9 @@ def or_unset(spec: Mapping[str, Any], name: str) -> str:
 
 
 def load_balancer_addresses(obj: Object) -> list[str]:
-    """Of a Service or an Ingress."""
+    """Return the sorted load balancer addresses of a Service or an Ingress."""
     ingress = items(part(obj, "status", "loadBalancer"), "ingress")
-    return sorted({one.get("ip") or one.get("hostname") for one in ingress} - {None, ""})
+    return sorted({entry.get("ip") or entry.get("hostname") for entry in ingress} - {None, ""})
 
 
 def _name_and_age(obj: Object, now: float) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What is wrong with a list of metav1.Conditions.
+"""Validation of a list of metav1.Conditions.
 
 Source: apimachinery pkg/apis/meta/v1/validation/validation.go, ValidateConditions (v1.36).
 """
@@ -24,7 +24,7 @@ _LONGEST_REASON, _LONGEST_MESSAGE = 1024, 32 * 1024
 
 
 def fill_times(obj: Object, *names: str) -> None:
-    """Of conditions in the status: times that upstream's encoder never leaves out."""
+    """Add missing times of status conditions as null, since upstream's encoder never omits them."""
     for condition in (obj.get("status") or {}).get("conditions") or ():
         for name in names:
             condition.setdefault(name, None)
@@ -64,7 +64,7 @@ def _validate_condition(condition: Mapping[str, Any], field: str) -> list[FieldE
 
 
 def validate_condition_types(status: Mapping[str, Any]) -> list[FieldError]:
-    """Of conditions that are older than the common ones: each has a type, once.
+    """Validate conditions of kinds older than metav1.Condition: each has a type, and types are unique.
 
     Source: kubernetes pkg/apis/flowcontrol/validation/validation.go, ValidateFlowSchemaStatus (v1.36).
     """

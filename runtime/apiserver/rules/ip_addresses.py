@@ -17,7 +17,7 @@ _leading_zeros = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
 def family_of(address: str) -> str:
-    """Of a valid address; "unknown" for any other text."""
+    """Return the IP family of an address; "unknown" if it is invalid."""
     try:
         return IPV4 if ip_address(address).version == 4 else IPV6
     except ValueError:
@@ -74,7 +74,8 @@ def _cidr_problem(cidr: str) -> str:
 
 
 def wrong_endpoint_address(address: str, field: str) -> list[FieldError]:
-    """Of an endpoint: an address to which traffic can be sent. Addresses come again with every write of their slice."""
+    """Validate an endpoint's address, to which it must be possible to send traffic."""
+    # The result is cached: each write of a slice repeats all of its addresses.
     if _is_endpoint(address):
         return []
     errors = validate_ip(address, field)

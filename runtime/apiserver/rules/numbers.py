@@ -33,7 +33,7 @@ def int_or_percent(value: int | str, field: str) -> list[FieldError]:
 
 
 def number_of(value: int | str) -> int:
-    """Of a number or a percentage; 0 for a text that is neither."""
+    """Return the number, or the number before a percent sign; 0 for any other text."""
     if isinstance(value, int):
         return value
     return int(value[:-1]) if _percent.fullmatch(value) else 0

@@ -44,7 +44,9 @@ def validate_metadata(definition: ResourceDefinition, meta: Object) -> list[Fiel
     errors += validate_annotations(meta.get("annotations") or {}, "metadata.annotations")
     errors += _validate_owner_references(meta.get("ownerReferences") or [])
     finalizers = meta.get("finalizers") or []
-    errors += [invalid("metadata.finalizers", one, text) for one in finalizers for text in label_key(one)]
+    errors += [
+        invalid("metadata.finalizers", finalizer, text) for finalizer in finalizers for text in label_key(finalizer)
+    ]
     if finalizers and not definition.dynamic and definition.group not in _OTHER_GROUPS:
         errors += wrong_finalizers(finalizers, "metadata.finalizers")
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
@@ -54,12 +56,12 @@ def validate_metadata(definition: ResourceDefinition, meta: Object) -> list[Fiel
 
 
 def wrong_finalizers(finalizers: Sequence[str], field: str, *, numbered: bool = True) -> list[FieldError]:
-    """Of names without a domain that are none of Kubernetes' own."""
+    """Report finalizers that have no domain and are not among Kubernetes' standard ones."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid(f"{field}[{i}]" if numbered else field, one, detail)
-        for i, one in enumerate(finalizers)
-        if "/" not in one and one not in _STANDARD_FINALIZERS
+        invalid(f"{field}[{i}]" if numbered else field, finalizer, detail)
+        for i, finalizer in enumerate(finalizers)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
     ]
 
 
@@ -73,7 +75,7 @@ def validate_metadata_update(new: Object, old: Object) -> list[FieldError]:
     if old.get("deletionTimestamp"):
         extra = sorted(set(new.get("finalizers") or []) - set(old.get("finalizers") or []))
         if extra:
-            shown = ", ".join(quoted(one) for one in extra)
+            shown = ", ".join(quoted(finalizer) for finalizer in extra)
             detail = "no new finalizers can be added if the object is being deleted, found new finalizers []string{%s}"
             errors.append(forbidden("metadata.finalizers", detail % shown))
     errors += [
@@ -93,7 +95,7 @@ def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldError]:
 
 
 def _masked(base: str) -> str:
-    """generateName may end in a hyphen, a name may not: validates as if another character followed."""
+    """Return the name to validate: a generateName may end in a hyphen, as another character follows it."""
     return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
 
 
@@ -129,6 +131,6 @@ def _validate_owner_references(references: Sequence[Mapping[str, Any]]) -> list[
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                errors.append(invalid(field, [_shown_owner(one) for one in references], detail))
+                errors.append(invalid(field, [_shown_owner(owner) for owner in references], detail))
             controller = controller or this
     return errors

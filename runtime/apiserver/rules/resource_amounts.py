@@ -56,7 +56,7 @@ def wrong_container_name(name: str, field: str) -> list[FieldError]:
 
 
 def wrong_limits(amounts: Mapping[str, str], field: str) -> Iterator[FieldError]:
-    """Of what a quota limits, or has as used."""
+    """Validate the amounts of a quota, in spec.hard or in its status."""
     for name, amount in sorted(amounts.items()):
         at = f"{field}[{name}]"
         yield from wrong_name(name, at)

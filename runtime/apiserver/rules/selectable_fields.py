@@ -15,7 +15,7 @@ FIELD_LABEL_NOT_SUPPORTED = "field label not supported: {}"
 
 
 def text_at(path: str) -> FieldGetter:
-    """The text at a dotted path into an object; "" where there is none."""
+    """Return a getter of the text at a dotted path; it returns "" if the field is missing."""
     steps = path.split(".")
 
     def get(obj: Object) -> str:

@@ -42,20 +42,21 @@ def _validate_expression(expression: Mapping[str, Any], field: str) -> list[Fiel
 
 
 def shown_selector(selector: Mapping[str, Any]) -> dict[str, Any]:
-    """As upstream's errors show it: fields in the order of the Go type, labels in that of their keys."""
+    """Return a selector as upstream's errors show it: fields in the order of the Go type, labels sorted by key."""
     shown: dict[str, Any] = {}
     if selector.get("matchLabels"):
         shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
     if selector.get("matchExpressions"):
         order = ("key", "operator", "values")
         shown["matchExpressions"] = [
-            {name: one[name] for name in order if one.get(name)} for one in selector["matchExpressions"]
+            {name: expression[name] for name in order if expression.get(name)}
+            for expression in selector["matchExpressions"]
         ]
     return shown
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool | None:
-    """Whether a LabelSelector object selects these labels; None if it is no valid selector."""
+    """Report whether a LabelSelector object matches these labels; None if the selector is invalid."""
     try:
         return label_selector_of(selector).matches(labels)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What kube-apiserver warns of in several kinds: labels of nodes that were renamed, addresses in odd forms, names.
+"""Warnings shared by several kinds: renamed node labels, non-canonical addresses, names.
 
 Source: kubernetes pkg/api/node/util.go, apimachinery pkg/util/validation/ip.go (GetWarningsForIP, GetWarningsForCIDR),
 the strategies of pkg/registry/apps (v1.36).
@@ -31,12 +31,12 @@ Part = Mapping[str, Any]
 
 
 def of_node_term(term: Part, field: str, *, values: bool = False) -> Iterator[str]:
-    """values: whether values that are no labels are warned of too."""
-    for i, one in enumerate(term.get("matchExpressions") or ()):
-        if key := NODE_LABELS.get(one.get("key") or ""):
-            yield f"{field}.matchExpressions[{i}].key: {one['key']} is {key}"
+    """Warn of deprecated node labels; with `values`, also of values that are invalid as labels."""
+    for i, expression in enumerate(term.get("matchExpressions") or ()):
+        if key := NODE_LABELS.get(expression.get("key") or ""):
+            yield f"{field}.matchExpressions[{i}].key: {expression['key']} is {key}"
         if values:
-            yield from _of_values(one, f"{field}.matchExpressions[{i}]")
+            yield from _of_values(expression, f"{field}.matchExpressions[{i}]")
 
 
 def _of_values(expression: Part, field: str) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _of_values(expression: Part, field: str) -> Iterator[str]:
 
 
 def of_address(address: str, field: str) -> Iterator[str]:
-    """Of a valid one."""
+    """Warn of a valid address that is not in its canonical form."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -57,20 +57,20 @@ def of_address(address: str, field: str) -> Iterator[str]:
 
 
 def of_range(cidr: str, field: str) -> Iterator[str]:
-    """Of a valid one."""
+    """Warn of a valid CIDR that is not in its canonical form."""
     try:
         parsed, address = ip_network(cidr, strict=False), ip_address(cidr.partition("/")[0])
     except ValueError:
         return
     if address != parsed.network_address:
-        one = f"{address}/{parsed.max_prefixlen}"
-        yield f'{field}: CIDR value "{cidr}" is ambiguous in this context (should be "{parsed}" or "{one}"?)'
+        host_cidr = f"{address}/{parsed.max_prefixlen}"
+        yield f'{field}: CIDR value "{cidr}" is ambiguous in this context (should be "{parsed}" or "{host_cidr}"?)'
     elif parsed.version == 6 and str(parsed) != cidr:
         yield f'{field}: IPv6 CIDR value "{cidr}" should be in RFC 5952 canonical format ("{parsed}")'
 
 
 def of_bytes(amounts: Part | None, names: tuple[str, ...], field: str) -> Iterator[str]:
-    """Of thousandths of a byte."""
+    """Warn of amounts with fractions of a byte."""
     for name in names:
         amount = (amounts or {}).get(name) or ""
         if amount[-1:] in FRACTIONS and milli_value(amount) % 1000:

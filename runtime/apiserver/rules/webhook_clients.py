@@ -1,4 +1,4 @@
-"""How webhooks are reached, and which reviews they understand.
+"""Validation of WebhookClientConfigs and of the review versions that webhooks support.
 
 Source: apiserver pkg/util/webhook/validation.go, kubernetes pkg/apis/admissionregistration/validation/validation.go
 (validateAdmissionReviewVersions; v1.36).
@@ -46,7 +46,7 @@ def _wrong_url(text: str, path: str) -> Iterator[FieldError]:
 
 
 def _wrong_service(service: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    """Upstream mixes the name and the namespace up when it says which of them is missing."""
+    """Validate a service reference. As upstream, errors for a missing name and namespace have each other's path."""
     if not service.get("namespace"):
         yield required(f"{path}.name")
     if not service.get("name"):
@@ -69,7 +69,7 @@ def _wrong_service(service: Mapping[str, Any], path: str) -> Iterator[FieldError
 
 
 def wrong_review_versions(versions: Sequence[str], path: str, missing: str = "") -> Iterator[FieldError]:
-    """missing: what is said where there is none."""
+    """Validate review versions. missing: error text for an empty list."""
     if not versions:
         yield required(path, missing)
         return

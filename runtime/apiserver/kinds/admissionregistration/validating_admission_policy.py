@@ -82,17 +82,17 @@ def _validation_errors(
     from kcm.runtime.cel.admission import BOOLEAN, TEXT, admission_environment
 
     text, message = validation.get("expression") or "", validation.get("message") or ""
-    said = validation.get("messageExpression") or ""
+    message_expression = validation.get("messageExpression") or ""
     if not text.strip():
         yield required(f"{at}.expression", "expression is not specified")
     else:
         environment = admission_environment(params=params, authorizer=True, variables=variables)
         yield from expression_errors(text, environment, BOOLEAN, f"{at}.expression")
-    if said and not said.strip():
-        yield invalid(f"{at}.messageExpression", said, "must be non-empty if specified")
-    elif said:
+    if message_expression and not message_expression.strip():
+        yield invalid(f"{at}.messageExpression", message_expression, "must be non-empty if specified")
+    elif message_expression:
         environment = admission_environment(params=params, authorizer=False, variables=variables)
-        yield from expression_errors(said, environment, TEXT, f"{at}.messageExpression")
+        yield from expression_errors(message_expression, environment, TEXT, f"{at}.messageExpression")
     if message and not message.strip():
         yield invalid(f"{at}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip():

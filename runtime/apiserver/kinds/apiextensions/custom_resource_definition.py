@@ -83,7 +83,10 @@ def validate(definition: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Group and plural are immutable: stored objects are found by them. Once it is served, so are scope and kind."""
+    """Validate an update. Group and plural are immutable, as stored objects are found by them; once served, so are
+    scope
+    and kind.
+    """
     now, then = new["spec"], old["spec"]
     schemas = [schema for version in then.get("versions") or () if (schema := schema_of(version)) is not None]
     errors = list(_spec(now, leniency(schemas)))
@@ -96,7 +99,9 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
         ]
     errors += [invalid(f"spec.{field}", value, IMMUTABLE) for field, value, former in immutable if value != former]
     errors += _stored_versions(new)
-    approvals = [_approval(now.get("group") or "", one["metadata"].get("annotations") or {}) for one in (new, old)]
+    approvals = [
+        _approval(now.get("group") or "", definition["metadata"].get("annotations") or {}) for definition in (new, old)
+    ]
     if _kinds(approvals[0]) != _kinds(approvals[1]):
         errors += approvals[0]
     return errors if then.get("preserveUnknownFields") else [*errors, *_preserve(now)]
@@ -108,7 +113,7 @@ def _kinds(errors: list[FieldError]) -> list[str]:
 
 def is_established(definition: Object) -> bool:
     conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
 def _spec(spec: Object, lenient: Leniency) -> Iterator[FieldError]:

@@ -28,7 +28,7 @@ def set_defaults(service: Object) -> None:
 
 
 def prepare_for_create(service: Object) -> None:
-    """What is served here is available at once."""
+    """Reset the status; a group version without a Service is served locally and available at once."""
     service["status"] = {}
     if service["spec"].get("service") is None:
         available = {
@@ -77,9 +77,9 @@ def validate(service: Object) -> list[FieldError]:
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
     return [
-        not_supported(f"status.conditions[{i}].status", one.get("status") or "", _STATUSES)
-        for i, one in enumerate(items(part(new, "status"), "conditions"))
-        if one.get("status") not in _STATUSES
+        not_supported(f"status.conditions[{i}].status", condition.get("status") or "", _STATUSES)
+        for i, condition in enumerate(items(part(new, "status"), "conditions"))
+        if condition.get("status") not in _STATUSES
     ]
 
 

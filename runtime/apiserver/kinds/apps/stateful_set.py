@@ -71,7 +71,7 @@ def prepare_for_create(statefulset: Object) -> None:
 
 
 def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
-    """maxUnavailable is behind a feature gate that is off: it stays where it is."""
+    """Drop maxUnavailable unless already set, as its feature gate is off."""
     if _AT_ONCE not in (old["spec"]["updateStrategy"].get("rollingUpdate") or {}):
         prepare_for_create(new)
 
@@ -114,7 +114,7 @@ def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
 
 
 def validate_create(statefulset: Object) -> list[FieldError]:
-    """What is immutable is looked at once."""
+    """Validate immutable fields, which updates need not check."""
     spec = statefulset["spec"]
     errors: list[FieldError] = []
     for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):

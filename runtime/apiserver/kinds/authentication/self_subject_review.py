@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 
 def review(review: Object, user: User, _access: AccessControl) -> list[FieldError]:
-    """Whatever the review says, also of its name."""
+    """Set the user info; nothing else in the review is read, not even its name."""
     review["status"] = {"userInfo": user_info(user)}
     return []
 

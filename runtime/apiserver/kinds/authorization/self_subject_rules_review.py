@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 
 def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:
-    """Raises StatusError (400) where no namespace is said. Nothing of what was asked comes back."""
+    """Set the rules of the user in a namespace; metadata and spec are emptied. Raises StatusError (400) without one."""
     namespace = (review.get("spec") or {}).get("namespace")
     if not namespace:
         raise status_errors.bad_request("no namespace on request")

@@ -88,7 +88,12 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object, *, lowest: int, any_version: bool, core: bool) -> list[FieldError]:
-    """lowest: of minReplicas. any_version: of the target. core: the target may be of the core group."""
+    """Validate a spec.
+
+    lowest: minimum of minReplicas.
+    any_version: whether the target's apiVersion is not checked.
+    core: whether the target may be in the core group.
+    """
     errors: list[FieldError] = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < lowest:
@@ -126,8 +131,8 @@ def _validate_rules(rules: Mapping[str, Any], field: str) -> list[FieldError]:
     policies = rules.get("policies") or []
     if not policies:
         errors.append(required(f"{field}.policies", "must specify at least one Policy"))
-    for i, one in enumerate(policies):
-        errors += _validate_policy(one, f"{field}.policies[{i}]")
+    for i, policy in enumerate(policies):
+        errors += _validate_policy(policy, f"{field}.policies[{i}]")
     tolerance = rules.get("tolerance")
     if tolerance is not None and parse_quantity(tolerance) < 0:
         errors.append(invalid(f"{field}.tolerance", tolerance, NOT_NEGATIVE))

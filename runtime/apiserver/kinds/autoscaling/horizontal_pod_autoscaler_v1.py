@@ -66,16 +66,20 @@ def from_storage(autoscaler: Object) -> Object:
     if others := [_shown_metric(metric) for metric in metrics if not _is_cpu(metric)]:
         notes[_METRICS] = _encoded(others)
     if current:
-        notes[_CURRENT] = _encoded([_shown_current(one) for one in current])
-    for one in current:
-        percent = part(one, "resource", "current").get("averageUtilization")
-        if one.get("type") == "Resource" and part(one, "resource").get("name") == "cpu" and percent is not None:
+        notes[_CURRENT] = _encoded([_shown_current(metric_status) for metric_status in current])
+    for metric_status in current:
+        percent = part(metric_status, "resource", "current").get("averageUtilization")
+        if (
+            metric_status.get("type") == "Resource"
+            and part(metric_status, "resource").get("name") == "cpu"
+            and percent is not None
+        ):
             shown_status[_CURRENT_CPU] = percent
     if spec.get("behavior") is not None:
         notes[_BEHAVIOR] = _encoded(_inner_behavior(spec["behavior"]))
     if status.get("conditions"):
         order = ("type", "status", "lastTransitionTime", "reason", "message")
-        notes[_CONDITIONS] = _encoded([_picked(one, order) for one in status["conditions"]])
+        notes[_CONDITIONS] = _encoded([_picked(condition, order) for condition in status["conditions"]])
     shown = {**autoscaler, "apiVersion": RESOURCE.api_version, "spec": shown_spec}
     if "status" in autoscaler:
         shown["status"] = {"currentReplicas": 0, **shown_status}
@@ -86,7 +90,7 @@ def from_storage(autoscaler: Object) -> Object:
 
 
 def _is_cpu(metric: Metric) -> bool:
-    """Whether the field of autoscaling/v1 says all of it."""
+    """Report whether a field of autoscaling/v1 can express the whole metric."""
     resource = part(metric, "resource")
     return (
         metric.get("type") == "Resource"
@@ -268,7 +272,7 @@ _STORED_CURRENTS: Mapping[str, Callable[[Metric], Object]] = {
 
 
 def _inner_behavior(behavior: Metric) -> Object:
-    """As upstream's inner type is written: all fields, by their names in Go."""
+    """Return a behavior as upstream encodes its internal type: all fields, by their Go names."""
     return {_raised(way): _inner_rules(behavior.get(way)) for way in ("scaleUp", "scaleDown")}
 
 
@@ -284,7 +288,7 @@ def _inner_rules(rules: Metric | None) -> Object | None:
 
 
 def _respelled(value: Any, spell: Callable[[str], str]) -> Any:
-    """The same with the names of all fields spelt otherwise, without nulls."""
+    """Return the value with all field names converted and nulls removed."""
     if isinstance(value, dict):
         return {spell(name): _respelled(inner, spell) for name, inner in value.items() if inner is not None}
     return [_respelled(inner, spell) for inner in value] if isinstance(value, list) else value
@@ -303,18 +307,18 @@ def _picked(obj: Metric, order: tuple[str, ...]) -> Object:
 
 
 def _list(text: str | None, convert: Callable[[Metric], Object], type_: str) -> list[Object] | None:
-    """What an annotation holds, in the stored form; None if it holds no list of that, which upstream passes over too.
+    """Return the list in an annotation in the stored form; None if it is malformed, which upstream ignores too.
 
-    type_: of the stored form, in OpenAPI.
+    type_: OpenAPI name of the stored form.
     """
     try:
         value = json.loads(text or "null")
     except ValueError:
         return None
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
-    converted = [convert(one) for one in value]
-    return converted if all(_is_of(type_, one) for one in converted) else None
+    converted = [convert(item) for item in value]
+    return converted if all(_is_of(type_, item) for item in converted) else None
 
 
 def _behavior(text: str | None) -> Object | None:
@@ -339,7 +343,7 @@ def _encoded(value: Any) -> str:
 
 
 def set_defaults(autoscaler: Object) -> None:
-    """autoscaler: in the stored form. A behavior from an annotation gets its defaults as it is stored."""
+    """Set the defaults of an autoscaler in the stored form. A behavior from an annotation gets its own when stored."""
     spec = autoscaler["spec"]
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
@@ -351,7 +355,7 @@ def canonicalize(autoscaler: Object) -> None:
 
 
 def cells(autoscaler: Object, now: float) -> list[Any]:
-    """autoscaling/v1 has a single metric, the utilization of CPU."""
+    """Return the cells of the v2 table, with CPU utilization as the only metric."""
     spec, status = part(autoscaler, "spec"), part(autoscaler, "status")
     row = v2.cells(autoscaler, now)
     target = spec.get(_CPU)

@@ -66,7 +66,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object, before: Object) -> list[FieldError]:
-    """before: as it was, empty of a new CronJob."""
+    """Validate a spec. before: the old spec; empty for a new CronJob."""
     errors = _validate_schedule(spec, before)
     errors += not_negative(spec, "spec", ("startingDeadlineSeconds",))
     zone = spec.get("timeZone")

@@ -35,13 +35,13 @@ _SPEC = ("request", "signerName", "expirationSeconds", "usages", "username", "ui
 
 
 def set_requester(request: Object, user: User) -> None:
-    said = {
+    fields = {
         "username": user.name,
         "uid": user.uid,
         "groups": list(user.groups),
         "extra": {key: list(values) for key, values in user.extra.items()},
     }
-    for field, value in said.items():
+    for field, value in fields.items():
         if value:
             request["spec"][field] = value
         else:
@@ -49,7 +49,7 @@ def set_requester(request: Object, user: User) -> None:
 
 
 def validate(request: Object) -> list[FieldError]:
-    """Of a new one; the spec of another is what it was."""
+    """Validate a new request; updates keep the spec."""
     spec = request["spec"]
     errors = list(_of_request(spec.get("request") or ""))
     usages = spec.get("usages") or []
@@ -105,7 +105,7 @@ def _of_conditions(request: Object) -> Iterator[FieldError]:
 
 
 def _of_certificate(new: Object, old: Object) -> Iterator[FieldError]:
-    content, before = (part(one, "status").get("certificate") or "" for one in (new, old))
+    content, before = (part(request, "status").get("certificate") or "" for request in (new, old))
     if content == before or not content:
         return
     if problem := _certificate_problem(base64.b64decode(content)):
@@ -128,7 +128,11 @@ def _certificate_problem(pem: bytes) -> str:
 
 
 def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) -> list[FieldError]:
-    """signs: the certificate may be set; decides: Approved and Denied may be added."""
+    """Validate an update.
+
+    signs: whether it may set the certificate.
+    decides: whether it may add the conditions Approved and Denied.
+    """
     errors = [*_of_conditions(new), *_of_certificate(new, old)]
     path = "status.conditions"
     more = {kind: len(_conditions(new, kind)) - len(_conditions(old, kind)) for kind in _ALWAYS_TRUE}
@@ -142,7 +146,7 @@ def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) ->
         for kind in _DECISIONS
         if more[kind] > 0 and not decides
     ]
-    certificate, before = (part(one, "status").get("certificate") or "" for one in (new, old))
+    certificate, before = (part(request, "status").get("certificate") or "" for request in (new, old))
     if certificate != before and not signs:
         errors.append(forbidden("status.certificate", "updates may not set certificate content"))
     elif certificate != before and before:
@@ -151,11 +155,11 @@ def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) ->
 
 
 def _conditions(request: Object, kind: str) -> list[Object]:
-    return [one for one in items(part(request, "status"), "conditions") if one.get("type") == kind]
+    return [condition for condition in items(part(request, "status"), "conditions") if condition.get("type") == kind]
 
 
 def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
-    """The spec stays, and so do the conditions Approved and Denied, unless some are added or left out."""
+    """Keep the spec, and the conditions Approved and Denied unless their number changes."""
     new["spec"] = old["spec"]
     status = new["status"] = dict(new.get("status") or {})
     for kind in _DECISIONS:
@@ -163,13 +167,14 @@ def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
         if len(before) == len(_conditions(new, kind)):
             kept = iter(before)
             status["conditions"] = [
-                next(kept) if one.get("type") == kind else one for one in status.get("conditions") or ()
+                next(kept) if condition.get("type") == kind else condition
+                for condition in status.get("conditions") or ()
             ]
     _set_times(new, old, now)
 
 
 def prepare_for_approval(new: Object, old: Object, now: str) -> None:
-    """Only conditions are written."""
+    """Keep everything except the conditions."""
     new["spec"] = old["spec"]
     _set_times(new, old, now)
     conditions = new["status"].get("conditions")
@@ -179,14 +184,14 @@ def prepare_for_approval(new: Object, old: Object, now: str) -> None:
 
 
 def _set_times(new: Object, old: Object, now: str) -> None:
-    """Times that are missing are set: that of the last transition to what a condition had, if it says the same."""
+    """Fill in missing times; lastTransitionTime is kept if the condition's status is unchanged."""
     status = new["status"] = dict(new.get("status") or {})
     settled = []
     for condition in status.pop("conditions", None) or ():
         same = (
-            one["lastTransitionTime"]
-            for one in _conditions(old, condition.get("type"))
-            if one.get("status") == condition.get("status") and one.get("lastTransitionTime")
+            earlier["lastTransitionTime"]
+            for earlier in _conditions(old, condition.get("type"))
+            if earlier.get("status") == condition.get("status") and earlier.get("lastTransitionTime")
         )
         settled.append(
             {
@@ -222,7 +227,7 @@ def cells(request: Object, now: float) -> list[Any]:
 
 def _state(request: Object) -> str:
     status = part(request, "status")
-    types = {one.get("type") for one in items(status, "conditions")}
+    types = {condition.get("type") for condition in items(status, "conditions")}
     words = ["Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"]
     if "Failed" in types:
         words.append("Failed")

@@ -1,8 +1,7 @@
-"""PodCertificateRequests: a kubelet asks for a certificate of a pod's service account. Upstream serves them where the
-feature gate PodCertificateRequest is on, and certificates.k8s.io/v1beta1 is.
+"""PodCertificateRequests, by which kubelets request certificates for a pod's service account.
 
-Of what a signer may write into the status the conditions are looked at, one of Issued, Denied and Failed, once;
-the chain itself is not read.
+Upstream serves them with the feature gate PodCertificateRequest if certificates.k8s.io/v1beta1 is enabled. Of the
+status only the conditions are validated: Issued, Denied or Failed, set once. The certificate chain is not parsed.
 
 Source: kubernetes pkg/registry/certificates/podcertificaterequest/strategy.go,
 pkg/apis/certificates/v1beta1/zz_generated.defaults.go, pkg/apis/certificates/validation/validation.go,

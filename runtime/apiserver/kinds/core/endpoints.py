@@ -57,7 +57,7 @@ def _wrong_address(address: Object, field: str) -> list[FieldError]:
 
 
 def _wrong_port(port: Object, field: str, *, named: bool) -> list[FieldError]:
-    """named: it must have a name."""
+    """Validate a port. named: whether it must have a name."""
     name, number, errors = port.get("name") or "", port.get("port") or 0, []
     if not name and named:
         errors.append(required(f"{field}.name"))
@@ -76,8 +76,8 @@ def _wrong_port(port: Object, field: str, *, named: bool) -> list[FieldError]:
 def warn(endpoints: Object, _old: Object | None) -> Iterator[str]:
     for i, subset in enumerate(endpoints.get("subsets") or ()):
         for field in ("addresses", "notReadyAddresses"):
-            for j, one in enumerate(subset.get(field) or ()):
-                yield from of_address(one.get("ip") or "", f"subsets[{i}].{field}[{j}].ip")
+            for j, address in enumerate(subset.get(field) or ()):
+                yield from of_address(address.get("ip") or "", f"subsets[{i}].{field}[{j}].ip")
 
 
 def cells(endpoints: Object, now: float) -> list[Any]:

@@ -23,7 +23,7 @@ _LONGEST, _LONGEST_NOTE = 128, 1024  # bytes
 
 
 def set_defaults(event: Object) -> None:
-    """What upstream's encoder never leaves out."""
+    """Set the fields that upstream's encoder never omits."""
     for field in ("reportingComponent", "reportingInstance"):
         event.setdefault(field, "")
     for field in ("eventTime", "firstTimestamp", "lastTimestamp"):

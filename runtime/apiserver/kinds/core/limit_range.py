@@ -118,10 +118,10 @@ def _wrong_amounts(name: str, parts: Mapping[str, Amounts], field: str) -> Itera
             yield invalid(f"{field}.defaultRequest[{name}]", str(request), text)
 
 
-def _ratio(one: Quantity, other: Quantity, also: Quantity) -> float:
-    """one / other, in thousandths where all three are small enough for that."""
-    precise = all(whole_value(each.value) < MOST_MILLI for each in (one, other, also))
-    above, below = ((milli_value if precise else whole_value)(each.value) for each in (one, other))
+def _ratio(value: Quantity, divisor: Quantity, also: Quantity) -> float:
+    """Return value / divisor, computed in thousandths if all three amounts are small enough."""
+    precise = all(whole_value(amount.value) < MOST_MILLI for amount in (value, divisor, also))
+    above, below = ((milli_value if precise else whole_value)(amount.value) for amount in (value, divisor))
     return above / below if below else math.inf
 
 

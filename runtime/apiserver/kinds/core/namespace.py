@@ -44,13 +44,13 @@ def prepare_for_create(namespace: Object) -> None:
 
 def validate(namespace: Object) -> list[FieldError]:
     finalizers, field = namespace["spec"].get("finalizers") or [], "spec.finalizers"
-    errors = [invalid(field, one, text) for one in finalizers for text in label_key(one)]
+    errors = [invalid(field, finalizer, text) for finalizer in finalizers for text in label_key(finalizer)]
     return errors + wrong_finalizers(finalizers, field, numbered=False)
 
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
-    for one in (new.get("status") or {}).get("conditions") or ():
-        one.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
+    for condition in (new.get("status") or {}).get("conditions") or ():
+        condition.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
 
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:

@@ -32,7 +32,7 @@ _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def set_defaults(node: Object) -> None:
-    """podCIDR is the first of podCIDRs; where they differ, podCIDR wins."""
+    """Set podCIDRs from podCIDR, or podCIDR from the first of podCIDRs; podCIDR wins if they differ."""
     spec = node.setdefault("spec", {})
     if spec.get("podCIDR"):
         if (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
@@ -47,9 +47,9 @@ def set_defaults(node: Object) -> None:
     if len(info := status.setdefault("nodeInfo", {})) < len(_INFO):
         for name in _INFO:
             info.setdefault(name, "")
-    for one in status.get("conditions") or ():
-        one.setdefault("lastHeartbeatTime", None)
-        one.setdefault("lastTransitionTime", None)
+    for node_condition in status.get("conditions") or ():
+        node_condition.setdefault("lastHeartbeatTime", None)
+        node_condition.setdefault("lastTransitionTime", None)
 
 
 def validate(node: Object) -> list[FieldError]:
@@ -88,7 +88,7 @@ def _wrong_taints(node: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """podCIDRs and providerID are immutable once set. Upstream looks at the rest a second time, and says so."""
+    """Validate an update. podCIDRs and providerID are immutable once set."""
     errors = [*_wrong_amounts(new.get("status") or {}), *_wrong_addresses(new), *_wrong_taints(new)]
     now, then = new["spec"], old.get("spec") or {}
     if then.get("podCIDRs") and then["podCIDRs"] != now.get("podCIDRs"):
@@ -101,10 +101,10 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 def _wrong_addresses(node: Object) -> Iterator[FieldError]:
     seen: set[tuple[str, str]] = set()
     for i, address in enumerate((node.get("status") or {}).get("addresses") or ()):
-        one = address.get("type") or "", address.get("address") or ""
-        if one in seen:
+        pair = address.get("type") or "", address.get("address") or ""
+        if pair in seen:
             yield duplicate(f"status.addresses[{i}]", inner_form(address, "core.NodeAddress"))
-        seen.add(one)
+        seen.add(pair)
 
 
 def warn(node: Object, _old: Object | None) -> Iterator[str]:
@@ -145,7 +145,9 @@ def _node_roles(labels: Mapping[str, str]) -> list[str]:
 
 
 def _address(status: Mapping[str, Any], type_: str) -> str:
-    return first_of((one.get("address") for one in items(status, "addresses") if one.get("type") == type_), NONE)
+    return first_of(
+        (address.get("address") for address in items(status, "addresses") if address.get("type") == type_), NONE
+    )
 
 
 RESOURCE = ResourceDefinition(

@@ -37,7 +37,7 @@ _ANNOTATIONS = {
     CLASS_ANNOTATION: 'deprecated since v1.8; use "storageClassName" attribute instead',
     "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
 }
-# Sources that are served no more → as upstream writes them, and what it says.
+# Removed volume sources → their names and texts in upstream's warnings.
 _GONE = {
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),

@@ -61,7 +61,7 @@ def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
 
 
 def _settle_sources(spec: Object, before: Object) -> None:
-    """dataSource and dataSourceRef say the same; the older field takes claims and snapshots only."""
+    """Copy dataSource and dataSourceRef to each other; dataSource accepts claims and snapshots only."""
     reference = spec.get("dataSourceRef")
     if reference is not None and reference.get("namespace") and before.get("dataSourceRef") is None:
         del spec["dataSourceRef"]  # of another namespace: behind a feature gate

@@ -48,7 +48,7 @@ def validate(quota: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    now, before = ((one.get("spec") or {}).get("scopes") or [] for one in (new, old))
+    now, before = ((quota.get("spec") or {}).get("scopes") or [] for quota in (new, old))
     return [invalid("spec.scopes", now or None, IMMUTABLE)] if set(now) != set(before) else []
 
 
@@ -72,8 +72,12 @@ def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
     if selector is None:
         return
     requirements = selector.get("matchExpressions") or []
-    for one in requirements:
-        scope, operator, values = one.get("scopeName") or "", one.get("operator") or "", one.get("values") or []
+    for requirement in requirements:
+        scope, operator, values = (
+            requirement.get("scopeName") or "",
+            requirement.get("operator") or "",
+            requirement.get("values") or [],
+        )
         if scope not in _VALID:
             yield invalid(f"{field}.scopeName", scope, "unsupported scope")
         for _ in _not_of(spec, scope):
@@ -96,11 +100,11 @@ def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
                 yield invalid(f"{field}.values", values, text)
         else:
             yield invalid(f"{field}.operator", operator, "not a valid selector operator")
-    yield from _contrary([one.get("scopeName") or "" for one in requirements], spec, field)
+    yield from _contrary([requirement.get("scopeName") or "" for requirement in requirements], spec, field)
 
 
 def _not_of(spec: Object, scope: str) -> Iterator[str]:
-    """What the quota limits, and the scope has nothing to do with."""
+    """Yield the resources in spec.hard that the scope does not apply to."""
     if scope in _VALID:
         for name in spec.get("hard") or {}:
             if is_of_quotas(name) and name not in _VALID[scope]:
@@ -114,13 +118,17 @@ def _contrary(given: Iterable[str], spec: Object, field: str) -> Iterator[FieldE
 
 
 def _internal(requirements: Iterable[Object]) -> Object:
-    """As upstream shows a selector: with the names of its internal type."""
+    """Return a selector with the field names of upstream's internal type."""
     names = {"ScopeName": "scopeName", "Operator": "operator", "Values": "values"}
-    return {"MatchExpressions": [{shown: one.get(name) for shown, name in names.items()} for one in requirements]}
+    return {
+        "MatchExpressions": [
+            {shown: requirement.get(name) for shown, name in names.items()} for requirement in requirements
+        ]
+    }
 
 
 def warn(quota: Object, old: Object | None) -> Iterator[str]:
-    """Of limits below what may be requested."""
+    """Warn of limits below the requests."""
     hard = quota["spec"].get("hard") or {}
     if old is not None:
         return

@@ -27,7 +27,7 @@ _REDACTED, _CUT_SHORT = "<secret contents redacted>", "unexpected end of JSON in
 
 
 def set_defaults(secret: Object) -> None:
-    """stringData is write-only: it is merged into data."""
+    """Set the type, and merge the write-only stringData into data."""
     if not secret.get("type"):
         secret["type"] = "Opaque"
     texts = secret.pop("stringData", None)
@@ -55,7 +55,7 @@ def validate(secret: Object) -> list[FieldError]:
 
 
 def _wrong_registries(data: Object, key: str) -> list[FieldError]:
-    """An object of JSON is asked for; what is in it is nobody's business here."""
+    """Check only that the value is a JSON object."""
     field = f"data[{key}]"
     if key not in data:
         return [required(field)]

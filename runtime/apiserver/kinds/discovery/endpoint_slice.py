@@ -78,8 +78,8 @@ def _wrong_hints(hints: Object, field: str) -> Iterator[FieldError]:
         if len(given) > _MOST_HINTS:
             yield too_many(f"{field}.{name}", len(given), _MOST_HINTS)
             continue
-        for i, one in enumerate(given):
-            value = one.get("name") or ""
+        for i, hint in enumerate(given):
+            value = hint.get("name") or ""
             if value in seen:
                 yield duplicate(f"{field}.{name}[{i}].name", value)
             seen.add(value)

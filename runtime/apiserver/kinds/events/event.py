@@ -43,7 +43,7 @@ def from_storage(event: Object) -> Object:
 
 
 def validate(event: Object) -> list[FieldError]:
-    """event: in the stored form, as for all hooks."""
+    """Validate an event in the stored form, which all hooks get."""
     return core_event.legacy_errors(event, "reportingController")
 
 
@@ -69,7 +69,7 @@ def _wrong_series(event: Object) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Only a series goes on. Upstream looks at the reason twice."""
+    """Validate an update: only the series may change. Upstream reports a changed reason twice."""
     errors = list(_wrong_series(new)) if new.get("series") != old.get("series") else []
     for field in _IMMUTABLE:
         if new.get(field) != old.get(field):

@@ -29,8 +29,8 @@ Part = Mapping[str, Any]
 def set_defaults(schema: Object) -> None:
     schema["spec"]["matchingPrecedence"] = schema["spec"].get("matchingPrecedence") or _PRECEDENCE
     for rule in items(schema["spec"], "rules"):
-        for one in items(rule, "resourceRules"):
-            one["namespaces"] = one.get("namespaces") or None
+        for resource_rule in items(rule, "resourceRules"):
+            resource_rule["namespaces"] = resource_rule.get("namespaces") or None
     if schema["spec"].get("rules") == []:
         del schema["spec"]["rules"]
 
@@ -67,12 +67,12 @@ def _wrong_rule(rule: Part, field: str) -> Iterator[FieldError]:
         yield from _wrong_subject(subject, f"{field}.subjects[{i}]")
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         yield required(field, "at least one of resourceRules and nonResourceRules has to be non-empty")
-    for i, one in enumerate(items(rule, "resourceRules")):
-        yield from _wrong_resource_rule(one, f"{field}.resourceRules[{i}]")
-    for i, one in enumerate(items(rule, "nonResourceRules")):
+    for i, resource_rule in enumerate(items(rule, "resourceRules")):
+        yield from _wrong_resource_rule(resource_rule, f"{field}.resourceRules[{i}]")
+    for i, path_rule in enumerate(items(rule, "nonResourceRules")):
         at = f"{field}.nonResourceRules[{i}]"
-        yield from _wrong_verbs(one, at)
-        yield from _wrong_paths(one.get("nonResourceURLs") or [], f"{at}.nonResourceURLs")
+        yield from _wrong_verbs(path_rule, at)
+        yield from _wrong_paths(path_rule.get("nonResourceURLs") or [], f"{at}.nonResourceURLs")
 
 
 def _wrong_subject(subject: Part, field: str) -> Iterator[FieldError]:

@@ -114,8 +114,8 @@ def _entropy_bits(deck: int, hand: int) -> int:
 
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
-    for one in (new.get("status") or {}).get("conditions") or ():
-        one.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
+    for condition in (new.get("status") or {}).get("conditions") or ():
+        condition.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
 
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:

@@ -36,13 +36,16 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.derived import Derived, Reading
 from kcm.runtime.apiserver.registry.printers import Printer
 
-OF_ITS_OWN = {CPU: Decimal("0.1"), MEMORY: Decimal(256 * 1024 * 1024)}  # of the kubelet and all else that is no pod
+OF_ITS_OWN = {
+    CPU: Decimal("0.1"),
+    MEMORY: Decimal(256 * 1024 * 1024),
+}  # usage of the kubelet and other system processes
 
 
 def measured(nodes: Iterable[Object], reading: Reading) -> Iterator[Object]:
-    """A node is known from the second sample on."""
+    """Yield the metrics of nodes, from their second sample on."""
     at, used = last_sample(reading.now), dict[str, Amounts]()
-    known = [one for one in nodes if is_measured(one) and at - _began(one) >= RESOLUTION]
+    known = [node for node in nodes if is_measured(node) and at - _began(node) >= RESOLUTION]
     if known:
         used = _by_node(reading)
     for node in known:
@@ -64,8 +67,8 @@ def _by_node(reading: Reading) -> dict[str, Amounts]:
     return used
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in ANNOTATIONS}
+def _sum(amounts: Amounts, other: Amounts) -> Amounts:
+    return {name: amounts.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in ANNOTATIONS}
 
 
 def cells(metrics: Object, _now: float) -> list[Any]:

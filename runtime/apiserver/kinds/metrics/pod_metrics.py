@@ -46,8 +46,8 @@ def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
 
 
 def cells(metrics: Object, _now: float) -> list[Any]:
-    used = [one["usage"] for one in metrics.get("containers") or ()]
-    total = written({name: sum((parse_quantity(one[name]) for one in used), Decimal(0)) for name in ANNOTATIONS})
+    used = [container["usage"] for container in metrics.get("containers") or ()]
+    total = written({name: sum((parse_quantity(usage[name]) for usage in used), Decimal(0)) for name in ANNOTATIONS})
     return [name_of(metrics), *total.values(), metrics.get("window") or ""]
 
 

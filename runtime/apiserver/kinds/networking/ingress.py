@@ -78,8 +78,8 @@ def _wrong_host(host: str, field: str) -> Iterator[FieldError]:
 def _wrong_paths(paths: Sequence[Part], field: str) -> Iterator[FieldError]:
     if not paths:
         yield required(field)
-    for i, one in enumerate(paths):
-        type_, path, at = one.get("pathType"), one.get("path") or "", f"{field}[{i}]"
+    for i, entry in enumerate(paths):
+        type_, path, at = entry.get("pathType"), entry.get("path") or "", f"{field}[{i}]"
         if type_ is None:
             yield required(f"{at}.pathType", "pathType must be specified")
         elif type_ in ("Exact", "Prefix"):
@@ -97,7 +97,7 @@ def _wrong_paths(paths: Sequence[Part], field: str) -> Iterator[FieldError]:
                 yield invalid(f"{at}.path", path, "must be an absolute path")
         else:
             yield not_supported(f"{at}.pathType", type_, _PATH_TYPES)
-        yield from _wrong_backend(one.get("backend") or {}, f"{at}.backend")
+        yield from _wrong_backend(entry.get("backend") or {}, f"{at}.backend")
 
 
 def _wrong_backend(backend: Part, field: str) -> Iterator[FieldError]:
@@ -138,10 +138,10 @@ def _wrong_port(port: Part, field: str) -> Iterator[FieldError]:
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
     errors: list[FieldError] = []
-    for i, one in enumerate(items(part(new, "status", "loadBalancer"), "ingress")):
-        at, host = f"status.loadBalancer.ingress[{i}]", one.get("hostname")
-        if one.get("ip"):
-            errors += validate_ip(one["ip"], f"{at}.ip")
+    for i, entry in enumerate(items(part(new, "status", "loadBalancer"), "ingress")):
+        at, host = f"status.loadBalancer.ingress[{i}]", entry.get("hostname")
+        if entry.get("ip"):
+            errors += validate_ip(entry["ip"], f"{at}.ip")
         if host:
             errors += [invalid(f"{at}.hostname", host, text) for text in dns_subdomain(host)]
             if family_of(host) != "unknown":

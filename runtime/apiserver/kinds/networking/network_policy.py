@@ -100,15 +100,15 @@ def _wrong_block(block: Part, field: str) -> Iterator[FieldError]:
     if wrong:
         return
     whole = ip_network(cidr, strict=False)
-    for i, one in enumerate(items(block, "except")):
+    for i, excluded in enumerate(items(block, "except")):
         at = f"{field}.except[{i}]"
-        problems = validate_cidr(one, at)
+        problems = validate_cidr(excluded, at)
         yield from problems
         if not problems:
-            part_ = ip_network(one, strict=False)
+            part_ = ip_network(excluded, strict=False)
             inside = part_.version == whole.version and part_.network_address in whole
             if not inside or part_.prefixlen <= whole.prefixlen:
-                yield invalid(at, one, "must be a strict subset of `cidr`")
+                yield invalid(at, excluded, "must be a strict subset of `cidr`")
 
 
 def warn(policy: Object, _old: Object | None) -> Iterator[str]:

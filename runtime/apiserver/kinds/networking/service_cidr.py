@@ -26,27 +26,27 @@ def validate(cidr: Object) -> list[FieldError]:
         return [required(field, "at least one CIDR required")]
     if len(cidrs) > 2:
         return [invalid(field, {"CIDRs": cidrs}, "may only hold up to 2 values")]
-    errors = [error for i, one in enumerate(cidrs) for error in validate_cidr(one, f"{field}[{i}]")]
-    if not errors and len(cidrs) == 2 and len({ip_network(one).version for one in cidrs}) == 1:
+    errors = [error for i, text in enumerate(cidrs) for error in validate_cidr(text, f"{field}[{i}]")]
+    if not errors and len(cidrs) == 2 and len({ip_network(text).version for text in cidrs}) == 1:
         detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
         errors.append(invalid(field, cidrs, detail))
     return errors
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """A family that is missing may come, after the one that is there."""
+    """Validate an update: only a missing IP family may be appended."""
     now, before = items(new["spec"], "cidrs"), items(old["spec"], "cidrs")
     if len(now) < len(before):
         return [invalid("spec.cidrs", now, IMMUTABLE)]
-    changed = [(i, one) for i, (one, was) in enumerate(zip(now, before, strict=False)) if one != was]
-    return [invalid(f"spec.cidrs[{i}]", one, IMMUTABLE) for i, one in changed]
+    changed = [(i, text) for i, (text, was) in enumerate(zip(now, before, strict=False)) if text != was]
+    return [invalid(f"spec.cidrs[{i}]", text, IMMUTABLE) for i, text in changed]
 
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
-    for one in (new.get("status") or {}).get("conditions") or ():
-        one.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves these out
+    for condition in (new.get("status") or {}).get("conditions") or ():
+        condition.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves these out
         for field in ("reason", "message"):
-            one.setdefault(field, "")
+            condition.setdefault(field, "")
 
 
 def cells(cidr: Object, now: float) -> list[Any]:

@@ -33,14 +33,14 @@ def wrong_annotations(annotations: Mapping[str, str], spec: Object, field: str) 
         if not key.startswith(APPARMOR):
             continue
         name = key.removeprefix(APPARMOR)
-        if not any(name == one.get("name") for _, one in _containers(spec)):
+        if not any(name == container.get("name") for _, container in _containers(spec)):
             yield invalid(f"{field}[{key}]", name, "container not found")
         if profile not in ("", "runtime/default", "unconfined") and not profile.startswith(_LOCALHOST):
             yield invalid(f"{field}[{key}]", profile, f"invalid AppArmor profile name: {quoted(profile)}")
 
 
 def wrong_profiles(pod: Object) -> Iterator[FieldError]:
-    """Of a new pod: annotations and fields that say something else."""
+    """Reject a new pod whose AppArmor annotations contradict its fields."""
     annotations, spec = pod["metadata"].get("annotations"), pod["spec"]
     if not annotations or (spec.get("os") or {}).get("name") == "windows":
         return

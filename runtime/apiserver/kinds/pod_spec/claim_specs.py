@@ -1,4 +1,4 @@
-"""What a claim asks for: of PersistentVolumeClaims, of StatefulSets' templates and of ephemeral volumes.
+"""Validation of claim specs in PersistentVolumeClaims, StatefulSet templates and ephemeral volumes.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaimSpec (v1.36).
 """
@@ -43,9 +43,9 @@ def _wrong_request(amount: str | None, field: str) -> Iterator[FieldError]:
 
 def _wrong_sources(spec: Part, field: str) -> Iterator[FieldError]:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    for name, one in (("dataSource", source), ("dataSourceRef", reference)):
-        if one is not None:
-            yield from _wrong_source(one, f"{field}.{name}")
+    for name, given in (("dataSource", source), ("dataSourceRef", reference)):
+        if given is not None:
+            yield from _wrong_source(given, f"{field}.{name}")
     if reference is None:
         return
     if namespace := reference.get("namespace"):

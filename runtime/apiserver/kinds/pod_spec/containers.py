@@ -21,8 +21,8 @@ Part = Mapping[str, Any]
 
 
 def wrong_devices(container: Part, spec: Part, field: str) -> Iterator[FieldError]:
-    """Only claims are devices, and none of them is mounted too."""
-    volumes = {one.get("name"): one for one in spec.get("volumes") or ()}
+    """Validate volumeDevices: each must be a claim that is not also mounted."""
+    volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     mounts = container.get("volumeMounts") or ()
     names: set[str] = set()
     paths: set[str] = set()
@@ -54,7 +54,7 @@ def wrong_devices(container: Part, spec: Part, field: str) -> Iterator[FieldErro
 
 
 def overlap(name: str, path: str, devices: Sequence[Part], field: str) -> Iterator[FieldError]:
-    """Of a mount with devices."""
+    """Report names and paths of a mount that a device also has."""
     if any(device.get("name") == name for device in devices):
         yield invalid(f"{field}.name", name, "must not already exist in volumeDevices")
     if any(device.get("devicePath") == path for device in devices):

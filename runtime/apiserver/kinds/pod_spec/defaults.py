@@ -49,7 +49,7 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Always for :latest, explicit or implied; IfNotPresent for a digest or any other tag, and for what is no image."""
+    """Return the default imagePullPolicy: Always for :latest, explicit or implied, otherwise IfNotPresent."""
     if not image.strip():
         return "IfNotPresent"
     name, _, digest = image.partition("@")

@@ -34,7 +34,7 @@ Part = Mapping[str, Any]
 
 
 def wrong_variables(variables: Iterable[Object], field: str, volumes: Container[str]) -> Iterator[FieldError]:
-    """volumes: names of the pod's, whose files variables may be read from."""
+    """Validate environment variables. volumes: names of the pod's volumes, for fileKeyRef."""
     for i, variable in enumerate(variables):
         at = f"{field}[{i}]"
         if not variable.get("name"):
@@ -97,7 +97,7 @@ def _key(reference: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_sources(sources: Iterable[Object], field: str) -> Iterator[FieldError]:
-    """Of all of a ConfigMap's or Secret's keys."""
+    """Validate envFrom."""
     for i, source in enumerate(sources):
         prefix = source.get("prefix") or ""
         if prefix and not _name.fullmatch(prefix):
@@ -141,7 +141,7 @@ def field_reference(reference: Part, field: str, supported: tuple[str, ...]) -> 
 
 
 def resource_reference(reference: Part, field: str, *, in_volume: bool) -> Iterator[FieldError]:
-    """To an amount of a container. in_volume: then the container must be named."""
+    """Validate a resourceFieldRef. in_volume: whether the container must be named."""
     resource, divisor = reference.get("resource") or "", reference.get("divisor") or "0"
     if in_volume and not reference.get("containerName"):
         yield required(f"{field}.containerName")
@@ -154,7 +154,7 @@ def resource_reference(reference: Part, field: str, *, in_volume: bool) -> Itera
     kind = resource.partition(".")[2]
     allowed = _DIVISORS["cpu"] if kind == "cpu" else _DIVISORS["memory"]
     value = parse_quantity(divisor)
-    if value != 0 and value not in {parse_quantity(one) for one in allowed}:
+    if value != 0 and value not in {parse_quantity(text) for text in allowed}:
         shown = "1m and 1" if kind == "cpu" else ", ".join(allowed)
         detail = f"only divisor's values {shown} are supported with the {kind} resource"
         yield invalid(f"{field}.divisor", resource, detail)

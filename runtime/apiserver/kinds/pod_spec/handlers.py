@@ -22,7 +22,7 @@ Part = Mapping[str, Any]
 
 
 def wrong_probes(container: Part, field: str, *, grace: int | None) -> Iterator[FieldError]:
-    """grace: terminationGracePeriodSeconds of the pod."""
+    """Validate the probes of a container. grace: terminationGracePeriodSeconds of the pod."""
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         probe = container.get(name)
         if probe is None:

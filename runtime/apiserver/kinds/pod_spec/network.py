@@ -73,7 +73,7 @@ def wrong_aliases(aliases: Sequence[Part], field: str) -> Iterator[FieldError]:
 
 
 def wrong_hostname(spec: Part, field: str) -> Iterator[FieldError]:
-    """Of a pod whose name as a host is another."""
+    """Validate hostnameOverride."""
     name = spec["hostnameOverride"]
     for other in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(other):

@@ -1,7 +1,7 @@
-"""Where PersistentVolumes come from.
+"""Validation of the sources of PersistentVolumes.
 
-Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeSpec (v1.36). Of the sources that CSI
-has replaced only NFS is looked into.
+Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeSpec (v1.36). Of the in-tree
+sources only NFS is validated in detail.
 """
 
 from __future__ import annotations

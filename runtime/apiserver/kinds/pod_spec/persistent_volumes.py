@@ -1,4 +1,4 @@
-"""What PersistentVolumes and their claims share.
+"""Defaults, validation and table cells that PersistentVolumes and their claims share.
 
 Source: kubernetes pkg/registry/core/persistentvolume{,claim}/strategy.go, pkg/apis/core/validation/validation.go,
 pkg/printers/internalversion/printers.go (v1.36).

@@ -1,4 +1,4 @@
-"""What the server writes into a new pod: label selectors from label keys, profiles of AppArmor from annotations.
+"""Preparation of a new pod: merges label keys into selectors and AppArmor annotations into fields.
 
 Source: kubernetes pkg/registry/core/pod/strategy.go (mutatePodAffinity, mutateTopologySpreadConstraints,
 applyAppArmorVersionSkew; v1.36).
@@ -17,7 +17,7 @@ _LONGEST_PROFILE = 4095
 
 
 def merge_label_keys(pod: Object) -> None:
-    """Of affinities and of the spread: keys whose values are this pod's."""
+    """Merge matchLabelKeys and mismatchLabelKeys into the selectors, with the values of the pod's labels."""
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
     for term in _affinity_terms(spec.get("affinity") or {}):
         _merge(term, "matchLabelKeys", "In", labels)

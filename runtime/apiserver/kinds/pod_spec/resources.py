@@ -1,4 +1,4 @@
-"""What containers and pods ask of their nodes: amounts, huge pages, devices of claims.
+"""Defaults and validation of resources of containers and pods: amounts, huge pages, resource claims.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (validateResourceRequirements, validatePodResources,
 validatePodResourceClaims), pkg/apis/core/v1/defaults.go (v1.36).
@@ -28,14 +28,14 @@ from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
 from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
 from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
-_PLAIN = ("cpu", "memory")  # most of what is asked for, by containers and by pods
+_PLAIN = ("cpu", "memory")  # the most frequent resources; checked first
 _OF_PODS = ("cpu", "hugepages-", "memory")
 
 Part = Mapping[str, Any]
 
 
 def default_pod_resources(spec: Object) -> None:
-    """Of the pod as a whole, where some are given: limits of huge pages from containers, requests from both."""
+    """Set the pod-level defaults: limits of huge pages from containers, requests from both."""
     own = spec.get("resources")
     if not own or not (own.get("limits") or own.get("requests")):
         return
@@ -56,7 +56,7 @@ def default_pod_resources(spec: Object) -> None:
 
 
 def _together(of: Callable[..., Amounts], spec: Object) -> Amounts:
-    """Of all containers, whatever the pod says for itself."""
+    """Return the sum over all containers, ignoring pod-level resources."""
     containers = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
     return of({"spec": containers}, use_status=False, overhead=False)
 
@@ -116,12 +116,12 @@ def _is_divisible(name: str, amount: str) -> bool:
 
 
 def _wrong_references(references: Sequence[Part], field: str, claims: Collection[str]) -> Iterator[FieldError]:
-    """A claim as a whole, or requests of it."""
+    """Validate references of a container to claims, or to requests in them."""
     seen: set[str] = set()
     requests = Counter[str]()  # by the claim's name, of those that were seen
     which = ""
-    for i, one in enumerate(references):
-        name, request, at = one.get("name") or "", one.get("request") or "", f"{field}[{i}]"
+    for i, reference in enumerate(references):
+        name, request, at = reference.get("name") or "", reference.get("request") or "", f"{field}[{i}]"
         if not name:
             yield required(at)
             continue
@@ -145,7 +145,7 @@ def _wrong_references(references: Sequence[Part], field: str, claims: Collection
 
 
 def wrong_pod_resources(spec: Part, field: str, claims: Collection[str]) -> Iterator[FieldError]:
-    """Of the pod as a whole: at least what its containers ask for together."""
+    """Validate pod-level resources: at least the sum over the containers."""
     own = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         yield forbidden(field, "may not be set for a windows pod")
@@ -187,7 +187,9 @@ def wrong_resource_claims(claims: Sequence[Part], field: str) -> Iterator[FieldE
         else:
             yield from (invalid(f"{at}.name", name, text) for text in dns_label(name))
         seen.add(name)
-        given = [one for one in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(one) is not None]
+        given = [
+            source for source in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(source) is not None
+        ]
         if len(given) != 1:
             detail = (
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
@@ -195,8 +197,8 @@ def wrong_resource_claims(claims: Sequence[Part], field: str) -> Iterator[FieldE
                 else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             )
             yield invalid(at, inner_form(claim, "core.PodResourceClaim"), detail)
-        for one in given:
-            yield from (invalid(f"{at}.{one}", claim[one], text) for text in dns_subdomain(claim[one]))
+        for source in given:
+            yield from (invalid(f"{at}.{source}", claim[source], text) for text in dns_subdomain(claim[source]))
 
 
 def wrong_overhead(overhead: Part, field: str) -> Iterator[FieldError]:

@@ -1,4 +1,4 @@
-"""Where a pod may go: affinities, spread, gates; and node selectors, which volumes and devices have too.
+"""Validation of affinities, topology spread constraints and scheduling gates, and of node selectors in general.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, validateAffinity, validateTopologySpreadConstraints,
 ValidateNodeSelector (v1.36).
@@ -38,10 +38,10 @@ def wrong_affinity(affinity: Part, field: str) -> Iterator[FieldError]:
 def _node_affinity(affinity: Part, field: str) -> Iterator[FieldError]:
     if affinity.get(REQUIRED) is not None:
         yield from wrong_node_selector(affinity[REQUIRED], f"{field}.{REQUIRED}")
-    for i, one in enumerate(affinity.get(PREFERRED) or ()):
+    for i, preference in enumerate(affinity.get(PREFERRED) or ()):
         at = f"{field}.{PREFERRED}[{i}]"
-        yield from _weight(one, at)
-        yield from _node_term(one.get("preference") or {}, f"{at}.preference")
+        yield from _weight(preference, at)
+        yield from _node_term(preference.get("preference") or {}, f"{at}.preference")
 
 
 def wrong_node_selector(selector: Part, field: str) -> Iterator[FieldError]:
@@ -53,14 +53,14 @@ def wrong_node_selector(selector: Part, field: str) -> Iterator[FieldError]:
 
 
 def _node_term(term: Part, field: str) -> Iterator[FieldError]:
-    for i, one in enumerate(term.get("matchExpressions") or ()):
-        yield from _node_requirement(one, f"{field}.matchExpressions[{i}]")
-    for i, one in enumerate(term.get("matchFields") or ()):
-        yield from _field_requirement(one, f"{field}.matchFields[{i}]")
+    for i, requirement in enumerate(term.get("matchExpressions") or ()):
+        yield from _node_requirement(requirement, f"{field}.matchExpressions[{i}]")
+    for i, requirement in enumerate(term.get("matchFields") or ()):
+        yield from _field_requirement(requirement, f"{field}.matchFields[{i}]")
 
 
-def _node_requirement(one: Part, field: str) -> Iterator[FieldError]:
-    operator, values = one.get("operator") or "", one.get("values") or []
+def _node_requirement(requirement: Part, field: str) -> Iterator[FieldError]:
+    operator, values = requirement.get("operator") or "", requirement.get("values") or []
     match operator:
         case "In" | "NotIn":
             if not values:
@@ -74,13 +74,17 @@ def _node_requirement(one: Part, field: str) -> Iterator[FieldError]:
                 yield required(f"{field}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         case _:
             yield invalid(f"{field}.operator", operator, "not a valid selector operator")
-    key = one.get("key") or ""
+    key = requirement.get("key") or ""
     for text in label_key(key):
         yield invalid(f"{field}.key", key, text)
 
 
-def _field_requirement(one: Part, field: str) -> Iterator[FieldError]:
-    key, operator, values = one.get("key") or "", one.get("operator") or "", one.get("values") or []
+def _field_requirement(requirement: Part, field: str) -> Iterator[FieldError]:
+    key, operator, values = (
+        requirement.get("key") or "",
+        requirement.get("operator") or "",
+        requirement.get("values") or [],
+    )
     if operator in ("In", "NotIn"):
         if len(values) != 1:
             detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
@@ -95,8 +99,8 @@ def _field_requirement(one: Part, field: str) -> Iterator[FieldError]:
             yield invalid(f"{field}.values[{i}]", value, text)
 
 
-def _weight(one: Part, field: str) -> Iterator[FieldError]:
-    weight = one.get("weight") or 0
+def _weight(preference: Part, field: str) -> Iterator[FieldError]:
+    weight = preference.get("weight") or 0
     if not 1 <= weight <= 100:
         yield invalid(f"{field}.weight", weight, "must be in the range 1-100")
 
@@ -104,10 +108,10 @@ def _weight(one: Part, field: str) -> Iterator[FieldError]:
 def _pod_affinity(affinity: Part, field: str) -> Iterator[FieldError]:
     for i, term in enumerate(affinity.get(REQUIRED) or ()):
         yield from _pod_term(term, f"{field}.{REQUIRED}[{i}]")
-    for i, one in enumerate(affinity.get(PREFERRED) or ()):
+    for i, preference in enumerate(affinity.get(PREFERRED) or ()):
         at = f"{field}.{PREFERRED}[{i}]"
-        yield from _weight(one, at)
-        yield from _pod_term(one.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
+        yield from _weight(preference, at)
+        yield from _pod_term(preference.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
 
 
 def _pod_term(term: Part, field: str) -> Iterator[FieldError]:
@@ -126,7 +130,7 @@ def _pod_term(term: Part, field: str) -> Iterator[FieldError]:
 
 
 def _label_keys(part: Part, field: str) -> Iterator[FieldError]:
-    """matchLabelKeys and mismatchLabelKeys, which a new pod's values of labels become part of the selector by."""
+    """Validate matchLabelKeys and mismatchLabelKeys."""
     match, other = part.get("matchLabelKeys") or [], part.get("mismatchLabelKeys") or []
     selector = part.get("labelSelector")
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", other)):
@@ -155,9 +159,13 @@ def wrong_spread(constraints: Sequence[Part], field: str) -> Iterator[FieldError
         yield from _constraint(each, f"{field}[{i}]", later)
 
 
-def _constraint(one: Part, field: str, later: Counter[tuple[Any, Any]]) -> Iterator[FieldError]:
-    """later: how many of the constraints behind this one have a topologyKey and a whenUnsatisfiable."""
-    skew, key, action = one.get("maxSkew") or 0, one.get("topologyKey") or "", one.get("whenUnsatisfiable") or ""
+def _constraint(constraint: Part, field: str, later: Counter[tuple[Any, Any]]) -> Iterator[FieldError]:
+    """Validate a constraint. later: number of later constraints by (topologyKey, whenUnsatisfiable)."""
+    skew, key, action = (
+        constraint.get("maxSkew") or 0,
+        constraint.get("topologyKey") or "",
+        constraint.get("whenUnsatisfiable") or "",
+    )
     if skew <= 0:
         yield invalid(f"{field}.maxSkew", skew, "must be greater than zero")
     if not key:
@@ -166,7 +174,7 @@ def _constraint(one: Part, field: str, later: Counter[tuple[Any, Any]]) -> Itera
         yield not_supported(f"{field}.whenUnsatisfiable", action, _UNSATISFIABLE)
     if later[key, action]:
         yield duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
-    domains = one.get("minDomains")
+    domains = constraint.get("minDomains")
     if domains is not None:
         if domains <= 0:
             yield invalid(f"{field}.minDomains", domains, "must be greater than zero")
@@ -174,11 +182,11 @@ def _constraint(one: Part, field: str, later: Counter[tuple[Any, Any]]) -> Itera
             detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             yield invalid(f"{field}.minDomains", domains, detail)
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        if one.get(name) is not None and one[name] not in ("Honor", "Ignore"):
-            yield not_supported(f"{field}.{name}", one[name], ("Honor", "Ignore"))
-    yield from _label_keys(one, field)
-    if one.get("labelSelector") is not None:
-        yield from validate_selector(one["labelSelector"], f"{field}.labelSelector")
+        if constraint.get(name) is not None and constraint[name] not in ("Honor", "Ignore"):
+            yield not_supported(f"{field}.{name}", constraint[name], ("Honor", "Ignore"))
+    yield from _label_keys(constraint, field)
+    if constraint.get("labelSelector") is not None:
+        yield from validate_selector(constraint["labelSelector"], f"{field}.labelSelector")
 
 
 def wrong_gates(gates: Sequence[Part], field: str) -> Iterator[FieldError]:

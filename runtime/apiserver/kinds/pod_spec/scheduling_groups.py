@@ -29,9 +29,12 @@ _SPECS: dict[str, Callable[[Object], Object]] = {"pods": _of_pod, "jobs.batch": 
 def with_scheduling_groups(definitions: Iterable[ResourceDefinition]) -> tuple[ResourceDefinition, ...]:
     """Return these definitions; if PodGroups are among them, pods and Jobs keep the field."""
     given = tuple(definitions)
-    if all(one.name != POD_GROUPS for one in given):
+    if all(definition.name != POD_GROUPS for definition in given):
         return given
-    return tuple(_keeping(one, _SPECS[one.name]) if one.name in _SPECS else one for one in given)
+    return tuple(
+        _keeping(definition, _SPECS[definition.name]) if definition.name in _SPECS else definition
+        for definition in given
+    )
 
 
 def _keeping(definition: ResourceDefinition, spec_of: Callable[[Object], Object]) -> ResourceDefinition:

@@ -32,7 +32,7 @@ Part = Mapping[str, Any]
 
 
 def wrong_container_context(context: Part, field: str, *, host_users: bool) -> Iterator[FieldError]:
-    """host_users: whether the pod's users are the node's."""
+    """Validate a container's securityContext. host_users: whether the pod uses the node's user namespace."""
     for name in ("runAsUser", "runAsGroup"):
         yield from _id(context, name, field)
     mount = context.get("procMount")
@@ -47,8 +47,8 @@ def wrong_container_context(context: Part, field: str, *, host_users: bool) -> I
         detail = "cannot set `allowPrivilegeEscalation` to false and `{}"
         if context.get("privileged"):
             yield invalid(field, shown, detail.format("privileged` to true"))
-        for one in (context.get("capabilities") or {}).get("add") or ():
-            if one == "CAP_SYS_ADMIN":
+        for capability in (context.get("capabilities") or {}).get("add") or ():
+            if capability == "CAP_SYS_ADMIN":
                 yield invalid(
                     field, inner_form(context, "core.SecurityContext"), detail.format("capabilities.Add` CAP_SYS_ADMIN")
                 )
@@ -130,8 +130,8 @@ def _apparmor(context: Part, field: str) -> Iterator[FieldError]:
 
 def _sysctls(sysctls: Any, field: str, spec: Part) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for i, one in enumerate(sysctls):
-        name, at = one.get("name") or "", f"{field}[{i}].name"
+    for i, sysctl in enumerate(sysctls):
+        name, at = sysctl.get("name") or "", f"{field}[{i}].name"
         if not name:
             yield required(at)
         elif len(name) > _LONGEST_SYSCTL or not _sysctl.fullmatch(name):
@@ -146,7 +146,7 @@ def _sysctls(sysctls: Any, field: str, spec: Part) -> Iterator[FieldError]:
 
 
 def wrong_host_users(spec: Part, field: str) -> Iterator[FieldError]:
-    """What needs the node's users."""
+    """Reject fields that need the node's user namespace."""
     if spec.get("hostUsers") is False:
         for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
             if spec.get(name):

@@ -1,8 +1,7 @@
-"""Pod specs that were looked at before, with nothing found: the pods of a workload, and its template, are alike.
+"""Cache of pod specs that a check found nothing in, as the pods of a workload have equal specs.
 
-A spec is known by its encoding, but for one name: ServiceAccount draws one for the volume that it mounts into each pod.
-Another name that is drawn changes nothing of what can be found in a spec: it has the same length and characters, and is
-the same wherever the spec has it.
+The key is the encoded spec without the random name of the volume that ServiceAccount admission adds to each pod. That
+name cannot change the result of a check: all such names have the same length and character set.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from kcm.protocols.objects import Object
 
 MOST_KEPT, LONGEST_KEPT = 512, 8192  # specs; bytes of each
 _DRAWN = re.compile(rb'"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"')
-_ANY = b"\x00"  # no encoding has this byte, so that nothing else looks like a name that was drawn
+_ANY = b"\x00"  # no encoding contains this byte, so it cannot collide with a name
 
 
 class UnremarkableSpecs:
-    """Those that one way of looking found nothing in."""
+    """Cache of the specs that one check found nothing in."""
 
     def __init__(self) -> None:
         self._kept: set[bytes] = set()
@@ -36,7 +35,7 @@ class UnremarkableSpecs:
 
 
 def key_of(spec: Object) -> bytes:
-    """The same for specs in which the same is found."""
+    """Return a key that is equal for specs with the same findings."""
     encoded = orjson.dumps(spec)
     drawn = _DRAWN.search(encoded)
     return encoded if drawn is None else encoded.replace(drawn[0], _ANY)

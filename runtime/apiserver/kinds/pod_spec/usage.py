@@ -1,14 +1,14 @@
-"""What hollow pods use, as a metrics-server would have measured it: by annotations, or a share of what they ask for.
+"""Simulated usage of hollow pods, as metrics-server would measure it: from annotations or requests.
 
-    hollow.kcm.dev/cpu-usage: 250m                  of each of the pod's containers
+    hollow.kcm.dev/cpu-usage: 250m                  for each of the pod's containers
     hollow.kcm.dev/memory-usage: sine(64Mi, 256Mi, 10m)
-    NAME.hollow.kcm.dev/cpu-usage: 1                of the container of this name
+    NAME.hollow.kcm.dev/cpu-usage: 1                for the container with this name
 
-usage_notation.py has the values. Without an annotation, or with one that cannot be read, a container uses a tenth of
-what it requests, and where it requests nothing 1m of CPU and 4Mi of memory.
+usage_notation.py describes the values. Without a valid annotation, a container uses a tenth of its requests; without
+requests 1m of CPU and 4Mi of memory.
 
-Everything is measured every 15 s, by the clock. The times of samples follow metrics-server's: a container is known from
-the first sample on that is at least 10 s after its start, and a pod when all of its running containers are.
+Samples are taken every 15 s of the clock. As in metrics-server, a container is included from the first sample at least
+10 s after its start, and a pod once all of its running containers are.
 
 Source: kubernetes-sigs/metrics-server v0.8 pkg/storage/{pod,types}.go, manifests/base/deployment.yaml (resolution).
 """
@@ -39,7 +39,12 @@ Amounts = Mapping[str, Decimal]  # by resource
 
 
 class Sample(NamedTuple):
-    """at: Unix seconds. window: the seconds before, that it is of. containers: what each uses, by name."""
+    """Usage of a pod.
+
+    at: Unix time in seconds.
+    window: length of the measured period before it, in seconds.
+    containers: usage by container name.
+    """
 
     at: int
     window: int
@@ -47,24 +52,24 @@ class Sample(NamedTuple):
 
     @property
     def total(self) -> Amounts:
-        return {name: sum((one[name] for one in self.containers.values()), Decimal(0)) for name in ANNOTATIONS}
+        return {name: sum((amounts[name] for amounts in self.containers.values()), Decimal(0)) for name in ANNOTATIONS}
 
 
 def last_sample(now: float) -> int:
-    """When everything was measured last."""
+    """Return the time of the newest sample."""
     return int(now // RESOLUTION) * RESOLUTION
 
 
 def sample_of(pod: Object, now: float) -> Sample | None:
-    """The newest of a pod; None for one that does not run, or has not been measured yet."""
+    """Return a pod's newest sample; None if the pod is not running or not measured yet."""
     status, spec = part(pod, "status"), part(pod, "spec")
     if status.get("phase") != "Running":
         return None
     at = last_sample(now)
     began = {
-        one["name"]: parse_time(one["state"]["running"]["startedAt"])
-        for one in (*items(status, "initContainerStatuses"), *items(status, "containerStatuses"))
-        if part(one, "state", "running").get("startedAt")
+        status_["name"]: parse_time(status_["state"]["running"]["startedAt"])
+        for status_ in (*items(status, "initContainerStatuses"), *items(status, "containerStatuses"))
+        if part(status_, "state", "running").get("startedAt")
     }
     if not began or at - max(began.values()) < FRESH:
         return None
@@ -86,7 +91,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: float) -> Amounts | None:
-    """None where nobody can say."""
+    """Return the usage of a container; None if it is unavailable ("none")."""
     annotations, requests = annotations_of(pod), part(container, "resources", "requests")
     amounts = {}
     for name, annotation in ANNOTATIONS.items():
@@ -118,7 +123,7 @@ def _in_pages(amount: Decimal) -> Decimal:
 
 
 def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
-    """What is to be said of annotations that cannot be read. field: where they are."""
+    """Warn of malformed usage annotations. field: path of the annotations."""
     for key, text in annotations.items():
         if key.endswith(tuple(ANNOTATIONS.values())):
             try:
@@ -128,7 +133,7 @@ def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
 
 
 def is_measured(node: Object | None) -> bool:
-    """A node that does not speak is not measured, nor is what runs on it."""
+    """Report whether the node is ready or not ready; an unreachable one (Unknown) has no metrics, nor have its pods."""
     if node is None:
         return False
     ready = find_condition(items(part(node, "status"), "conditions"), "Ready")

@@ -1,12 +1,12 @@
-"""How much of a resource is used, as text: an amount, or a function of the time since a pod's start.
+"""Notation of simulated resource usage: an amount, or a function of the time since the pod's start.
 
-    250m                                  always so much
-    steps(100m, 60s: 800m, 5m: 200m)      100m at first, 800m from 60 s on, 200m from five minutes on
-    ramp(100m, 800m, 5m)                  from the one to the other, evenly over five minutes, and so from then on
-    sine(100m, 800m, 10m)                 up and down between the two every ten minutes, from the lower one on
-    none                                  nobody can say
+    250m                                  constant
+    steps(100m, 60s: 800m, 5m: 200m)      100m at first, 800m after 60 s, 200m after five minutes
+    ramp(100m, 800m, 5m)                  linear from 100m to 800m in five minutes, then constant
+    sine(100m, 800m, 10m)                 sine between both with a period of ten minutes, starting at 100m
+    none                                  usage is unavailable
 
-Amounts are quantities from 0 on, durations as Go writes them. The same text and the same moment mean the same amount.
+Amounts are quantities of at least 0, durations are Go durations. The result depends only on the text and the time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Usage = Callable[[float], Decimal | None]  # takes the seconds since the start
 _FORMS = "an amount (250m), steps(100m, 60s: 800m), ramp(100m, 800m, 5m), sine(100m, 800m, 10m) or none"
 _FUNCTION = re.compile(r"(steps|ramp|sine)\((.*)\)", re.DOTALL)
 _TOO_MUCH = 2**63
-_THOUSANDTHS = Decimal("0.001")  # what comes of a curve is rounded to
+_THOUSANDTHS = Decimal("0.001")  # unit to which values of a curve are rounded
 
 
 @bounded_cache(1024)  # pods of one template have the same
 def read_usage(text: str) -> Usage:
-    """Raises ValueError, which says what is wrong with the text."""
+    """Parse a usage. Raises ValueError with a description of the error."""
     text = text.strip()
     if text == "none":
         return lambda _seconds: None
     function = _FUNCTION.fullmatch(text)
     if function is not None:
-        return _FUNCTIONS[function[1]]([one.strip() for one in function[2].split(",")])
+        return _FUNCTIONS[function[1]]([argument.strip() for argument in function[2].split(",")])
     if "(" in text:
         raise ValueError(f'"{text}" is not {_FORMS}')
     amount = _amount(text)
@@ -45,13 +45,13 @@ def read_usage(text: str) -> Usage:
 
 def _steps(arguments: Sequence[str]) -> Usage:
     steps = [(0.0, _amount(arguments[0]))]
-    for one in arguments[1:]:
-        time, colon, amount = one.partition(":")
+    for step in arguments[1:]:
+        time, colon, amount = step.partition(":")
         if not colon:
-            raise ValueError(f'step "{one}" is not like 60s: 800m')
+            raise ValueError(f'step "{step}" is not like 60s: 800m')
         since = _seconds(time.strip())
         if since <= steps[-1][0]:
-            raise ValueError(f'step "{one}" is not later than the one before')
+            raise ValueError(f'step "{step}" is not later than the one before')
         steps.append((since, _amount(amount.strip())))
     return lambda seconds: next(amount for since, amount in reversed(steps) if since <= max(seconds, 0.0))
 
@@ -78,8 +78,8 @@ def _three(name: str, arguments: Sequence[str], what: str) -> tuple[Decimal, Dec
     return _amount(arguments[0]), _amount(arguments[1]), over
 
 
-def _between(one: Decimal, other: Decimal, share: float) -> Decimal:
-    return (one + (other - one) * Decimal(f"{share:.9f}")).quantize(_THOUSANDTHS)
+def _between(lower: Decimal, upper: Decimal, share: float) -> Decimal:
+    return (lower + (upper - lower) * Decimal(f"{share:.9f}")).quantize(_THOUSANDTHS)
 
 
 def _amount(text: str) -> Decimal:

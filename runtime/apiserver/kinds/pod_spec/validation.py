@@ -86,7 +86,7 @@ def validate_pod_template(template: Object, field: str) -> list[FieldError]:
 
 
 def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
-    """spec: with its defaults."""
+    """Validate a spec with its defaults."""
     key = key_of(spec)
     if key in _faultless:
         return []
@@ -161,11 +161,11 @@ def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
 
 
 def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
-    """Claims of devices, resources of the pod as a whole, overhead of its runtime."""
+    """Validate resource claims, pod-level resources and overhead."""
     claims = spec.get("resourceClaims") or ()
     yield from wrong_resource_claims(claims, f"{field}.resourceClaims")
     if spec.get("resources") is not None:
-        yield from wrong_pod_resources(spec, f"{field}.resources", [one.get("name") or "" for one in claims])
+        yield from wrong_pod_resources(spec, f"{field}.resources", [claim.get("name") or "" for claim in claims])
     if spec.get("overhead"):
         yield from wrong_overhead(spec["overhead"], f"{field}.overhead")
 
@@ -247,7 +247,7 @@ def _validate_container(
         _validate_mounts(container, volumes, f"{field}.volumeMounts", errors)
     _one_of(container, "imagePullPolicy", _PULL_POLICIES, field, errors)
     if container["resources"]:
-        claims = [one.get("name") or "" for one in spec["resourceClaims"]] if "resourceClaims" in spec else ()
+        claims = [claim.get("name") or "" for claim in spec["resourceClaims"]] if "resourceClaims" in spec else ()
         errors += wrong_resources(container["resources"], f"{field}.resources", claims)
     if "resizePolicy" in container:
         errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy", spec)
@@ -280,7 +280,10 @@ def _wrong_resize_policies(policies: list[Object], field: str, spec: Object) -> 
 def _validate_ephemeral_containers(
     spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
 ) -> None:
-    """names: of the other containers, which one may target; those of these are added."""
+    """Validate ephemeral containers, adding their names to `names`.
+
+    names: names of the other containers, which are the valid targets.
+    """
     others = frozenset(names)
     for i, container in enumerate(spec["ephemeralContainers"]):
         at = f"{field}.ephemeralContainers[{i}]"

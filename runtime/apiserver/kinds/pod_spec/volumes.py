@@ -1,7 +1,7 @@
-"""Where the volumes of a pod come from.
+"""Validation of the volumes of a pod.
 
-Source: kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource (v1.36). Of the sources that CSI has
-replaced only NFS is looked into.
+Source: kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource (v1.36). Of the in-tree sources
+only NFS is validated in detail.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _flex_volume(source: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_path(path: str, field: str) -> Iterator[FieldError]:
-    """Of a path that stays below where it begins."""
+    """Validate a relative path that must not leave its directory."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from upwards(path, field)
@@ -82,7 +82,7 @@ def upwards(path: str, field: str) -> Iterator[FieldError]:
 
 
 def _file_path(path: str, field: str) -> Iterator[FieldError]:
-    """As wrong_path, and its name may not begin with two dots."""
+    """Validate a path as wrong_path does; its name may not begin with two dots either."""
     yield from wrong_path(path, field)
     if path.startswith("..") and path.split("/")[0] != "..":
         yield invalid(field, path, "must not start with '..'")
@@ -180,15 +180,15 @@ def _downward_file(item: Part, field: str) -> Iterator[FieldError]:
 def _projected(source: Part, field: str) -> Iterator[FieldError]:
     yield from _mode(source, "defaultMode", field)
     paths: set[str] = set()
-    for i, one in enumerate(source.get("sources") or ()):
-        yield from _projection(one, field, f"{field}.sources[{i}]", paths)
+    for i, projection in enumerate(source.get("sources") or ()):
+        yield from _projection(projection, field, f"{field}.sources[{i}]", paths)
 
 
-def _projection(one: Part, field: str, at: str, paths: set[str]) -> Iterator[FieldError]:
-    """paths: those of all projections until now; gets those of this one."""
+def _projection(projection: Part, field: str, at: str, paths: set[str]) -> Iterator[FieldError]:
+    """Validate a projection. paths: paths of the projections before it; its own are added."""
     given = 0
     for name in ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"):
-        part = one.get(name)
+        part = projection.get(name)
         if part is None:
             continue
         if given:

@@ -1,6 +1,6 @@
-"""What kube-apiserver warns of in pods and templates: what does nothing any more, is there twice, or hides another.
+"""Warnings about pods and templates: deprecated, duplicate and hidden settings.
 
-And of annotations of hollow pods that cannot be read.
+Malformed annotations of hollow pods are warned of too, which upstream does not have.
 
 Source: kubernetes pkg/api/pod/warnings.go (v1.36).
 """
@@ -49,7 +49,7 @@ _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 _OF_BYTES = ("memory", "ephemeral-storage")
 _NO_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
-# Fields of which there is nothing to say are passed over at once: a pod is written often.
+# Fields that cannot cause a warning are skipped early: pods are written often.
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _PLACES = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _LISTS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
@@ -67,7 +67,7 @@ def warnings_of_pod(pod: Object) -> Iterable[str]:
 
 
 def _warnings_once(obj: Object, at: str) -> Iterable[str]:
-    """As _warnings, which say nothing of most specs but for what annotations say."""
+    """Return the warnings of _warnings, cached for objects without annotations and warnings."""
     if obj.get("metadata", {}).get("annotations"):
         return _warnings(obj, at)
     key = key_of(obj["spec"])
@@ -80,7 +80,7 @@ def _warnings_once(obj: Object, at: str) -> Iterable[str]:
 
 
 def _warnings(obj: Object, at: str) -> Iterator[str]:
-    """at: what stands before spec and metadata."""
+    """Yield the warnings. at: path prefix of spec and metadata."""
     spec, annotations = obj["spec"], obj.get("metadata", {}).get("annotations") or {}
     if not spec.keys().isdisjoint(_PLACES):
         yield from _of_places(spec, f"{at}spec")
@@ -119,14 +119,14 @@ def _of_places(spec: Part, field: str) -> Iterator[str]:
     nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     for i, term in enumerate((nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
         yield from of_node_term(term, f"{field}.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[{i}]")
-    for i, one in enumerate(nodes.get(PREFERRED) or ()):
+    for i, term in enumerate(nodes.get(PREFERRED) or ()):
         at = f"{field}.affinity.nodeAffinity.{PREFERRED}[{i}].preference"
-        yield from of_node_term(one.get("preference") or {}, at, values=True)
-    for i, one in enumerate(spec.get("topologySpreadConstraints") or ()):
-        at, key = f"{field}.topologySpreadConstraints[{i}]", one.get("topologyKey") or ""
+        yield from of_node_term(term.get("preference") or {}, at, values=True)
+    for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        at, key = f"{field}.topologySpreadConstraints[{i}]", constraint.get("topologyKey") or ""
         if key in NODE_LABELS:
             yield f"{at}.topologyKey: {key} is {NODE_LABELS[key]}"
-        if one.get("labelSelector") is None:
+        if constraint.get("labelSelector") is None:
             yield f"{at}.{_NO_SELECTOR}"
 
 
@@ -136,21 +136,21 @@ def _of_pod_terms(affinity: Part, field: str) -> Iterator[str]:
         for i, term in enumerate(found.get(REQUIRED) or ()):
             if term.get("labelSelector") is None:
                 yield f"{field}.{part}.{REQUIRED}[{i}].{_NO_SELECTOR}"
-        for i, one in enumerate(found.get(PREFERRED) or ()):
-            if (one.get("podAffinityTerm") or {}).get("labelSelector") is None:
+        for i, term in enumerate(found.get(PREFERRED) or ()):
+            if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
                 yield f"{field}.{part}.{PREFERRED}[{i}].podAffinityTerm.{_NO_SELECTOR}"
 
 
 def _of_lists(spec: Part, field: str) -> Iterator[str]:
     for name, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         seen: set[str] = set()
-        for i, one in enumerate(spec.get(name) or ()):
-            value = one.get(key) or ""
+        for i, item in enumerate(spec.get(name) or ()):
+            value = item.get(key) or ""
             if value in seen:
                 yield f"{field}.{name}[{i}].{key}: duplicate {key} {quoted(value)}"
             seen.add(value)
-    for i, one in enumerate(spec.get("imagePullSecrets") or ()):
-        if not one.get("name"):
+    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
+        if not secret.get("name"):
             yield f'{field}.imagePullSecrets[{i}].name: invalid empty name ""'
     yield from of_bytes(spec.get("overhead"), _OF_BYTES, f"{field}.overhead")
 
@@ -200,17 +200,17 @@ def _of_profiles(container: Part, annotations: Part, of_pod: Part | None, at: st
 
 def _of_variables(variables: Iterable[Part], field: str) -> Iterator[str]:
     seen: set[str] = set()
-    for i, one in enumerate(variables):
-        name, value = one.get("name") or "", one.get("value") or ""
+    for i, variable in enumerate(variables):
+        name, value = variable.get("name") or "", variable.get("value") or ""
         reference = f"$({name})"
-        hides = one.get("valueFrom") is not None or value == reference or reference not in value
+        hides = variable.get("valueFrom") is not None or value == reference or reference not in value
         if name in seen and hides:
             yield f"{field}[{i}]: hides previous definition of {quoted(name)}, which may be dropped when using apply"
         seen.add(name)
 
 
 def _of_port(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) -> Iterator[str]:
-    """known: the ports until now; gets this one."""
+    """Warn of duplicate ports. known: ports seen so far; this one is added."""
     address, number = host = (port.get("hostIP") or "", port.get("hostPort") or 0)
     others = known.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
     for other in others:
@@ -255,7 +255,7 @@ class _Path(NamedTuple):
 
 
 def _of_paths(volume: Part) -> Iterator[str]:
-    """Of files that would lie over or in one another."""
+    """Warn of files whose paths overlap."""
     name = quoted(volume.get("name") or "")
     for kind, called, key in (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")):
         if (source := volume.get(kind)) is not None:
@@ -272,7 +272,7 @@ def _of_paths(volume: Part) -> Iterator[str]:
 
 
 def _items(source: Part, called: str) -> list[_Path]:
-    return [_Path((one.get("path") or "").rstrip("/"), called) for one in source.get("items") or ()]
+    return [_Path((item.get("path") or "").rstrip("/"), called) for item in source.get("items") or ()]
 
 
 def _projected(source: Part) -> list[_Path]:
@@ -289,12 +289,12 @@ def _projected(source: Part) -> list[_Path]:
 def _overlaps(volume: str, source: str, groups: Iterable[list[_Path]]) -> Iterator[str]:
     known: list[_Path] = []
     for group in groups:
-        for one in group:
+        for path in group:
             for other in known:
-                if one.path and other.path and _overlap(one.path, other.path):
-                    yield f"volume {volume} ({source}): overlapping paths: {one} with {other}"
-            known.append(one)
+                if path.path and other.path and _overlap(path.path, other.path):
+                    yield f"volume {volume} ({source}): overlapping paths: {path} with {other}"
+            known.append(path)
 
 
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _overlap(path: str, other: str) -> bool:
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")

@@ -1,4 +1,4 @@
-"""What is of Windows in a pod, and what a pod of Windows cannot have.
+"""Validation of Windows options, and of pods whose os is windows or linux.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (validateWindowsSecurityContextOptions, validateWindows;
 v1.36).
@@ -34,7 +34,7 @@ Part = Mapping[str, Any]
 
 
 def wrong_windows_options(options: Part, field: str) -> Iterator[FieldError]:
-    name, spec, user = (options.get(one) for one in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName"))
+    name, spec, user = (options.get(name) for name in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName"))
     if name is not None:
         yield from (invalid(f"{field}.gmsaCredentialSpecName", name, text) for text in dns_subdomain(name))
     if spec == "":
@@ -88,7 +88,7 @@ def wrong_on_windows(spec: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_on_linux(spec: Part, field: str) -> Iterator[FieldError]:
-    """Of a pod that says that it is of Linux."""
+    """Reject Windows options in a pod whose os is linux."""
     if (spec.get("os") or {}).get("name") != "linux":
         return
     detail = "windows options cannot be set for a linux pod"

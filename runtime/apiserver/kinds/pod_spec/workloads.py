@@ -1,4 +1,4 @@
-"""What the kinds with a pod template share: defaults, validation of the template and its selector, columns.
+"""Defaults, validation and table columns that the kinds with a pod template share.
 
 Source: kubernetes pkg/apis/{apps,batch,core}/v1/defaults.go, pkg/apis/apps/validation/validation.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (v1.36).
@@ -64,7 +64,7 @@ def validate_template(template: Object, owner: str) -> list[FieldError]:
 
 
 def _validate_outer_spec(spec: Object, owner: str) -> list[FieldError]:
-    """What a workload asks of its pods."""
+    """Validate the fields of the pod template that a workload restricts."""
     errors: list[FieldError] = []
     if spec["restartPolicy"] != "Always":
         errors.append(not_supported(f"{TEMPLATE}.spec.restartPolicy", spec["restartPolicy"], ("Always",)))
@@ -95,7 +95,11 @@ def validate_replicas_status(new: Object, _old: Object) -> list[FieldError]:
 def validate_within_replicas(
     status: Object, names: tuple[str, ...], *, shown: str = "readyReplicas"
 ) -> list[FieldError]:
-    """names: of counts that replicas bounds. shown: how upstream calls the count that bounds those available."""
+    """Validate that counts in the status do not exceed replicas.
+
+    names: counts bounded by replicas.
+    shown: upstream's name of the count that bounds availableReplicas.
+    """
     replicas, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     errors = [
         invalid(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas")
@@ -109,7 +113,7 @@ def validate_within_replicas(
 
 
 def validate_collisions(new: Object, old: Object) -> list[FieldError]:
-    """status.collisionCount only grows; where it is taken away, it counts as 0."""
+    """Validate that status.collisionCount does not decrease; a removed one counts as 0."""
     now, then = ((obj.get("status") or {}).get("collisionCount") for obj in (new, old))
     if then is None or (now is not None and now >= then):
         return []
@@ -117,7 +121,7 @@ def validate_collisions(new: Object, old: Object) -> list[FieldError]:
 
 
 def warn_of_template(new: Object, old: Object | None) -> Iterator[str]:
-    """Where the template is new or changed, and of names that are too long for hosts."""
+    """Warn of a new or changed template, and of a name too long for a hostname."""
     if old is None:
         yield from of_hostname(new, "Pod names and hostnames")
     if old is None or new["spec"] != old["spec"]:

@@ -59,21 +59,21 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _wrong_status(new: Object, old: Object) -> Iterator[FieldError]:
-    """What was allocated stays so; consumers of a claim that is deleted only leave."""
+    """Validate a status: an allocation is immutable, and a claim being deleted gets no new consumers."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
     at = "status.reservedFor"
     if len(consumers) > _MOST_CONSUMERS:
         yield FieldError("FieldValueTooMany", at, len(consumers), f"must have at most {_MOST_CONSUMERS} items")
     seen: set[str] = set()
-    for i, one in enumerate(consumers):
-        yield from (required(f"{at}[{i}].{name}") for name in ("resource", "name", "uid") if not one.get(name))
-        if one.get("uid") in seen:
-            yield duplicate(f"{at}[{i}]", one.get("uid"))
-        seen.add(one.get("uid") or "")
+    for i, consumer in enumerate(consumers):
+        yield from (required(f"{at}[{i}].{name}") for name in ("resource", "name", "uid") if not consumer.get(name))
+        if consumer.get("uid") in seen:
+            yield duplicate(f"{at}[{i}]", consumer.get("uid"))
+        seen.add(consumer.get("uid") or "")
     if consumers and allocation is None:
         yield forbidden(at, "may not be specified when `allocated` is not set")
-    elif is_deleting(new) and any(one not in (before.get("reservedFor") or ()) for one in consumers):
+    elif is_deleting(new) and any(consumer not in (before.get("reservedFor") or ()) for consumer in consumers):
         detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
         yield forbidden(at, detail)
     if allocation is None:

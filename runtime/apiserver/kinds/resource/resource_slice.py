@@ -54,7 +54,7 @@ _semver = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_WORD}(\.{_WORD})*)?(\
 
 
 def set_defaults(slice_: Object) -> None:
-    """A taint counts from when it was added: of one that does not say it, from when its slice was."""
+    """Set timeAdded of taints that lack it to the creation time of the slice."""
     for device in slice_["spec"].get("devices") or ():
         for taint in device.get("taints") or ():
             taint.setdefault("timeAdded", slice_["metadata"].get("creationTimestamp"))
@@ -103,7 +103,7 @@ def _wrong_spec(spec: Part, field: str) -> Iterator[FieldError]:
 
 
 def _has_lists(device: Part) -> bool:
-    return any(name in one for one in (device.get("attributes") or {}).values() for name in _LISTS)
+    return any(name in attribute for attribute in (device.get("attributes") or {}).values() for name in _LISTS)
 
 
 def _wrong_pool(pool: Part, field: str) -> Iterator[FieldError]:
@@ -116,17 +116,17 @@ def _wrong_pool(pool: Part, field: str) -> Iterator[FieldError]:
 
 
 def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
-    """Where its devices can be used: said once."""
+    """Validate that exactly one field selects the nodes that can use the devices."""
     node, selector = spec.get("nodeName"), spec.get("nodeSelector")
-    said = []
+    selectors = []
     if node is not None:
         if node:
-            said.append("`nodeName`")
+            selectors.append("`nodeName`")
             yield from (invalid(f"{field}.nodeName", node, text) for text in dns_subdomain(node))
         else:
             yield invalid(f"{field}.nodeName", node, "must be either unset or set to a non-empty string")
     if selector is not None:
-        said.append("`nodeSelector`")
+        selectors.append("`nodeSelector`")
         yield from wrong_node_selector(selector, f"{field}.nodeSelector")
         terms = selector.get("nodeSelectorTerms") or []
         if len(terms) != 1:
@@ -134,18 +134,18 @@ def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
             yield invalid(f"{field}.nodeSelector.nodeSelectorTerms", terms, detail)
     for name in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(name):
-            said.append(f"`{name}`")
+            selectors.append(f"`{name}`")
         elif spec.get(name) is not None:
             yield invalid(f"{field}.{name}", False, "must be either unset or set to true")
     one_of = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
-    if not said:
+    if not selectors:
         yield required(field, one_of)
-    elif len(said) > 1:
-        yield invalid(field, f"{{{', '.join(said)}}}", f"{one_of}, but multiple fields are set")
+    elif len(selectors) > 1:
+        yield invalid(field, f"{{{', '.join(selectors)}}}", f"{one_of}, but multiple fields are set")
 
 
 def _wrong_device(device: Part, field: str, *, each: bool) -> Iterator[FieldError]:
-    """each: the devices say for themselves where they can be used."""
+    """Validate a device. each: whether each device selects its nodes (perDeviceNodeSelection)."""
     name, attributes, capacity = device.get("name") or "", device.get("attributes") or {}, device.get("capacity") or {}
     yield from (invalid(f"{field}.name", name, text) for text in dns_label(name))
     if len(attributes) + len(capacity) > _MOST_FACTS:

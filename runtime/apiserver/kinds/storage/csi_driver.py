@@ -89,7 +89,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def warn(driver: Object, old: Object | None) -> Iterator[str]:
-    """Of tokens that may be logged."""
+    """Warn that tokens may be logged."""
     requests = driver["spec"].get("tokenRequests")
     is_other = old is None or requests != old["spec"].get("tokenRequests")
     if requests and is_other and "serviceAccountTokenInSecrets" not in driver["spec"]:

@@ -54,8 +54,8 @@ def _wrong_topologies(topologies: Sequence[Object]) -> Iterator[FieldError]:
     for i, term in enumerate(topologies):
         at, keys = f"allowedTopologies[{i}].matchLabelExpressions", {}
         expressions = term.get("matchLabelExpressions") or ()
-        for j, one in enumerate(expressions):
-            key, values = one.get("key") or "", one.get("values") or []
+        for j, expression in enumerate(expressions):
+            key, values = expression.get("key") or "", expression.get("values") or []
             if not values:
                 yield required(f"{at}[{j}].values")
             found: set[str] = set()
@@ -84,8 +84,8 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 def warn(class_: Object, _old: Object | None) -> Iterator[str]:
     for i, term in enumerate(class_.get("allowedTopologies") or ()):
-        for j, one in enumerate(term.get("matchLabelExpressions") or ()):
-            if text := NODE_LABELS.get(one.get("key") or ""):
+        for j, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            if text := NODE_LABELS.get(expression.get("key") or ""):
                 yield f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {text}"
 
 

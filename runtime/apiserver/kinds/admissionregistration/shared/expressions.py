@@ -25,7 +25,7 @@ MOST_CONDITIONS = 64
 def match_conditions_errors(
     conditions: Sequence[Mapping[str, Any]], path: str, *, params: bool = False
 ) -> Iterator[FieldError]:
-    """params: the policy has parameters."""
+    """Validate match conditions. params: whether the policy has parameters."""
     if len(conditions) > MOST_CONDITIONS:
         detail = f"must have at most {MOST_CONDITIONS} items"
         yield FieldError("FieldValueTooMany", path, len(conditions), detail)
@@ -51,7 +51,7 @@ def match_conditions_errors(
 def expression_errors(
     text: str, environment: Environment, wanted: Sequence[Type], path: str, shown: str | None = None
 ) -> Iterator[FieldError]:
-    """shown: in the place of the text."""
+    """Validate a CEL expression. shown: value of the errors instead of the text."""
     from kcm.runtime.cel.admission import Expression
 
     compiled = Expression.compiled(text, environment, wanted)
@@ -70,7 +70,7 @@ def _problem(compiled: Expression, path: str, shown: str) -> Iterator[FieldError
 def variables_errors(
     variables: Sequence[Mapping[str, Any]], *, params: bool, types: dict[str, Type]
 ) -> Iterator[FieldError]:
-    """types: takes up those of the variables, for the expressions after them."""
+    """Validate variables and add their types to `types`, for the expressions that follow."""
     from kcm.runtime.cel.admission import ANY, Expression, admission_environment
     from kcm.runtime.cel.identifiers import RESERVED
 

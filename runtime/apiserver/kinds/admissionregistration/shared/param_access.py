@@ -1,5 +1,6 @@
-"""Parameters of admission policies: who lets a policy read them may read them, so that nobody reads by a policy what is
-not for them.
+"""Authorization for the parameters of admission policies.
+
+A user who makes a policy read parameters must be allowed to read them, which prevents an escalation of privileges.
 
 Source: kubernetes pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding}/authz.go (v1.36).
 """
@@ -18,21 +19,23 @@ Permit = Callable[[Granting, Object, Object | None, User], list[FieldError]]
 
 
 def permit_kind(among: Granting, new: Object, old: Object | None, user: User) -> list[FieldError]:
-    """A policy: all objects of its paramKind."""
+    """Require that the user of a policy may get all objects of its paramKind."""
     kind = new["spec"].get("paramKind")
     if kind is None or MASTERS in user.groups or (old is not None and old["spec"].get("paramKind") == kind):
         return []
     resource, _ = _resource(among, kind)
     if _may(among, user, {**resource, "verb": "get", "name": "*", "namespace": "*"}):
         return []
-    said = f"kind={kind.get('kind') or ''}, apiVersion={kind.get('apiVersion') or ''}"
-    text = f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind ({said})'
+    kind_text = f"kind={kind.get('kind') or ''}, apiVersion={kind.get('apiVersion') or ''}"
+    text = f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind ({kind_text})'
     return [forbidden("spec.paramKind", text)]
 
 
 def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
-    """A binding: the objects that its paramRef leads to. policies: the storage of those that it may bind. swapped: the
-    user and the verb in the text, as upstream has them for one of both kinds.
+    """Return the check of a binding: its user may get the objects that paramRef refers to.
+
+    policies: storage of the policies that it may bind.
+    swapped: user and verb are swapped in the text, as in upstream's text for one of the two kinds.
     """
 
     def permit(among: Granting, new: Object, old: Object | None, user: User) -> list[FieldError]:
@@ -43,7 +46,7 @@ def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
         if (before.get("paramRef"), before.get("policyName")) == (reference, spec.get("policyName")):
             return []
         name = spec.get("policyName") or ""
-        policy = next((one for one in among.objects(policies) if name_of(one) == name), None)
+        policy = next((obj for obj in among.objects(policies) if name_of(obj) == name), None)
         kind = None if policy is None else policy["spec"].get("paramKind")
         resource, is_known = ({"group": "*", "version": "*", "resource": "*"}, True)
         if kind is not None:
@@ -69,13 +72,13 @@ def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
 
 
 def shown(user: User) -> str:
-    """As Go's %v shows a *user.DefaultInfo."""
+    """Format a user like Go's %v formats a *user.DefaultInfo."""
     extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
 
 
 def _resource(among: Granting, kind: Object) -> tuple[dict[str, Any], bool]:
-    """The resource of a kind, as far as it is known; and whether it is."""
+    """Return the resource of a kind, and whether the kind is known."""
     group, slash, version = (kind.get("apiVersion") or "").rpartition("/")
     plural = among.plural_of(kind.get("apiVersion") or "", kind.get("kind") or "")
     return {"group": group if slash else "", "version": version, "resource": plural or "*"}, bool(plural)

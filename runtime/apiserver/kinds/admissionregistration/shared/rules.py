@@ -1,4 +1,4 @@
-"""Which requests admission policies are about: rules, selectors, parameters.
+"""Defaults and validation of the rules, selectors and parameters that admission policies and webhooks share.
 
 Source: kubernetes pkg/apis/admissionregistration/validation/validation.go, v1/defaults.go (v1.36).
 """
@@ -19,26 +19,24 @@ FAILURE_POLICIES, MATCH_POLICIES, SCOPES = ("Fail", "Ignore"), ("Equivalent", "E
 
 
 def set_policy_defaults(policy: Object) -> None:
-    """Of either kind of policy."""
     spec = policy["spec"]
     spec.setdefault("failurePolicy", "Fail")
     set_match_defaults(spec.get("matchConstraints"))
 
 
 def set_binding_defaults(binding: Object) -> None:
-    """Of a binding of either kind of policy."""
     set_match_defaults(binding["spec"].get("matchResources"))
 
 
 def has_other_conditions(new: Object, old: Object) -> bool:
-    """Whether an update changes a policy's match conditions, or what they see."""
+    """Report whether an update changes a policy's match conditions or its paramKind."""
     return any(
         (new["spec"].get(part) or None) != (old["spec"].get(part) or None) for part in ("matchConditions", "paramKind")
     )
 
 
 def set_match_defaults(resources: Object | None) -> None:
-    """Of a MatchResources, in place."""
+    """Set the defaults of a MatchResources, in place."""
     if resources is None:
         return
     resources.setdefault("matchPolicy", "Equivalent")
@@ -68,7 +66,7 @@ def match_resources_errors(resources: Mapping[str, Any] | None, path: str) -> It
 
 
 def mutating_operations_errors(resources: Mapping[str, Any] | None, path: str) -> Iterator[FieldError]:
-    """What is deleted cannot be changed."""
+    """Reject operations that a mutating policy does not support: deleted objects cannot be changed."""
     for rule in (resources or {}).get("resourceRules") or ():
         for operation in rule.get("operations") or ():
             if operation not in MUTATING_OPERATIONS:
@@ -86,7 +84,7 @@ def _named_rule_errors(rule: Mapping[str, Any], path: str) -> Iterator[FieldErro
 
 
 def rule_errors(rule: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    """Of a RuleWithOperations."""
+    """Validate a RuleWithOperations."""
     operations = rule.get("operations") or []
     if not operations:
         yield required(f"{path}.operations")
@@ -189,7 +187,7 @@ def param_ref_errors(reference: Mapping[str, Any] | None, path: str) -> Iterator
 
 
 def binding_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What bindings of both kinds of policy share."""
+    """Validate the fields that bindings of both kinds of policy have."""
     policy = spec.get("policyName") or ""
     if not policy:
         yield required("spec.policyName")
@@ -200,7 +198,7 @@ def binding_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def constraints_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What policies of both kinds begin with."""
+    """Validate failurePolicy and matchConstraints, which both kinds of policy have."""
     failure = spec.get("failurePolicy")
     if failure is None:
         yield required("spec.failurePolicy")

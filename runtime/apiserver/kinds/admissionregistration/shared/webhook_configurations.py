@@ -49,7 +49,7 @@ def validate_create(configuration: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """What an older server let through may stay."""
+    """Validate an update; problems that the stored object already has are accepted."""
     return list(_wrong_hooks(new, old))
 
 

@@ -1,4 +1,4 @@
-"""UserInfo, as reviews say who somebody is.
+"""UserInfo in the status of reviews.
 
 Source: kubernetes staging/src/k8s.io/api/authentication/v1/types.go, UserInfo (v1.36).
 """
@@ -10,7 +10,7 @@ from kcm.runtime.apiserver.registry.users import User
 
 
 def user_info(user: User) -> Object:
-    """Fields that are empty are left out."""
+    """Return a user's UserInfo without empty fields."""
     extra = {key: list(values) for key, values in user.extra.items()}
-    said = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    return {field: value for field, value in said.items() if value}
+    fields = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    return {field: value for field, value in fields.items() if value}

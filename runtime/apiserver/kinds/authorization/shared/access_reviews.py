@@ -1,4 +1,4 @@
-"""What the kinds of access reviews share: what they must say, and the server's answer.
+"""Validation and evaluation that all kinds of access reviews share.
 
 Source: kubernetes pkg/apis/authorization/validation/validation.go, pkg/registry/authorization/*/rest.go (v1.36).
 """
@@ -33,8 +33,8 @@ def validate_subject(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def validate_no_metadata(review: Object, *allowed: str) -> list[FieldError]:
-    said = {name: value for name, value in review["metadata"].items() if name not in allowed}
-    if not said:
+    given = {name: value for name, value in review["metadata"].items() if name not in allowed}
+    if not given:
         return []
     return [invalid("metadata", review["metadata"], f"must be empty{' except for namespace' if allowed else ''}")]
 

@@ -1,4 +1,4 @@
-"""What a HorizontalPodAutoscaler scales by: checks of one metric.
+"""Validation of one metric of a HorizontalPodAutoscaler.
 
 Source: kubernetes pkg/apis/autoscaling/validation/validation.go (v1.36).
 """
@@ -49,7 +49,11 @@ def validate_metric(metric: Part, field: str) -> list[FieldError]:
 
 
 def validate_reference(reference: Part, field: str, *, any_version: bool = False, core: bool) -> list[FieldError]:
-    """Of the object that is scaled, or measured. core: it may be of the core group. any_version: no rule for it."""
+    """Validate the reference to the scaled or the measured object.
+
+    any_version: whether apiVersion is not checked.
+    core: whether the object may be in the core group.
+    """
     errors: list[FieldError] = []
     for name in ("kind", "name"):
         if not reference.get(name):

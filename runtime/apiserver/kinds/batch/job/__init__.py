@@ -137,14 +137,17 @@ def _wrong_selector(spec: Object) -> Iterator[FieldError]:
 
 
 def _sorted_selector(selector: Object) -> Object:
-    """As Go writes it: the keys of a map in order."""
+    """Return the selector with its labels sorted by key, as Go encodes it."""
     labels = selector.get("matchLabels")
     return selector if labels is None else {**selector, "matchLabels": dict(sorted(labels.items()))}
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
-    errors = [*validate_job_spec(spec, "spec"), *_wrong_selector(spec)]  # upstream looks twice, and says so
+    errors = [
+        *validate_job_spec(spec, "spec"),
+        *_wrong_selector(spec),
+    ]  # upstream validates the spec twice and reports both
     errors += _wrong_completions(spec, before)
     if spec.get("selector") != before.get("selector"):
         errors.append(invalid("spec.selector", _sorted_selector(spec.get("selector") or {}), IMMUTABLE))
@@ -156,7 +159,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _wrong_completions(spec: Object, before: Object) -> list[FieldError]:
-    """Those of an indexed Job change together with its parallelism."""
+    """Validate a change of completions, which an indexed Job may change together with parallelism."""
     now = spec.get("completions")
     if now == before.get("completions"):
         return []
@@ -168,7 +171,7 @@ def _wrong_completions(spec: Object, before: Object) -> list[FieldError]:
 
 
 def _wrong_template(spec: Object, before: Object) -> list[FieldError]:
-    """The template is immutable; but a suspended Job may say otherwise where its pods go, and what they ask for."""
+    """Validate that the template is unchanged; a suspended Job may change scheduling directives and resources."""
     template, old = spec["template"], before["template"]
     if not before.get("suspend"):
         same = template == old
@@ -187,9 +190,9 @@ def _wrong_template(spec: Object, before: Object) -> list[FieldError]:
 
 
 def _with_resources(old: list[Object], new: list[Object]) -> list[Object]:
-    if [one.get("name") for one in old] != [one.get("name") for one in new]:
+    if [container.get("name") for container in old] != [container.get("name") for container in new]:
         return old
-    return [{**one, "resources": other["resources"]} for one, other in zip(old, new, strict=True)]
+    return [{**container, "resources": other["resources"]} for container, other in zip(old, new, strict=True)]
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:

@@ -1,6 +1,6 @@
-"""What may be written into the status of a Job: what a finished one says, and what is never taken back.
+"""Validation of updates of a Job's status.
 
-What did not change is let through, as an older controller may have written it.
+Unchanged fields are accepted, as an older controller may have written them.
 
 Source: kubernetes pkg/registry/batch/job/strategy.go (getStatusValidationOptions),
 pkg/apis/batch/validation/validation.go (validateJobStatus, ValidateJobStatusUpdate; v1.36).

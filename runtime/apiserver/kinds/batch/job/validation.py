@@ -35,7 +35,7 @@ Part = Mapping[str, Any]
 
 
 def validate_job_spec(spec: Object, field: str) -> list[FieldError]:
-    """spec: with its defaults, in so far as a Job in a CronJob has any."""
+    """Validate a spec with its defaults, which a Job template in a CronJob may lack."""
     numbers = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
     errors = not_negative(spec, field, (*numbers, "backoffLimitPerIndex", "maxFailedIndexes"))
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
@@ -117,7 +117,7 @@ def _wrong_replacement(spec: Object, field: str) -> Iterator[FieldError]:
 
 def _wrong_failure_policy(policy: Part, spec: Object, field: str) -> Iterator[FieldError]:
     pod = spec["template"]["spec"]
-    names = {one.get("name") for part in ("containers", "initContainers") for one in pod.get(part) or ()}
+    names = {container.get("name") for part in ("containers", "initContainers") for container in pod.get(part) or ()}
     for i, rule in enumerate(policy.get("rules") or ()):
         at, action = f"{field}.rules[{i}]", rule.get("action") or ""
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
@@ -172,7 +172,7 @@ def _wrong_condition(condition: Part, field: str) -> Iterator[FieldError]:
 
 
 def _listed(words: tuple[str, ...]) -> str:
-    """As Go's %q writes a list."""
+    """Format a list like Go's %q."""
     return "[" + " ".join(f'"{word}"' for word in words) + "]"
 
 

@@ -1,4 +1,4 @@
-"""What kube-apiserver warns of in Jobs.
+"""Warnings about Jobs.
 
 Source: kubernetes pkg/api/job/warnings.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""Whether a text is a cron schedule, in the words of the parser that upstream uses, and whether a time zone is known.
+"""Validation of cron schedules, with the error texts of upstream's parser, and of time zones.
 
 Source: kubernetes v1.36 pkg/apis/batch/validation/validation.go (validateScheduleFormat, validateTimeZone).
 """
@@ -14,7 +14,7 @@ _zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
 def schedule_problem(schedule: str) -> str:
-    """ "" for a schedule that is one."""
+    """Return the error text of a schedule; "" if it is valid."""
     try:
         parse_schedule(schedule)
     except ScheduleError as err:
@@ -23,7 +23,7 @@ def schedule_problem(schedule: str) -> str:
 
 
 def time_zone_problems(zone: str) -> list[str]:
-    """Of the field timeZone."""
+    """Return the error texts of the field timeZone."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]
     for part in zone.split("/"):

@@ -28,13 +28,13 @@ def validate_signer_name(field: str, name: str) -> list[FieldError]:
     labels = domain.split(".")
     for label in labels:
         if problems := dns_label(label):
-            errors += [invalid(field, domain, f"validating label {quoted(label)}: {one}") for one in problems]
+            errors += [invalid(field, domain, f"validating label {quoted(label)}: {problem}") for problem in problems]
             break
     if len(labels) < 2:
         errors.append(invalid(field, domain, "should be a domain with at least two segments separated by dots"))
     for label in path.split("."):
         if problems := dns_subdomain(label):
-            errors += [invalid(field, path, f"validating label {quoted(label)}: {one}") for one in problems]
+            errors += [invalid(field, path, f"validating label {quoted(label)}: {problem}") for problem in problems]
             break
     if len(name) > LONGEST_NAME:
         errors.append(too_long(field, LONGEST_NAME))

@@ -97,7 +97,7 @@ def prepare_for_create(pod: Object) -> list[str]:
 
 
 def warn(pod: Object, old: Object | None) -> Iterator[str]:
-    """Of new ones: people seldom change pods, but for annotations."""
+    """Warn of a new pod; for an existing one only annotations are checked, as little else can change."""
     if old is not None:
         annotations = pod["metadata"].get("annotations") or {}
         if annotations and annotations != old["metadata"].get("annotations"):
@@ -130,19 +130,19 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def prepare_for_status_update(new: Object, old: Object) -> None:
-    """Keeps fields that an older kubelet would drop; podIP is the first of podIPs."""
+    """Keep fields that an older kubelet would drop, and make podIP the first of podIPs."""
     status = new.setdefault("status", {})
     first = (status.get("podIPs") or [{}])[0].get("ip")
     if status.get("podIP") and status["podIP"] != first:
         status["podIPs"] = [{"ip": status["podIP"]}]
     elif first and not status.get("podIP"):
         status["podIP"] = first
-    for one in status.get("conditions") or ():
+    for pod_condition in status.get("conditions") or ():
         for time in ("lastProbeTime", "lastTransitionTime"):
-            one.setdefault(time, None)  # upstream's encoder never leaves them out
+            pod_condition.setdefault(time, None)  # upstream's encoder never leaves them out
     for part_ in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for one in status.get(part_) or ():
-            for state in (one.setdefault("state", {}), one.setdefault("lastState", {})):
+        for container in status.get(part_) or ():
+            for state in (container.setdefault("state", {}), container.setdefault("lastState", {})):
                 _fill_times(state)
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and field in old.get("status", {}):
@@ -173,7 +173,7 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
 
 @dataclass(slots=True)
 class _Summary:
-    """What the containers add up to, one after the other."""
+    """Running totals over a pod's containers."""
 
     reason: str
     total: int
@@ -199,7 +199,7 @@ def cells(pod: Object, now: float) -> list[Any]:
         summary.reason,
         restarts,
         age_cell(pod, now),
-        first_of((*(one.get("ip") for one in items(status, "podIPs")[:1]), status.get("podIP")), NONE),
+        first_of((*(address.get("ip") for address in items(status, "podIPs")[:1]), status.get("podIP")), NONE),
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,
         _readiness_gates(spec, status),
@@ -222,7 +222,11 @@ def _summary(pod: Object) -> _Summary:
     scheduled = condition(status, "PodScheduled")
     if scheduled is not None and scheduled.get("reason") == "SchedulingGated":
         summary.reason = "SchedulingGated"
-    sidecars = {one.get("name") for one in items(spec, "initContainers") if one.get("restartPolicy") == "Always"}
+    sidecars = {
+        container.get("name")
+        for container in items(spec, "initContainers")
+        if container.get("restartPolicy") == "Always"
+    }
     summary.total += len(sidecars)
     of_sidecars = _Summary("", 0)
     initializing = _look_at_init_containers(pod, summary, of_sidecars, sidecars)

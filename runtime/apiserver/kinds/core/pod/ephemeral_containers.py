@@ -1,4 +1,4 @@
-"""pods/ephemeralcontainers: containers added to a pod that runs, as `kubectl debug` does.
+"""Subresource pods/ephemeralcontainers: adds containers to a running pod, as for `kubectl debug`.
 
 Source: kubernetes v1.36 pkg/registry/core/pod/strategy.go (podEphemeralContainersStrategy),
 pkg/apis/core/validation/validation.go (validateEphemeralContainers, ValidatePodEphemeralContainersUpdate).
@@ -36,13 +36,13 @@ def validate(new: Object, old: Object) -> list[FieldError]:
     if MIRROR in annotations_of(old):
         return [forbidden("", "static pods do not support ephemeral containers")]
     errors = validate_pod_spec(new["spec"], "spec")
-    field, now = f"spec.{FIELD}", {one.get("name"): one for one in part(new, "spec").get(FIELD) or ()}
-    for one in part(old, "spec").get(FIELD) or ():
-        name = one.get("name") or ""
+    field, now = f"spec.{FIELD}", {container.get("name"): container for container in part(new, "spec").get(FIELD) or ()}
+    for container in part(old, "spec").get(FIELD) or ():
+        name = container.get("name") or ""
         if name not in now:
             errors.append(forbidden(field, f"existing ephemeral containers {quoted(name)} may not be removed\n"))
-        elif now[name] != one:
-            lines = difference(one, now[name], "core.EphemeralContainer")
+        elif now[name] != container:
+            lines = difference(container, now[name], "core.EphemeralContainer")
             detail = f"existing ephemeral containers {quoted(name)} may not be changed\n{lines}"
             errors.append(forbidden(field, detail))
     return errors

@@ -1,7 +1,7 @@
-"""pods/resize: other cpu and memory for a pod that exists, without a restart of it.
+"""Subresource pods/resize: changes cpu and memory of an existing pod without restarting it.
 
 Source: kubernetes v1.36 pkg/registry/core/pod/strategy.go (podResizeStrategy), pkg/apis/core/validation/validation.go
-(ValidatePodResize). Differs: what nodes declare to be able to do (NodeDeclaredFeatures) is not looked at.
+(ValidatePodResize). Differs: declared features of nodes (NodeDeclaredFeatures) are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PARTS = ("requests", "limits")
 
 
 def prepare(new: Object, old: Object, _now: str) -> None:
-    """Whatever else is said is left as it is. Containers that come, go or move are for `validate` to refuse."""
+    """Keep all other fields of the old pod. Added, removed and moved containers are left to `validate`."""
     spec, before = new["spec"], old["spec"]
     if not all(
         len(spec.get(field) or ()) == len(before.get(field) or ()) for field in ("containers", "initContainers")
@@ -45,15 +45,15 @@ def prepare(new: Object, old: Object, _now: str) -> None:
 
 
 def _resized(new: list[Object], old: list[Object]) -> list[Object]:
-    if any(one.get("name") != other.get("name") for one, other in zip(new, old, strict=True)):
+    if any(container.get("name") != other.get("name") for container, other in zip(new, old, strict=True)):
         return new
     resized = []
-    for one, other in zip(new, old, strict=True):
+    for container, other in zip(new, old, strict=True):
         kept = dict(other)
         for field in ("resources", "resizePolicy"):
             kept.pop(field, None)
-            if field in one:
-                kept[field] = one[field]
+            if field in container:
+                kept[field] = container[field]
         resized.append(kept)
     return resized
 
@@ -86,7 +86,10 @@ def validate(new: Object, old: Object) -> list[FieldError]:
             errors += _removed(spec[field][number].get("resources"), old_one.get("resources"), path, "resource")
     for field in ("containers", "initContainers"):
         if field in before:
-            masked[field] = [_masked(one, two) for one, two in zip(spec[field], before[field], strict=True)]
+            masked[field] = [
+                _masked(container, old_container)
+                for container, old_container in zip(spec[field], before[field], strict=True)
+            ]
             errors += _other_than_resizable(field, masked[field], spec[field], before[field])
             masked[field] = before[field]
     if not errors and masked != before:
@@ -95,10 +98,10 @@ def validate(new: Object, old: Object) -> list[FieldError]:
 
 
 def _is_supported(status: Mapping[str, Any]) -> bool:
-    """A kubelet that resizes says what running containers have."""
-    for one in status.get("containerStatuses") or ():
-        if (one.get("state") or {}).get("running") is not None:
-            return one.get("resources") is not None
+    """Report whether the kubelet supports resizing: it then reports the resources of running containers."""
+    for container in status.get("containerStatuses") or ():
+        if (container.get("state") or {}).get("running") is not None:
+            return container.get("resources") is not None
     return True
 
 
@@ -124,8 +127,8 @@ def _misplaced(spec: Object, before: Object) -> Iterator[FieldError]:
         if len(now) != len(then):
             yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
             continue
-        for number, (one, other) in enumerate(zip(now, then, strict=True)):
-            if one.get("name") != other.get("name"):
+        for number, (container, other) in enumerate(zip(now, then, strict=True)):
+            if container.get("name") != other.get("name"):
                 yield forbidden(f"spec.{field}[{number}].name", f"{field} may not be renamed or reordered on resize")
 
 
@@ -143,8 +146,8 @@ def _masked(now: Object, then: Object) -> Object:
 def _with_old(now: Object, then: Object) -> Object:
     masked = {field: value for field, value in now.items() if field not in _PARTS}
     for part in _PARTS:
-        others = {name: one for name, one in (now.get(part) or {}).items() if name not in RESIZABLE}
-        old = {name: one for name, one in (then.get(part) or {}).items() if name in RESIZABLE}
+        others = {name: amount for name, amount in (now.get(part) or {}).items() if name not in RESIZABLE}
+        old = {name: amount for name, amount in (then.get(part) or {}).items() if name in RESIZABLE}
         if others or old or part in then:
             masked[part] = {**others, **old}
     return masked
@@ -153,13 +156,13 @@ def _with_old(now: Object, then: Object) -> Object:
 def _other_than_resizable(
     field: str, masked: list[Object], now: list[Object], then: list[Object]
 ) -> Iterator[FieldError]:
-    for number, (one, new, old) in enumerate(zip(masked, now, then, strict=True)):
+    for number, (container, new, old) in enumerate(zip(masked, now, then, strict=True)):
         if field == "containers":
-            if one != _plain(old):
+            if container != _plain(old):
                 yield forbidden("spec", "only cpu and memory resources are mutable")
             continue
         path = f"spec.initContainers[{number}]"
-        if one != _plain(old):
+        if container != _plain(old):
             yield forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
         restarted = any(policy.get("restartPolicy") == "RestartContainer" for policy in new.get("resizePolicy") or ())
         if new != old and new.get("restartPolicy") != "Always" and restarted:
@@ -168,5 +171,5 @@ def _other_than_resizable(
 
 
 def _plain(container: Object) -> Object:
-    """As _masked leaves it."""
+    """Return the container as _masked leaves it."""
     return _masked(container, container)

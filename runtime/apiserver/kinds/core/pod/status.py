@@ -1,7 +1,7 @@
-"""What may be written into the status of a pod.
+"""Validation of updates of a pod's status.
 
-Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodStatusUpdate (v1.36). What kubelets report of
-users, devices' health and images of volumes is not looked into.
+Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodStatusUpdate (v1.36). The reported
+users, device health and image volumes are not validated.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def wrong_pod_status(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _conditions(conditions: Any) -> Iterator[FieldError]:
-    for i, one in enumerate(conditions):
-        type_, generation = one.get("type") or "", one.get("observedGeneration") or 0
+    for i, condition in enumerate(conditions):
+        type_, generation = condition.get("type") or "", condition.get("observedGeneration") or 0
         if generation < 0:
             yield invalid(f"status.conditions[{i}].observedGeneration", generation, _NOT_NEGATIVE)
         if type_ not in _OF_THE_SYSTEM:
@@ -57,19 +57,19 @@ def _nominated(node: str, before: Part, spec: Part) -> Iterator[FieldError]:
 
 
 def _restarted(status: Part, before: Part, spec: Part) -> Iterator[FieldError]:
-    """Of containers that have ended, and that nothing starts again."""
+    """Reject the restart of terminated containers whose restart policy forbids it."""
     for field, part in (
         ("containerStatuses", "containers"),
         ("initContainerStatuses", "initContainers"),
         ("ephemeralContainerStatuses", ""),
     ):
         then = before.get(field) or ()
-        if not any(_ended(one) for one in then):
+        if not any(_ended(container) for container in then):
             continue
-        now = {one.get("name"): one for one in status.get(field) or ()}
-        policies = {one.get("name"): one.get("restartPolicy") for one in spec.get(part) or ()}
-        for i, one in enumerate(then):
-            name, ended = one.get("name"), _ended(one)
+        now = {container.get("name"): container for container in status.get(field) or ()}
+        policies = {container.get("name"): container.get("restartPolicy") for container in spec.get(part) or ()}
+        for i, container in enumerate(then):
+            name, ended = container.get("name"), _ended(container)
             if ended is None or name not in now or _ended(now[name]) is not None:
                 continue
             policy = "Never" if not part else policies.get(name) or (spec.get("restartPolicy") or "Always")
@@ -84,28 +84,28 @@ def _ended(status: Part) -> Part | None:
 
 
 def _claims(statuses: Any, spec: Part) -> Iterator[FieldError]:
-    named = {one.get("name") for one in spec.get("resourceClaims") or ()}
+    named = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
     seen: set[str] = set()
-    for i, one in enumerate(statuses):
-        name, at = one.get("name") or "", f"status.resourceClaimStatuses[{i}]"
+    for i, claim in enumerate(statuses):
+        name, at = claim.get("name") or "", f"status.resourceClaimStatuses[{i}]"
         if name not in named:
             yield invalid(f"{at}.name", name, "must match the name of an entry in `spec.resourceClaims`")
         if name in seen:
             yield duplicate(f"{at}.name", name)
         seen.add(name)
-        if (claim := one.get("resourceClaimName")) is not None:
-            yield from (invalid(f"{at}.resourceClaimName", claim, text) for text in dns_subdomain(claim))
+        if (claim_name := claim.get("resourceClaimName")) is not None:
+            yield from (invalid(f"{at}.resourceClaimName", claim_name, text) for text in dns_subdomain(claim_name))
 
 
 def _addresses(status: Part, before: Part, field: str, type_: str) -> Iterator[FieldError]:
-    """Those that were there before may stay as they are."""
-    at, listed = f"status.{field}", [one.get("ip") or "" for one in status[field]]
+    """Validate a list of addresses; those in the stored status are accepted unchanged."""
+    at, listed = f"status.{field}", [address.get("ip") or "" for address in status[field]]
     if field == "hostIPs" and listed[0] != (status.get("hostIP") or ""):
         yield invalid(f"{at}[0].ip", listed[0], "must be equal to `hostIP`")
-    known = {one.get("ip") for one in before.get(field) or ()}
+    known = {address.get("ip") for address in before.get(field) or ()}
     for i, address in enumerate(listed):
         if address not in known:
             yield from validate_ip(address, f"{at}[{i}]")
-    if len(listed) > 1 and (len(listed) > 2 or len({family_of(one) for one in listed}) < 2):
+    if len(listed) > 1 and (len(listed) > 2 or len({family_of(address) for address in listed}) < 2):
         shown = inner_form(status[field], f"[]{type_}")
         yield invalid(at, shown, "may specify no more than one IP for each IP family")

@@ -1,5 +1,7 @@
-"""What of a pod may be changed: images, a shorter deadline, more tolerations, fewer scheduling gates; and as long as
-there are gates, where it may go.
+"""Validation of updates of a pod's spec.
+
+Mutable are images, activeDeadlineSeconds (only shorter), tolerations (only more) and scheduling gates (only fewer);
+while there are gates, also the node selector and affinity.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodUpdate (v1.36).
 """
@@ -37,7 +39,10 @@ def wrong_pod_update(new: Object, old: Object) -> list[FieldError]:
             return [*errors, forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
         errors += _wrong_images(now, f"spec.{field}")
         if field in before:
-            changed[field] = [{**one, "image": two.get("image")} for one, two in zip(now, then, strict=True)]
+            changed[field] = [
+                {**container, "image": new_container.get("image")}
+                for container, new_container in zip(now, then, strict=True)
+            ]
     deadline = list(_wrong_deadline(spec, before))
     errors += deadline
     if deadline and spec.get("activeDeadlineSeconds") is not None:
@@ -88,16 +93,16 @@ def _wrong_deadline(spec: Part, before: Part) -> Iterator[FieldError]:
 
 
 def _wrong_tolerations(spec: Part, before: Part) -> Iterator[FieldError]:
-    tolerations = [{**one, "tolerationSeconds": None} for one in spec.get("tolerations") or ()]
-    for one in before.get("tolerations") or ():
-        if {**one, "tolerationSeconds": None} not in tolerations:
+    tolerations = [{**toleration, "tolerationSeconds": None} for toleration in spec.get("tolerations") or ()]
+    for toleration in before.get("tolerations") or ():
+        if {**toleration, "tolerationSeconds": None} not in tolerations:
             detail = "existing toleration can not be modified except its tolerationSeconds"
             yield forbidden("spec.tolerations", detail)
             return
 
 
 def _wrong_places(changed: Object, before: Part) -> Iterator[FieldError]:
-    """Of a pod with gates, which may only be narrowed to fewer nodes; restores in changed what may be other."""
+    """Validate that a gated pod is only narrowed to fewer nodes; restores the mutable fields in `changed`."""
     selector, then = changed.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in then.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"

@@ -40,7 +40,10 @@ _FEWEST_ADDRESSES = 16
 
 
 def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
-    """By family; the default family first. Raises ValueError on what is no CIDR, or not one of each family at most."""
+    """Parse service CIDRs into a mapping by IP family, the default family first.
+
+    Raises ValueError for an invalid CIDR, and for more than one CIDR of a family.
+    """
     networks = [ip_network(cidr.strip()) for cidr in cidrs]
     found: dict[str, Network] = {IPV4 if network.version == 4 else IPV6: network for network in networks}
     if not found or len(found) < len(networks):
@@ -52,9 +55,9 @@ def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
 
 
 def allocate(among: Allocating, service: Object) -> None:
-    """Gives a new Service its families, cluster IPs and node ports.
+    """Allocate IP families, cluster IPs and node ports of a new Service.
 
-    Raises StatusError: 422 for what it asks for and cannot have, 500 if a range is full.
+    Raises StatusError: 422 if a requested value is unavailable, 500 if a range is full.
     """
     spec = service["spec"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
@@ -110,7 +113,7 @@ def _keep_what_was_allocated(now: Object, then: Spec) -> None:
 
 
 def _is_given_node_ports(spec: Spec) -> bool:
-    """Also the ports that do not name one."""
+    """Report whether ports without a nodePort get one."""
     return spec["type"] == NODE_PORT or (
         spec["type"] == LOAD_BALANCER and spec.get("allocateLoadBalancerNodePorts") is not False
     )
@@ -163,7 +166,7 @@ def _drop_unchanged(now: Object, then: Spec, field: str) -> None:
 
 
 class _Free:
-    """What no Service has; what is given out here is free no more. What the Service itself had is not free."""
+    """Addresses and ports that are not allocated to any Service, including the given one."""
 
     def __init__(self, among: Allocating, service: Object) -> None:
         self.service = service
@@ -171,9 +174,9 @@ class _Free:
         self._seed = zlib.crc32(service["metadata"]["uid"].encode())
         self._addresses: set[str] = set()
         self._ports: set[int] = set()
-        for one in among.objects("services"):
-            self._addresses.update(map(_one_spelling, one["spec"].get("clusterIPs") or ()))
-            self._ports |= node_ports(one["spec"]) | {one["spec"].get("healthCheckNodePort") or 0}
+        for existing in among.objects("services"):
+            self._addresses.update(map(_one_spelling, existing["spec"].get("clusterIPs") or ()))
+            self._ports |= node_ports(existing["spec"]) | {existing["spec"].get("healthCheckNodePort") or 0}
 
     def refused(self, error: FieldError) -> StatusError:
         return status_errors.invalid("", "Service", self.service["metadata"].get("name", ""), [error])
@@ -190,7 +193,7 @@ class _Free:
         raise status_errors.internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
 
     def take_address(self, address: str, family: str) -> str:
-        """Why it cannot be had; "" if it is taken from now on."""
+        """Allocate an address; return the reason if that is impossible, otherwise ""."""
         network, parsed = self.ranges[family], ip_address(address)
         if parsed not in network or parsed in (network[0], network[-1] if network.version == 4 else network[0]):
             return "the provided network does not match the current range"
@@ -200,15 +203,15 @@ class _Free:
         return ""
 
     def port(self) -> int | None:
-        """None if there is none."""
+        """Allocate a node port; return None if all are in use."""
         numbers = (NODE_PORTS[(self._seed + i) % len(NODE_PORTS)] for i in range(len(NODE_PORTS)))
-        number = next((one for one in numbers if one not in self._ports), None)
+        number = next((number for number in numbers if number not in self._ports), None)
         if number is not None:
             self._ports.add(number)
         return number
 
     def take_port(self, number: int) -> str:
-        """As take_address."""
+        """Allocate a node port; return the reason if that is impossible, otherwise ""."""
         if number not in NODE_PORTS:
             valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
@@ -219,12 +222,12 @@ class _Free:
 
 
 def _one_spelling(address: str) -> str:
-    """An IPv6 address may be stored in another form than that in which it is asked for."""
+    """Return the canonical form: stored and requested IPv6 addresses may be spelt differently."""
     return str(ip_address(address)) if ":" in address else address
 
 
 def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first: int = 0) -> None:
-    """first: the place of the first family in clusterIPs."""
+    """Allocate an address per family. first: index of the first family in clusterIPs."""
     addresses = [*(spec.get("clusterIPs") or ())]
     for i, family in enumerate(families, start=first):
         asked = addresses[i] if i < len(addresses) else ""
@@ -239,7 +242,7 @@ def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first
 
 
 def _give_node_ports(free: _Free, spec: Object) -> None:
-    """Ports of one number, as those of two protocols, share a node port."""
+    """Allocate node ports; ports with the same number, such as TCP and UDP, share one."""
     ports, given = spec.get("ports") or (), dict[int, int]()
     for i, port in enumerate(ports):
         asked = port.get("nodePort") or 0
@@ -248,7 +251,7 @@ def _give_node_ports(free: _Free, spec: Object) -> None:
         number = port.get("port") or 0
         known = given.get(number)
         if known is None:
-            alike = (one.get("nodePort") for one in ports if (one.get("port") or 0) == number)
+            alike = (port.get("nodePort") for port in ports if (port.get("port") or 0) == number)
             wanted = next(filter(None, alike), None)
             given[number] = port["nodePort"] = _node_port(free, i, wanted)
         elif not asked:

@@ -1,4 +1,4 @@
-"""What a Service's type and other fields say about what it needs: shared by its defaults, allocation and validation.
+"""Predicates of a Service's type and fields, shared by defaults, allocation and validation.
 
 Source: kubernetes pkg/api/service/util.go, pkg/registry/core/service/strategy.go (v1.36).
 """
@@ -20,7 +20,7 @@ def has_node_ports(spec: Spec) -> bool:
 
 
 def is_external(spec: Spec) -> bool:
-    """Whether traffic from outside of the cluster is meant to reach it."""
+    """Report whether the Service is meant to be reachable from outside of the cluster."""
     return has_node_ports(spec) or (spec.get("type") == CLUSTER_IP and bool(spec.get("externalIPs")))
 
 

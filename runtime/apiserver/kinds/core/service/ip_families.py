@@ -1,4 +1,4 @@
-"""The IP families of a Service: which it may have, and which it has where it does not say so.
+"""Defaults and validation of a Service's IP families.
 
 Source: kubernetes pkg/registry/core/service/storage/alloc.go (initIPFamilyFields),
 pkg/apis/core/validation/validation.go (ValidateServiceClusterIPsRelatedFields; v1.36).
@@ -29,7 +29,7 @@ _POLICY = "spec.ipFamilyPolicy"
 
 
 def keeps_preferred_families(now: Spec, then: Spec | None) -> bool:
-    """Whether a Service that prefers two families stays as it is, whatever the cluster has by now."""
+    """Report whether a Service that prefers two families is unchanged, even if the cluster has other families now."""
     return (
         then is not None
         and now.get("ipFamilyPolicy") == PREFER_DUAL_STACK
@@ -41,7 +41,7 @@ def keeps_preferred_families(now: Spec, then: Spec | None) -> bool:
 
 
 def same(now: Spec, then: Spec, field: str) -> bool:
-    """Of a list: a missing one is an empty one."""
+    """Report whether a list field is equal in both; a missing list equals an empty one."""
     return (now.get(field) or []) == (then.get(field) or [])
 
 
@@ -53,7 +53,7 @@ def set_families(service: Object, then: Spec | None, families: Sequence[str]) ->
     spec = service["spec"]
     if spec["type"] == EXTERNAL_NAME or keeps_preferred_families(spec, then):
         return
-    anywhere = spec.get("clusterIP") == HEADLESS and not spec.get("selector")  # its endpoints are of whatever family
+    anywhere = spec.get("clusterIP") == HEADLESS and not spec.get("selector")  # its endpoints may have any family
     if not spec.get("ipFamilyPolicy"):
         inherited = (then or {}).get("ipFamilyPolicy")
         spec["ipFamilyPolicy"] = inherited or (REQUIRE_DUAL_STACK if anywhere else SINGLE_STACK)
@@ -124,7 +124,7 @@ def _unavailable_families(spec: Spec, families: Sequence[str]) -> list[FieldErro
 
 
 def validate_cluster_ips(spec: Mapping[str, Any]) -> list[FieldError]:
-    """Whether clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy are good, and go together."""
+    """Validate clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, and their consistency."""
     if spec.get("type") == EXTERNAL_NAME:
         return []
     address, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
@@ -147,12 +147,12 @@ def validate_cluster_ips(spec: Mapping[str, Any]) -> list[FieldError]:
     if policy is not None and policy not in POLICIES:
         errors.append(not_supported(_POLICY, policy, POLICIES))
     unreadable: list[FieldError] = []
-    for i, one in enumerate(addresses):
-        if i == 0 and one == HEADLESS:
+    for i, address_text in enumerate(addresses):
+        if i == 0 and address_text == HEADLESS:
             if len(addresses) > 1:
                 unreadable.append(invalid("spec.clusterIPs", addresses, "'None' must be the first and only value"))
             continue
-        unreadable += validate_ip(one, f"spec.clusterIPs[{i}]")
+        unreadable += validate_ip(address_text, f"spec.clusterIPs[{i}]")
     errors += unreadable
     if len(addresses) > 2:
         errors.append(invalid("spec.clusterIPs", addresses, "may only hold up to 2 values"))
@@ -161,7 +161,7 @@ def validate_cluster_ips(spec: Mapping[str, Any]) -> list[FieldError]:
 
 def _mismatches(spec: Spec, addresses: list[str], families: list[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    versions = [family_of(one) for one in addresses]
+    versions = [family_of(text) for text in addresses]
     if len(addresses) > 1 and len(set(versions)) < 2:
         detail = "may specify no more than one IP for each IP family"
         errors.append(invalid("spec.clusterIPs", addresses, detail))

@@ -1,4 +1,4 @@
-"""What is wrong with a Service, or with a change of one, in upstream's order and words.
+"""Validation of Services and their updates, with upstream's order and texts.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (validateService, ValidateServiceUpdate,
 ValidateServiceStatusUpdate, ValidateLoadBalancerStatus; v1.36). Difference: an address or range that is in the stored
@@ -166,7 +166,7 @@ def _validate_port_numbers(kind: str, ports: list[Object]) -> list[FieldError]:
 
 
 def _shown(pair: tuple[str, int]) -> Mapping[str, Any]:
-    """As upstream shows its own type, which has no names for JSON."""
+    """Return the pair in the form in which upstream shows its internal type."""
     protocol, number = pair
     return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0}
 
@@ -176,16 +176,16 @@ def _validate_source_ranges(service: Object) -> list[FieldError]:
     ranges, annotated = spec.get("loadBalancerSourceRanges") or [], annotations_of(service).get(_RANGES)
     if ranges:
         field = "spec.LoadBalancerSourceRanges"
-        fields = [(f"{field}[{i}]", one.strip()) for i, one in enumerate(ranges)]
+        fields = [(f"{field}[{i}]", cidr.strip()) for i, cidr in enumerate(ranges)]
     elif annotated is not None:
         field = f"metadata.annotations[{_RANGES}]"
         text = annotated.strip()
-        fields = [(field, one.strip()) for one in text.split(",")] if text else []
+        fields = [(field, cidr.strip()) for cidr in text.split(",")] if text else []
     else:
         return []
     errors = [] if spec["type"] == LOAD_BALANCER else [forbidden(field, _OF_BALANCERS)]
-    for where, one in fields:
-        errors += validate_cidr(one, where)
+    for where, cidr in fields:
+        errors += validate_cidr(cidr, where)
     return errors
 
 
@@ -217,7 +217,7 @@ def _validate_external_policy(spec: Spec) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """The first cluster IP and family stay, unless the Service had none or is to have none."""
+    """Validate an update. The first cluster IP and family stay, unless the Service had none or drops all."""
     now, then = new["spec"], old["spec"]
     errors: list[FieldError] = []
     if EXTERNAL_NAME not in (now["type"], then["type"]):
@@ -227,7 +227,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
         name = now.get("loadBalancerClass")
         if name != then.get("loadBalancerClass"):
             errors.append(invalid("spec.loadBalancerClass", name, _SET_ONCE))
-    errors += _validate_class(now)  # upstream says it here and in general
+    errors += _validate_class(now)  # upstream reports it here and in the general validation
     if needs_health_check(now) and needs_health_check(then):
         if now.get("healthCheckNodePort") != then.get("healthCheckNodePort"):
             errors.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
@@ -242,8 +242,8 @@ def _validate_addresses_kept(now: Spec, then: Spec) -> list[FieldError]:
     if len(after) == len(before):
         return [
             invalid(f"{field}[{i}]", after, _SET_ONCE)
-            for i, (one, other) in enumerate(zip(after, before, strict=True))
-            if one != other
+            for i, (address, other) in enumerate(zip(after, before, strict=True))
+            if address != other
         ]
     errors: list[FieldError] = []
     if not after:
@@ -262,7 +262,9 @@ def _validate_families_kept(now: Spec, then: Spec) -> list[FieldError]:
     field, families, before = "spec.ipFamilies[0]", now.get("ipFamilies"), then.get("ipFamilies") or []
     after: list[str] = families or []
     if len(after) == len(before):
-        return [invalid(field, after, _SET_ONCE) for one, other in zip(after, before, strict=True) if one != other]
+        return [
+            invalid(field, after, _SET_ONCE) for family, other in zip(after, before, strict=True) if family != other
+        ]
     errors: list[FieldError] = []
     if len(before) > len(after) and not now.get("clusterIPs"):
         errors.append(invalid(field, families, "primary ipFamily can not be unset"))
@@ -280,8 +282,8 @@ def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
     if new["spec"]["type"] != LOAD_BALANCER and ingress:
         return [forbidden(field, "may only be used when `spec.type` is 'LoadBalancer'")]
     errors: list[FieldError] = []
-    for i, one in enumerate(ingress):
-        errors += _validate_ingress(one, f"{field}[{i}]")
+    for i, entry in enumerate(ingress):
+        errors += _validate_ingress(entry, f"{field}[{i}]")
     return errors
 
 

@@ -1,4 +1,4 @@
-"""What kube-apiserver warns of in Services: what is ignored, deprecated or oddly written.
+"""Warnings about Services: ignored and deprecated fields, non-canonical addresses.
 
 Source: kubernetes pkg/api/service/warnings.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""What PodMetrics and NodeMetrics have in common.
+"""Fields, schema and table cells that PodMetrics and NodeMetrics share.
 
 Source: kubernetes-sigs/metrics-server v0.8 pkg/api/table.go, pkg/storage/{pod,node}.go;
 kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).
@@ -32,7 +32,9 @@ USAGE: Mapping[str, Any] = {
 
 
 def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> Object:
-    """source: the pod or the node. at, window: of the sample, in seconds."""
+    """Return the metrics object of a pod or a node without its usage. at, window: time and length of the sample in
+    seconds.
+    """
     meta: Object = {"name": name_of(source)}
     if namespace := namespace_of(source):
         meta["namespace"] = namespace
@@ -59,7 +61,7 @@ def _memory(amount: Decimal) -> str:
 
 
 def schema_of(field: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of a kind with this field. Descriptions are ours."""
+    """Return the schema of a kind with this field. The descriptions are not upstream's."""
     properties = {
         "timestamp": {"type": "string", "format": "date-time", "description": "When the window ends."},
         "window": {"type": "string", "description": "The time before timestamp that usage was measured in."},

@@ -1,4 +1,6 @@
-"""Nobody gives rights by a role or binding that they do not have, unless they may escalate, or bind that role.
+"""Prevention of privilege escalation through roles and bindings.
+
+Users may only grant permissions that they have, unless they may escalate, or bind the role.
 
 Source: kubernetes pkg/registry/rbac/{escalation_check,helpers}.go, pkg/registry/rbac/validation/rule.go
 (ConfirmNoEscalation), pkg/registry/rbac/*/policybased/storage.go (v1.36).
@@ -42,7 +44,7 @@ def confirm_role(new: Object, old: Object | None, user: User, access: AccessCont
 
 
 def confirm_binding(new: Object, old: Object | None, user: User, access: AccessControl) -> None:
-    """Raises StatusError: 403, and 404 where the role is not there. new, old: RoleBindings or ClusterRoleBindings."""
+    """Raise StatusError unless the user may create the binding: 403, or 404 if the role does not exist."""
     namespace, role = namespace_of(new), new.get("roleRef") or {}
     plural = "rolebindings" if namespace else "clusterrolebindings"
     kind, name = role.get("kind", ""), role.get("name", "")
@@ -53,7 +55,9 @@ def confirm_binding(new: Object, old: Object | None, user: User, access: AccessC
         raise status_errors.unexplained(f"unsupported role reference kind: {quoted(kind)}")
     rules = access.resolver.role_rules(kind, name, namespace)
     if rules is None:
-        raise status_errors.not_found(GROUP, plural, name)  # upstream names what is asked for, not what is missing
+        raise status_errors.not_found(
+            GROUP, plural, name
+        )  # upstream reports the binding's resource, not the missing role's
     lack = _lack(access, user, new, plural, rules)
     if lack:
         raise status_errors.forbidden(GROUP, plural, name_of(new), lack)
@@ -66,17 +70,17 @@ def _may(access: AccessControl, user: User, asked: dict[str, Any]) -> bool:
 
 
 def _lack(access: AccessControl, user: User, new: Object, plural: str, rules: Sequence[Rule]) -> str:
-    """What the user does not have of these; "" for nothing."""
+    """Return the error text for rules that the user does not have; "" if the user has all."""
     has = access.resolver.rules_for(user, namespace_of(new))
     lacks = missing(has.rules, rules)
     if not lacks:
         return ""
-    shown = "\n".join(sorted({str(one) for one in compact(lacks)}))
+    shown = "\n".join(sorted({str(rule) for rule in compact(lacks)}))
     text = (
         f"user {quoted(user.name)} (groups={shown_list(user.groups)}) is attempting to grant RBAC permissions not "
         f"currently held:\n{shown}"
     )
-    if has.error:  # a role that is missing goes by the name of what is asked for
+    if has.error:  # upstream reports a missing role under the binding's resource
         text += f"; resolution errors: [{_ROLE.sub(plural, has.error)}]"
     return text
 
@@ -86,7 +90,7 @@ def _aggregates(role: Object) -> bool:
 
 
 def only_for_deletion(new: Object, old: Object | None) -> bool:
-    """What a garbage collector may change without having the rights."""
+    """Report whether only fields for deletion change, which a garbage collector may do without the permissions."""
     if old is None:
         return False
     kept = {**new["metadata"], **{field: old["metadata"].get(field) for field in _OF_DELETION}}

@@ -1,4 +1,4 @@
-"""What RoleBindings and ClusterRoleBindings share: defaults, checks, columns.
+"""Defaults, validation and table columns that RoleBindings and ClusterRoleBindings share.
 
 Source: kubernetes pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go,
 pkg/printers/internalversion/printers.go, printRoleBinding (v1.36).
@@ -27,7 +27,7 @@ def set_defaults(binding: Object) -> None:
 
 
 def validate_binding(binding: Object, *, roles: tuple[str, ...], namespaced: bool) -> list[FieldError]:
-    """roles: the kinds that it may refer to."""
+    """Validate a binding. roles: kinds of roles that it may refer to."""
     role, errors = part(binding, "roleRef"), []
     if role.get("apiGroup") != GROUP:
         errors.append(not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (GROUP,)))

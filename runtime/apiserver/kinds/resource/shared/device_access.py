@@ -1,5 +1,7 @@
-"""Who may have devices: administrators' access is for marked namespaces, and a claim's status is written in parts by
-different rights: what is allocated by who binds, what a driver says by who may say it for that driver and node.
+"""Authorization for device claims.
+
+Admin access requires a labelled namespace. Writing a claim's status requires different permissions per part: binding
+for the allocation, and permission for the driver and node for the device status.
 
 Source: kubernetes pkg/registry/resource/utils.go (v1.36).
 """
@@ -24,16 +26,16 @@ _GROUP = "resource.k8s.io"
 
 
 def permit_requests(among: Granting, spec: Mapping[str, Any], namespace: str) -> list[FieldError]:
-    """Of a new claim, or of a template's."""
+    """Check the admin access of a new claim or claim template."""
     requests = (spec.get("devices") or {}).get("requests") or ()
-    place = _first([(one.get("exactly") or {}).get("adminAccess") for one in requests])
+    place = _first([(request.get("exactly") or {}).get("adminAccess") for request in requests])
     if place is None or _is_for_admins(among, namespace):
         return []
     return [forbidden(f"spec.devices.requests[{place}].adminAccess", _ADMIN)]
 
 
 def permit_status(among: Granting, new: Object, old: Object, user: User, verb: str) -> list[FieldError]:
-    """verb: of the request."""
+    """Check the permissions for a change of a claim's status. verb: verb of the request."""
     now, before = new.get("status") or {}, old.get("status") or {}
     errors = list(_admin_errors(among, new, now, before))
     if any((now.get(part) or None) != (before.get(part) or None) for part in ("allocation", "reservedFor")):
@@ -63,7 +65,7 @@ def _driver_errors(
         verbs.insert(0, f"associated-node:{verb}")
     for driver in drivers:
         asked = {"subresource": "driver", "namespace": namespace_of(claim), "name": driver}
-        refusals = [_refusal(among, user, {**asked, "verb": one}) for one in verbs]
+        refusals = [_refusal(among, user, {**asked, "verb": verb_}) for verb_ in verbs]
         if all(refusals):
             text = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
             yield forbidden("status.devices", f"{text} permission: {refusals[0]}")
@@ -79,20 +81,20 @@ def _refusal(among: Granting, user: User, asked: Mapping[str, str]) -> str:
 
 
 def _drivers(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Of which something in the status of devices has changed."""
+    """Return the drivers whose device status changes."""
     new, old = _devices(now), _devices(before)
     return sorted({key[0] for key in {*new, *old} if new.get(key) != old.get(key)})
 
 
 def _devices(status: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     return {
-        tuple(one.get(field) or "" for field in ("driver", "pool", "device", "shareID")): one
-        for one in status.get("devices") or ()
+        tuple(device.get(field) or "" for field in ("driver", "pool", "device", "shareID")): device
+        for device in status.get("devices") or ()
     }
 
 
 def _node_of(allocation: Mapping[str, Any]) -> str:
-    """The one node that devices are allocated on; "" where that is not what it says."""
+    """Return the node of an allocation; "" unless its node selector matches exactly one node by name."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or ()) != 1:
         return ""
@@ -110,13 +112,13 @@ def _is_on(user: User, node: str) -> bool:
 
 def _granted(status: Mapping[str, Any]) -> list[Any]:
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    return [one.get("adminAccess") for one in results]
+    return [result.get("adminAccess") for result in results]
 
 
 def _first(wanted: Sequence[Any]) -> int | None:
-    return next((place for place, one in enumerate(wanted) if one), None)
+    return next((place for place, value in enumerate(wanted) if value), None)
 
 
 def _is_for_admins(among: Granting, namespace: str) -> bool:
-    found = next((one for one in among.objects("namespaces") if name_of(one) == namespace), None)
+    found = next((namespace_ for namespace_ in among.objects("namespaces") if name_of(namespace_) == namespace), None)
     return found is not None and labels_of(found).get(ADMIN_LABEL) == "true"

@@ -1,4 +1,4 @@
-"""What ResourceClaims and their templates ask for, and what DeviceClasses say: defaults and validation.
+"""Defaults and validation of the device requests of ResourceClaims and their templates, and of DeviceClasses.
 
 Source: kubernetes pkg/apis/resource/v1/defaults.go, pkg/apis/resource/validation/validation.go (v1.36).
 """
@@ -37,21 +37,23 @@ Requests = Mapping[str, frozenset[str]]
 def set_claim_defaults(spec: Object) -> None:
     devices = spec.setdefault("devices", {})
     for request in devices.setdefault("requests", None) or ():
-        for one in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if one is None:
+        for demand in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if demand is None:
                 continue
-            if not one.get("allocationMode"):
-                one["allocationMode"] = "ExactCount"
-            if one["allocationMode"] == "ExactCount" and not one.get("count"):
-                one["count"] = 1
+            if not demand.get("allocationMode"):
+                demand["allocationMode"] = "ExactCount"
+            if demand["allocationMode"] == "ExactCount" and not demand.get("count"):
+                demand["count"] = 1
     if not devices["requests"] and len(devices) > 1:
         devices.pop("requests")
 
 
 def requests_of(devices: Part) -> Requests:
-    """Names of requests → those of what each of them takes the first of."""
+    """Return the names of alternatives (firstAvailable) by request name."""
     return {
-        request.get("name") or "": frozenset(one.get("name") or "" for one in request.get("firstAvailable") or ())
+        request.get("name") or "": frozenset(
+            alternative.get("name") or "" for alternative in request.get("firstAvailable") or ()
+        )
         for request in devices.get("requests") or ()
     }
 
@@ -64,7 +66,10 @@ def wrong_claim(spec: Part, field: str) -> Iterator[FieldError]:
     yield from _twice(requests, f"{at}.requests")
     constraints = devices.get("constraints") or ()
     yield from _each(
-        constraints, f"{at}.constraints", MOST_CONSTRAINTS, lambda one, path: _wrong_constraint(one, path, names)
+        constraints,
+        f"{at}.constraints",
+        MOST_CONSTRAINTS,
+        lambda constraint, path: _wrong_constraint(constraint, path, names),
     )
     for i, config in enumerate(devices.get("config") or ()):
         yield from wrong_references(config.get("requests") or (), f"{at}.config[{i}].requests", names)
@@ -76,14 +81,14 @@ def _each(
 ) -> Iterator[FieldError]:
     if len(listed) > most:
         yield too_many(field, len(listed), most)
-    for i, one in enumerate(listed[:most]):
-        yield from check(one, f"{field}[{i}]")
+    for i, item in enumerate(listed[:most]):
+        yield from check(item, f"{field}[{i}]")
 
 
 def _twice(named: Sequence[Part], field: str) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for i, one in enumerate(named):
-        name = one.get("name") or ""
+    for i, item in enumerate(named):
+        name = item.get("name") or ""
         if name in seen:
             yield duplicate(f"{field}[{i}]", name)
         seen.add(name)
@@ -101,8 +106,8 @@ def _wrong_request(request: Part, field: str) -> Iterator[FieldError]:
         yield from _wrong_demand(exactly, f"{field}.exactly")
     else:
         at = f"{field}.firstAvailable"
-        for i, one in enumerate(first):
-            inner = one.get("name") or ""
+        for i, alternative in enumerate(first):
+            inner = alternative.get("name") or ""
             yield from (invalid(f"{at}[{i}].name", inner, text) for text in dns_label(inner))
         yield from _each(first, at, MOST_ALTERNATIVES, _wrong_demand)
         yield from _twice(first, at)
@@ -188,7 +193,7 @@ def wrong_domain(domain: str, field: str) -> Iterator[FieldError]:
 
 
 def wrong_identifier(name: str, field: str) -> Iterator[FieldError]:
-    """Of C."""
+    """Validate a C identifier."""
     if not name:
         yield required(field, "the name must not be empty")
         return

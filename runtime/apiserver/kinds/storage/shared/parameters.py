@@ -1,4 +1,4 @@
-"""What the classes of storage hand to their drivers.
+"""Validation of the parameters of StorageClasses and VolumeAttributesClasses.
 
 Source: kubernetes pkg/apis/storage/validation/validation.go, validateParameters (v1.36).
 """
