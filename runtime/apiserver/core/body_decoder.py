@@ -131,7 +131,7 @@ def _check_custom_kind(definition: ResourceDefinition, obj: Object) -> None:
 
 
 def _in_go(value: object) -> str:
-    """What Go's decoder calls a value of JSON that is no string."""
+    """Return the name that Go's decoder gives to the type of a JSON value other than a string."""
     if isinstance(value, bool):
         return "bool"
     return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"

@@ -1,4 +1,4 @@
-"""What every verb works with: state, registry, clock, sources of uids and random suffixes; and the parsed request."""
+"""Server context that every verb works with, and the parsed request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SERVICE_RANGES = ("10.96.0.0/16",)
 
 
 class Patience(Protocol):
-    """What the attempt at the moment may still take, in units of cost."""
+    """Remaining allowance of the current attempt at a request, in units of cost."""
 
     left: float
 
@@ -48,49 +48,48 @@ class Now(Protocol):
 
 
 class Reaction(Protocol):
-    """What follows from a change, in the same commit."""
+    """Derives further changes from a change, in the same commit."""
 
     def react(self, change: Change) -> None:
-        """Stage what follows from a staged change, and keep what it remembers in step."""
+        """Stage the derived changes, and update the own state."""
 
     def undo(self, change: Change) -> None:
-        """Forget a change that is rolled back, newest first. The state is already that of before all of them, and
-        `react` may not have been called for this one, or have raised."""
+        """Undo a change that is rolled back; called with the newest change first.
+
+        The server's state is already the one before all of them. `react` may not have been called for this change, or
+        may
+        have raised.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """suffix: five characters for a generateName. authorize: what users may do; authenticate: who they are; resolver:
-    what roles and bindings give them. tokens: issues those of service accounts; None: none are. service_ranges: CIDRs
-    of cluster IPs, one for each family, the default family first. plugins: names of the admission plugins that are on;
-    admission: what they are told. outside: asks webhooks, see outside.py. records_managers: whether new objects have
-    managedFields. patience: of the request at the moment with long computations, see long_work.py; None: all are
-    carried out at once.
-    """
+    """Server context of a request: state, registry, clock and settings."""
 
     state: State
     registry: Registry
     shapes: Shapes
     clock: Now
     uid: Callable[[], str]
-    suffix: Callable[[], str]
+    suffix: Callable[[], str]  # five random characters for a generateName
     authorize: Authorize = allow_all
     authenticate: Authenticate = known_to_nobody
-    resolver: RuleResolver = EVERYTHING
-    tokens: AccountTokens | None = None
-    service_ranges: tuple[str, ...] = SERVICE_RANGES
-    plugins: frozenset[str] = frozenset()
+    resolver: RuleResolver = EVERYTHING  # rules that roles and bindings give to a user
+    tokens: AccountTokens | None = None  # issuer of service account tokens; None issues none
+    service_ranges: tuple[str, ...] = SERVICE_RANGES  # CIDRs of cluster IPs, one per family, the default family first
+    plugins: frozenset[str] = frozenset()  # enabled admission plugins
     admission: AdmissionSettings = BY_DEFAULT
-    outside: Outside = unanswered
-    records_managers: bool = True
+    outside: Outside = unanswered  # calls webhooks, see suspended_requests.py
+    records_managers: bool = True  # whether new objects get managedFields
+    # Allowance for long computations, see long_work.py; None: they are carried out at once.
     patience: Patience | None = None
 
     def timestamp(self) -> str:
-        """Now, as objects carry it: RFC 3339, whole seconds."""
+        """Return the current time as in objects: RFC 3339, whole seconds."""
         return format_time(self.clock.now())
 
     def access(self, name: str = "") -> AccessControl:
-        """name: of the object in the request's path."""
+        """Return the access control for a request. name: name of the object in its path."""
         return AccessControl(self.authenticate, self.authorize, self.resolver, name)
 
     def plural_of(self, api_version: str, kind: str) -> str:
@@ -106,7 +105,7 @@ class Cluster:
         return b'"deletionTimestamp"' in record.raw and is_deleting(decode_object(record.raw))
 
     def record(self, definition: ResourceDefinition, key: Key) -> Record:
-        """Raises StatusError (404)."""
+        """Return the stored object. Raises StatusError (404)."""
         record = self.state.get(definition.storage, key)
         if record is None:
             raise status_errors.not_found(definition.group, definition.plural, key.rpartition("/")[2])
@@ -114,7 +113,7 @@ class Cluster:
 
 
 class Remarks:
-    """annotations: of the request's entry in the audit log."""
+    """Warnings for the client, and annotations for the request's entry in the audit log."""
 
     __slots__ = ("annotations", "warnings")
 
@@ -125,7 +124,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request with its route. remarks: what is said of it beside the response; None of one that only reads."""
+    """Request with its route. remarks: None if the request only reads."""
 
     route: Route
     request: Request
@@ -133,7 +132,7 @@ class Call:
     remarks: Remarks | None = None
 
     def warn(self, text: str) -> None:
-        """For the client, whatever becomes of the request."""
+        """Add a warning, which the client gets even if the request fails."""
         if self.remarks is not None:
             self.remarks.warnings.add(text)
 
@@ -186,10 +185,10 @@ def served(definition: ResourceDefinition, raw: bytes) -> bytes:
 
 
 def all_served(definition: ResourceDefinition, raws: list[bytes]) -> list[bytes]:
-    """As served, of many at once."""
+    """Return the served form of many stored objects at once."""
     if definition.decode is None:
         return [served(definition, raw) for raw in raws]
-    return [encode_object(one) for one in definition.decode([decode_object(raw) for raw in raws])]
+    return [encode_object(obj) for obj in definition.decode([decode_object(raw) for raw in raws])]
 
 
 def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
@@ -200,7 +199,7 @@ def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
 
 
 def encoded(definition: ResourceDefinition, obj: Object) -> Object:
-    """What is stored of an object in the form that verbs work with."""
+    """Return the stored form of an object in the version that verbs work with."""
     return obj if definition.encode is None else definition.encode(obj)
 
 

@@ -1,7 +1,7 @@
-"""Turns custom objects from one version of their kind into another, by the webhook that their definition names.
+"""Conversion of custom objects between the versions of their kind, by the webhook of their definition.
 
 Source: apiextensions-apiserver pkg/apiserver/conversion/{converter,webhook_converter,nop_converter}.go (v1.36).
-Differs: a review's uid follows from what it says, so that the same question has the same words.
+Differs: the uid of a review is derived from its contents, so that a repeated request is equal.
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ _DECODED = struct_of(
 
 
 class ConversionError(Exception):
-    """What is wrong with a webhook's answer. The text goes on after "conversion webhook for v1, Kind=X "."""
+    """Invalid response of a webhook. The text continues "conversion webhook for v1, Kind=X "."""
 
 
 def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Convert:
-    """definition: a CustomResourceDefinition."""
+    """Return the converter of a CustomResourceDefinition."""
     spec = definition["spec"]
     known = {f"{spec['group']}/{version['name']}" for version in spec["versions"]}
     conversion = spec.get("conversion") or {}
     webhook = conversion.get("webhook") or {} if conversion.get("strategy") == "Webhook" else None
 
     def convert(objects: Sequence[Object], api_version: str) -> list[Object]:
-        others = [one for one in objects if one["apiVersion"] != api_version]
+        others = [obj for obj in objects if obj["apiVersion"] != api_version]
         if not others:
             return list(objects)
-        for one in others:
-            if one["apiVersion"] not in known:
-                text = f"request to convert CR from an invalid group/version: {one['apiVersion']}"
+        for obj in others:
+            if obj["apiVersion"] not in known:
+                text = f"request to convert CR from an invalid group/version: {obj['apiVersion']}"
                 raise status_errors.unexplained(text)
         if webhook is None or _admits(cluster, webhook):
-            converted = iter([{**one, "apiVersion": api_version} for one in others])
+            converted = iter([{**obj, "apiVersion": api_version} for obj in others])
         else:
             converted = iter(_by_webhook(cluster, asking, webhook, others, api_version))
-        return [one if one["apiVersion"] == api_version else next(converted) for one in objects]
+        return [obj if obj["apiVersion"] == api_version else next(converted) for obj in objects]
 
     return convert
 
@@ -90,9 +90,9 @@ def _admits(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
 def _by_webhook(
     cluster: Cluster, asking: Asking, webhook: Mapping[str, Any], objects: list[Object], api_version: str
 ) -> list[Object]:
-    """Raises StatusError (500), Unanswered."""
+    """Convert objects by a webhook. Raises StatusError (500), Unanswered."""
     versions = webhook.get("conversionReviewVersions") or ()
-    version = next((one for one in versions if one in _REVIEW_VERSIONS), None)
+    version = next((candidate for candidate in versions if candidate in _REVIEW_VERSIONS), None)
     if version is None:
         raise status_errors.unexplained("no supported conversion review versions")
     review = _Review(version, api_version, objects)
@@ -116,7 +116,7 @@ def _asked(cluster: Cluster, asking: Asking, client: Mapping[str, Any], review: 
 
 
 class _Review:
-    """objects: none of which has the desired apiVersion."""
+    """ConversionReview of objects, none of which has the desired apiVersion."""
 
     def __init__(self, version: str, api_version: str, objects: list[Object]) -> None:
         self._version, self._wanted, self._objects = version, api_version, objects

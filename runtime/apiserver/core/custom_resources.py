@@ -27,16 +27,15 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 class CustomResources:
     """Keeps the registry in step with the stored CustomResourceDefinitions.
 
-    One whose names another resource of its group has, built-in or custom, is not served until they are free.
+    A definition is not served while another resource of its group, built-in or custom, has one of its names.
     """
 
     def __init__(self, cluster: Cluster, cache: WatchCache, asking: Asking) -> None:
-        """asking: whom objects ask that are converted."""
         self._cluster, self._cache, self._asking = cluster, cache, asking
-        # By the name of the CustomResourceDefinition, which is also what its objects are stored under.
+        # By the name of the CustomResourceDefinition, which is also the storage of its objects.
         self._served: dict[str, list[ResourceDefinition]] = {}
-        self._specs: dict[str, Object] = {}  # of those whose names are accepted
-        self._terminating: dict[str, str] = {}  # what objects of those that are being deleted are stored under → name
+        self._specs: dict[str, Object] = {}  # of the definitions with accepted names
+        self._terminating: dict[str, str] = {}  # storage → name, of the definitions being deleted
         self._serve_all()
 
     def react(self, change: Change) -> None:
@@ -54,23 +53,24 @@ class CustomResources:
                 self._terminate(change.key)
 
     def _terminate(self, name: str) -> None:
-        """Delete its objects: those without finalizers at once."""
-        for one in self._served.get(name, ()):
-            if one.is_stored and one.storage not in self._terminating:
-                self._terminating[one.storage] = name
-                for key in list(self._cluster.state.collection(one.storage).records):
-                    delete_object(self._cluster, one, key, DeleteOptions())
+        """Delete the objects of a definition; those without finalizers are removed at once."""
+        for definition in self._served.get(name, ()):
+            if definition.is_stored and definition.storage not in self._terminating:
+                self._terminating[definition.storage] = name
+                for key in list(self._cluster.state.collection(definition.storage).records):
+                    delete_object(self._cluster, definition, key, DeleteOptions())
         self._finish(name)
 
     def _finish(self, name: str) -> None:
-        """Once none of its objects is left, the definition goes."""
+        """Remove the cleanup finalizer of a definition once it has no objects left."""
         record = self._cluster.state.get(DEFINITIONS, name)
         if record is None or any(
-            one.is_stored and self._cluster.state.collection(one.storage).records for one in self._served.get(name, ())
+            definition.is_stored and self._cluster.state.collection(definition.storage).records
+            for definition in self._served.get(name, ())
         ):
             return
         stored = decode_object(record.raw)
-        finalizers = [one for one in stored["metadata"].get("finalizers") or () if one != CLEANUP]
+        finalizers = [finalizer for finalizer in stored["metadata"].get("finalizers") or () if finalizer != CLEANUP]
         if not finalizers:
             self._cluster.state.remove(DEFINITIONS, name, stored)
         elif CLEANUP in stored["metadata"]["finalizers"]:
@@ -92,7 +92,9 @@ class CustomResources:
         for name in sorted(stored, key=lambda name: not _is_established(stored[name])):
             self._serve(name, stored[name])
             if "deletionTimestamp" in stored[name]["metadata"]:
-                self._terminating |= {one.storage: name for one in self._served.get(name, ()) if one.is_stored}
+                self._terminating |= {
+                    definition.storage: name for definition in self._served.get(name, ()) if definition.is_stored
+                }
 
     def _serve_others(self, group: str) -> None:
         """Serve those of a group that have waited for a name."""
@@ -102,7 +104,7 @@ class CustomResources:
                 self._establish(name, stored, self._serve(name, stored))
 
     def _serve(self, name: str, stored: Object) -> _Conflict | None:
-        """Serves what is declared, unless its names are taken: then what was served before, if anything.
+        """Serve the declared versions; if their names are taken, keep serving the previous ones, if any.
 
         As with upstream, any change of the definition ends the watches of its objects.
         """
@@ -114,17 +116,21 @@ class CustomResources:
             self._specs[name] = spec
             self._remove(served)
             self._served[name] = definitions_in(stored, converter_of(stored, self._cluster, self._asking))
-            for one in self._served[name]:
-                self._cluster.registry.add(one)
+            for definition in self._served[name]:
+                self._cluster.registry.add(definition)
         return conflict
 
     def _others(self, group: str, served: list[ResourceDefinition]) -> list[ResourceDefinition]:
-        mine = {id(one) for one in served}
-        return [one for one in self._cluster.registry if one.group == group and id(one) not in mine]
+        mine = {id(definition) for definition in served}
+        return [
+            definition
+            for definition in self._cluster.registry
+            if definition.group == group and id(definition) not in mine
+        ]
 
     def _remove(self, definitions: list[ResourceDefinition]) -> None:
-        for one in definitions:
-            self._cluster.registry.remove(one)
+        for definition in definitions:
+            self._cluster.registry.remove(definition)
 
     def _withdraw(self, name: str) -> None:
         state = self._cluster.state
@@ -138,10 +144,10 @@ class CustomResources:
         self._remove(served)
 
     def _ending_watches(self, definitions: list[ResourceDefinition]) -> Callable[[], None]:
-        """Of which there are some; they end once they have had what happened until now."""
+        """Return a function that ends the watches of definitions once they have received all events so far."""
 
         def end() -> None:
-            for storage in {one.storage for one in definitions}:
+            for storage in {definition.storage for definition in definitions}:
                 for watch in self._cache.watches_of(storage):
                     watch.end()
 
@@ -177,17 +183,19 @@ class CustomResources:
 
 
 class _Conflict(NamedTuple):
-    """Why names are not accepted, as a condition says it."""
+    """Reason and message of the condition for names that are not accepted."""
 
     reason: str
     message: str
 
 
 def _conflict(spec: Object, others: list[ResourceDefinition]) -> _Conflict | None:
-    """The last conflict in the order of upstream's naming controller."""
+    """Return the last conflict in the order of upstream's naming controller."""
     names = spec["names"]
-    resources = {word for one in others for word in (one.plural, one.singular, *one.short_names)}
-    kinds = {word for one in others for word in (one.kind, one.list_kind)}
+    resources = {
+        word for definition in others for word in (definition.plural, definition.singular, *definition.short_names)
+    }
+    kinds = {word for definition in others for word in (definition.kind, definition.list_kind)}
     found = None
     for field, asked, taken in (
         ("Plural", [names["plural"]], resources),
@@ -204,15 +212,15 @@ def _conflict(spec: Object, others: list[ResourceDefinition]) -> _Conflict | Non
 
 def _is_established(stored: Object) -> bool:
     conditions = (stored.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
 def _untimed(status: Object) -> Object:
-    """The status without the times of its conditions, and without what only others set."""
+    """Return the status without transition times and without fields set by others."""
     ours = {"acceptedNames": status.get("acceptedNames"), "storedVersions": status.get("storedVersions")}
     types = ("NamesAccepted", "Established", "Terminating")
-    known = [one for one in status.get("conditions") or () if one.get("type") in types]
-    return ours | {"conditions": [{**one, "lastTransitionTime": ""} for one in known]}
+    known = [condition for condition in status.get("conditions") or () if condition.get("type") in types]
+    return ours | {"conditions": [{**condition, "lastTransitionTime": ""} for condition in known]}
 
 
 def _condition(type_: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Expiry:
             self._put_back(change.storage, change.key, decode_object(change.previous))
 
     def _put_back(self, storage: str, key: Key, event: Object) -> None:
-        """If it is there already, the second one finds nothing to do."""
+        """Schedule an event again; a duplicate entry has no effect."""
         definition, now = self._cluster.registry.of_storage(storage), self._cluster.clock.now()
         ttl = definition.strategy.ttl if definition is not None else None
         if ttl is not None:
@@ -53,7 +53,7 @@ class Expiry:
             insort(self._due[storage], (when, key, int(metadata(event)["resourceVersion"])))
 
     def is_due(self, now: float) -> bool:
-        """Whether tick has something to do. now: unix seconds."""
+        """Report whether tick has something to do. now: Unix time in seconds."""
         return any(due and due[0][0] <= now for due in self._due.values())
 
     def tick(self, now: float) -> None:
@@ -66,7 +66,7 @@ class Expiry:
 
 
 def _last_written(event: Object, now: float) -> float:
-    """When an event was last written, by its own timestamps; now without any."""
+    """Return the time of an event's last write from its own timestamps; `now` without any."""
     for text in (event.get("lastTimestamp"), event.get("eventTime"), metadata(event).get("creationTimestamp")):
         if text:
             try:

@@ -54,7 +54,7 @@ def _described(manager: Manager) -> str:
 def left_after_last_applied(
     conflicts: Conflicts, live: Mapping[str, Any], type_: MergeType, api_version: str
 ) -> Conflicts:
-    """The conflicts over fields that client-side apply did not write, or somebody changed since."""
+    """Return the conflicts over fields that client-side apply did not write, or that changed since."""
     try:
         last = orjson.loads(annotations_of(live).get(LAST_APPLIED) or b"")
     except ValueError:
@@ -68,7 +68,7 @@ def left_after_last_applied(
 
 
 def last_applied_by(body: Mapping[str, Any]) -> str:
-    """What is applied, as client-side apply would note it."""
+    """Return the applied object as client-side apply records it in its annotation."""
     meta = dict(body.get("metadata") or {})
     if isinstance(meta.get("annotations"), dict):
         meta["annotations"] = {name: text for name, text in meta["annotations"].items() if name != LAST_APPLIED}

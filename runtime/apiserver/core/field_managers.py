@@ -1,7 +1,7 @@
-"""Who manages which fields of an object: metadata.managedFields.
+"""Field managers of objects: metadata.managedFields.
 
-A write is recorded with what it changed, an apply (core/applying.py) with all that it says. An object that has no
-records gets its first when it is applied.
+An update is recorded with the fields that it changed, an apply (server_side_apply.py) with all of its fields. An object
+without entries gets its first when it is applied.
 
 Source: apimachinery pkg/util/managedfields/internal, structured-merge-diff merge/update.go (Update),
 apiserver pkg/endpoints/handlers/{create,update}.go (v1.36).
@@ -48,7 +48,7 @@ _RESET_STATUS: Tree = {"f:status": {}}
 
 
 class Manager(NamedTuple):
-    """What tells one manager from another. api_version: "" of one that applies."""
+    """Identity of a field manager. api_version: "" for one that applies."""
 
     name: str
     operation: str
@@ -64,7 +64,7 @@ def agent_prefix(user_agent: str) -> str:
 
 
 def updater(call: Call) -> Manager:
-    """Who makes this change."""
+    """Return the manager of an update."""
     name = call.query.get("fieldManager") or call.agent or UNKNOWN
     return Manager(name, UPDATE, call.definition.api_version, call.route.subresource)
 
@@ -81,7 +81,7 @@ def entry_of(manager: Manager, fields: Tree, api_version: str, time: str | None)
 
 
 def decoded(entries: Any) -> dict[Manager, Object]:
-    """By manager; nothing where an entry is not valid."""
+    """Return managedFields by manager; {} if an entry is invalid."""
     found = {}
     for entry in entries or ():
         operation, api_version = entry.get("operation"), entry.get("apiVersion")
@@ -94,7 +94,7 @@ def decoded(entries: Any) -> dict[Manager, Object]:
 
 
 def given_by_client(entries: Any) -> dict[Manager, Object]:
-    """As decoded, of what nobody has looked at yet."""
+    """Return managedFields by manager as `decoded` does, also validating the fields."""
     found = decoded(entries)
     return found if all(_is_tree(entry["fieldsV1"]) for entry in found.values()) else {}
 
@@ -129,7 +129,7 @@ def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
 
 
 def stripped(fields: Tree) -> Tree:
-    """Without what is never managed."""
+    """Return the fields without those that are never managed."""
     return minus(fields, _STRIPPED)
 
 
@@ -148,7 +148,7 @@ def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *,
 
 
 def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tree:
-    """What differs in it from an object in which nothing is set yet."""
+    """Return the fields of a new object that differ from their zero values."""
     type_ = merge_type_of(definition)
     zero, omitted, has_status = type_.zero, type_.omitted, definition.strategy.has_status
     found: Tree = {}
@@ -211,11 +211,14 @@ def record_update(cluster: Cluster, call: Call, new: Object, old: Mapping[str, A
 def _record_update(
     cluster: Cluster, call: Call, new: Object, old: Mapping[str, Any], managers: dict[Manager, Object], entries: Any
 ) -> None:
-    """managers: of the object until now, as in entries. Raises StatusError."""
+    """Record an update in managedFields. Raises StatusError.
+
+    managers: managers before the update, as in `entries`.
+    """
     comparisons = Comparisons(cluster, call.definition, {**old, "metadata": _unmanaged(old["metadata"])}, new)
     mine = updater(call)
     if mine.subresource == SCALE and not _is_scaled(call.definition, managers):
-        new["metadata"][MANAGED_FIELDS] = entries  # so upstream: nobody's field stays nobody's
+        new["metadata"][MANAGED_FIELDS] = entries  # as upstream: a field without a manager gets none by a scale update
         return
     comparison = comparisons.of(mine.api_version)
     if comparison is None or not any(comparison):
@@ -239,17 +242,16 @@ def _unmanaged(meta: Mapping[str, Any]) -> Object:
 
 
 class Comparisons:
-    """Of the same two versions of an object, in each API version in which somebody manages it."""
+    """Comparisons of two versions of an object in each API version that a manager uses."""
 
     def __init__(
         self, cluster: Cluster, definition: ResourceDefinition, old: Mapping[str, Any], new: Mapping[str, Any]
     ) -> None:
-        """old, new: in the stored form."""
         self._cluster, self._definition, self._old, self._new = cluster, definition, old, new
         self._known: dict[str, Comparison | None] = {}
 
     def of(self, api_version: str) -> Comparison | None:
-        """None for a version that is not there any more."""
+        """Return the comparison; None if the API version is no longer served."""
         if api_version not in self._known:
             self._known[api_version] = self._compare(api_version)
         return self._known[api_version]
@@ -268,7 +270,7 @@ class Comparisons:
 
 
 def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object]) -> bool:
-    """Whether somebody manages the number of replicas."""
+    """Report whether the number of replicas has a manager."""
     paths = definition.strategy.scale_paths
     steps = ".spec.replicas" if paths is None else paths.replicas
     path = tuple(f"f:{step}" for step in steps.removeprefix(".").split("."))
@@ -276,11 +278,11 @@ def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object
 
 
 def _check_fields(obj: Mapping[str, Any], type_: MergeType, what: str) -> None:
-    """A webhook may leave fields that a version does not have. Raises StatusError (500)."""
+    """Raise StatusError (500) for fields that the version does not have, which a webhook may leave."""
     errors = typed_errors(obj, type_)
     if errors:
         raise unexplained(
-            what + (errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {one}" for one in errors))
+            what + (errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {error}" for error in errors))
         )
 
 
@@ -308,23 +310,26 @@ def _with_mine(entries: dict[Manager, Object], mine: Manager, fields: Tree, now:
 
 
 def _capped(entries: dict[Manager, Object]) -> dict[Manager, Object]:
-    """With at most so many that update: the oldest of a version become one."""
-    updaters = sorted((one for one in entries if one.operation == UPDATE), key=lambda one: (_age(entries[one]), one))
+    """Merge the oldest updaters of an API version into one entry while there are more than MOST_UPDATERS."""
+    updaters = sorted(
+        (manager for manager in entries if manager.operation == UPDATE),
+        key=lambda manager: (_age(entries[manager]), manager),
+    )
     many, first = len(updaters), {}
-    for one in updaters:
+    for manager in updaters:
         if many <= MOST_UPDATERS:
             break
-        version = one.api_version
+        version = manager.api_version
         if version not in first:
-            first[version] = one
+            first[version] = manager
             continue
         bucket = Manager(ANCIENT, UPDATE, version, "")
         if bucket not in entries:
             entries[bucket] = entries.pop(first[version])
-        fields = united(entries[one]["fieldsV1"], entries[bucket]["fieldsV1"])
-        entries[bucket] = entry_of(bucket, fields, version, entries[one].get("time"))
-        if one != bucket:
-            del entries[one]
+        fields = united(entries[manager]["fieldsV1"], entries[bucket]["fieldsV1"])
+        entries[bucket] = entry_of(bucket, fields, version, entries[manager].get("time"))
+        if manager != bucket:
+            del entries[manager]
         many -= 1
     return entries
 

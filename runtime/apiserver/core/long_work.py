@@ -1,12 +1,12 @@
 """Computations that may take seconds: expressions of policies, match conditions and schemas.
 
-An expression within upstream's cost budget takes up to some ten seconds here, and one thread serves all. So a request
-carries out what it needs up to an allowance. Beyond that it is suspended (outside.py): the computation is a question,
-Work, which whoever carries out the request has carried out in slices, while others are served; then the request begins
-again, and finds the result. A result is known by what it was computed from, so that a computation on an object that has
-changed meanwhile is another one.
+An expression within upstream's cost budget may take about ten seconds here, and one thread serves all requests. A
+request therefore computes only up to an allowance. Beyond it, the request is suspended (suspended_requests.py) with the
+computation as a question (Work), which is carried out in slices while other requests are served. The request then
+starts again and finds the result. Results are keyed by their inputs, so that a computation is repeated if an object has
+changed in the meantime.
 
-The simulator, and `ApiServer.handle`, carry out all at once: their runs are exact, and nobody else waits.
+The simulator and `ApiServer.handle` compute everything at once, as no other request waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AT_ONCE = 10_000  # units of cost, about microseconds, that an attempt at a requ
 
 
 class Allowance:
-    """The patience of a server: set anew with each attempt at a request."""
+    """Patience of a server, reset at each attempt at a request."""
 
     __slots__ = ("left",)
 
@@ -41,7 +41,7 @@ def key_of(*parts: Any) -> bytes:
 
 
 def _as_json(part: Any) -> Any:
-    if isinstance(part, tuple):  # a named one
+    if isinstance(part, tuple):  # a NamedTuple
         return list(part)
     return dict(part) if isinstance(part, Mapping) else id(part)
 
@@ -49,9 +49,9 @@ def _as_json(part: Any) -> Any:
 def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]) -> T:
     """Return what `act` returns, or raise what it raises.
 
-    act: may read, but changes nothing that others see; its result must not be changed.
-    key: of all that it is computed from; is only called where it takes long.
-    Raises Unanswered where that is too much for the moment.
+    act: reads only; its result must not be changed.
+    key: returns a digest of all inputs; called only for long computations.
+    Raises Unanswered if the allowance is exceeded.
     """
     patience = cluster.patience
     if patience is None:
@@ -65,7 +65,7 @@ def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]
             break
         result = answer.result
         assert result is not None
-        if isinstance(result.error, Unanswered):  # of a webhook that converts: it begins again with the answer
+        if isinstance(result.error, Unanswered):  # a conversion webhook must be called: start again with its response
             cluster.outside(result.error.questions)
             generation += 1
             continue

@@ -1,4 +1,4 @@
-"""How the fields of a served resource merge."""
+"""Merge types of served resources."""
 
 from __future__ import annotations
 

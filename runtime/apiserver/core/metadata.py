@@ -1,4 +1,4 @@
-"""What the server sets in the metadata of every object, of any kind.
+"""Metadata that the server sets in objects of all kinds.
 
 Source: apiserver pkg/registry/rest/{meta,create,update}.go, apimachinery pkg/api/validation/objectmeta.go (v1.36).
 """

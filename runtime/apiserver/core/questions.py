@@ -1,4 +1,7 @@
-"""What a request asks of others while it is carried out, as values: see outside.py."""
+"""Values of a suspended request: pending calls, timers and computations, and their results.
+
+See suspended_requests.py.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +10,31 @@ from typing import Any, NamedTuple
 
 
 class Post(NamedTuple):
-    """A POST of JSON to a webhook. Those with equal fields are one question, with one answer.
+    """POST request with JSON to a webhook. Equal posts are sent once."""
 
-    url: with its scheme, "https". address: (host, port) to connect to in the place of the URL's; None: the URL's.
-    authority: PEM of who has signed the webhook's certificate; b"" for those that the system trusts. seconds: for the
-    whole exchange.
-    """
-
-    url: str
+    url: str  # with the scheme https
     body: bytes
-    address: tuple[str, int] | None = None
-    authority: bytes = b""
-    seconds: float = 10.0
+    address: tuple[str, int] | None = None  # (host, port) to connect to; None: the URL's
+    authority: bytes = b""  # CA certificates in PEM; b"" for those of the system
+    seconds: float = 10.0  # timeout of the whole exchange
 
 
 class Pause(NamedTuple):
-    """Nobody is asked: the request goes on after so many seconds. number: tells several of a request apart."""
+    """Delay after which the request continues."""
 
     seconds: float
-    number: int = 0
+    number: int = 0  # distinguishes several pauses of a request
 
 
 class Work:
-    """A computation that takes long: nobody is asked, but others are served meanwhile. See long_work.py.
+    """Long computation, during which other requests are served: see long_work.py.
 
-    Those with the same key are the same, and have the same result.
+    Computations with the same key are equal and have the same result.
     """
 
     __slots__ = ("act", "key", "outside")
 
     def __init__(self, key: bytes, act: Callable[[], Any], outside: Outside) -> None:
-        """outside: whom what it converts asks."""
         self.key, self.act, self.outside = key, act, outside
 
     def __eq__(self, other: object) -> bool:
@@ -47,7 +44,7 @@ class Work:
         return hash(self.key)
 
     def carried_out(self) -> Answer:
-        """Carry it out at once."""
+        """Carry the computation out at once."""
         try:
             return Answer(result=Result(self.act()))
         except Exception as err:
@@ -55,7 +52,7 @@ class Work:
 
 
 class Result(NamedTuple):
-    """value: of a computation; error: what it raised."""
+    """Result of a computation, or the exception that it raised."""
 
     value: Any = None
     error: Exception | None = None
@@ -65,22 +62,22 @@ Question = Post | Pause | Work
 
 
 class Answer(NamedTuple):
-    """status: of HTTP; 0 without a response, and then error says why. result: of a Work."""
+    """Result of a question."""
 
-    status: int = 0
+    status: int = 0  # HTTP status; 0 without a response
     body: bytes = b""
-    error: str = ""
-    result: Result | None = None
+    error: str = ""  # reason if there is no response
+    result: Result | None = None  # of a Work
 
 
 PAUSED = Answer()
 Ask = Callable[[Question], Answer]
 Outside = Callable[[Sequence[Question]], list[Answer]]
-"""The answers in the order of the questions. Raises Unanswered where one is missing."""
+"""Return the answers in the order of the questions. Raises Unanswered if an answer is missing."""
 
 
 class Unanswered(Exception):
-    """A request cannot be carried out without answers to these questions."""
+    """Control flow: a request needs the results of these questions."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
         super().__init__()
@@ -88,12 +85,12 @@ class Unanswered(Exception):
 
 
 def unanswered(questions: Sequence[Question]) -> list[Answer]:
-    """The first attempt of a request has no answers."""
+    """Raise Unanswered: the first attempt of a request has no results."""
     raise Unanswered(questions)
 
 
 def nobody_there(question: Question) -> Answer:
-    """For a server that calls nobody."""
+    """Return the result of a question in a server that calls no webhooks."""
     if isinstance(question, Work):
         return question.carried_out()
     return PAUSED if isinstance(question, Pause) else Answer(error="this server calls no webhooks")

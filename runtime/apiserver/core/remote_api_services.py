@@ -43,10 +43,12 @@ class RemoteApiServices:
     """Keeps the condition Available, and `Registry.elsewhere`, in step with APIServices, Services and endpoints."""
 
     def __init__(self, cluster: Cluster, stand_ins: Iterable[ResourceDefinition] = ()) -> None:
-        """stand_ins: definitions that are served in place of hollow pods."""
+        # stand_ins: definitions to serve locally while the pods of an APIService are hollow.
         self._cluster = cluster
         self._services: dict[str, Key] = {}  # APIService → key of its Service
-        self._built_in = {(one.group, one.version) for one in cluster.registry if not one.dynamic}
+        self._built_in = {
+            (definition.group, definition.version) for definition in cluster.registry if not definition.dynamic
+        }
         self._stand_ins: dict[Place, list[ResourceDefinition]] = {}
         for definition in stand_ins:
             self._stand_ins.setdefault((definition.group, definition.version), []).append(definition)
@@ -89,10 +91,10 @@ class RemoteApiServices:
             return
         stored, verdict = found
         conditions = list((stored.get("status") or {}).get("conditions") or ())
-        before = next((one for one in conditions if one.get("type") == _AVAILABLE), None)
+        before = next((condition for condition in conditions if condition.get("type") == _AVAILABLE), None)
         now = _condition(verdict, before, self._cluster.timestamp())
         if now != before:
-            conditions = [one for one in conditions if one is not before] + [now]
+            conditions = [condition for condition in conditions if condition is not before] + [now]
             status = {**(stored.get("status") or {}), "conditions": conditions}
             self._cluster.state.put(API_SERVICES, name, {**stored, "status": status})
 
@@ -114,7 +116,7 @@ class RemoteApiServices:
         return stored, verdict
 
     def _serve(self, name: str, here: Place | None, *, elsewhere: Place | None) -> None:
-        """here: the group version to serve in place of hollow pods, of those that can be. Others are withdrawn."""
+        """Serve the stand-ins for a group version, and withdraw the others. here: None to withdraw all."""
         registry = self._cluster.registry
         registry.serve_elsewhere(name, elsewhere)
         for place, definitions in self._stand_ins.items():
@@ -138,31 +140,33 @@ class RemoteApiServices:
         service = decode_object(record.raw)["spec"]
         slices = list(slices_of(self._cluster, namespace, name))
         if service.get("type") == "ClusterIP":
-            ports = {one.get("port"): one.get("name") or "" for one in service.get("ports") or ()}
+            ports = {port.get("port"): port.get("name") or "" for port in service.get("ports") or ()}
             if port not in ports:
                 return Verdict(False, "ServicePortError", f"{shown} is not listening on port {port}")
             if not slices:
                 return Verdict(False, "EndpointsNotFound", f"cannot find endpointslices for {shown}")
-            if not any(_has_endpoint(one, ports[port]) for one in slices):
+            if not any(_has_endpoint(slice_, ports[port]) for slice_ in slices):
                 problem = f"endpointslices for {shown} have no addresses with port name {quoted(ports[port])}"
                 return Verdict(False, "MissingEndpoints", problem)
         path = f"/apis/{spec.get('group')}/{spec['version']}" if spec.get("group") else f"/api/{spec['version']}"
         url = f"https://{name}.{namespace}.svc:{port}{path}"
-        ready = [endpoint for one in slices for endpoint in _ready(one)]
-        is_hollow = bool(ready) and all(is_hollow_endpoint(self._cluster, one) for one in ready)
+        ready = [endpoint for slice_ in slices for endpoint in _ready(slice_)]
+        is_hollow = bool(ready) and all(is_hollow_endpoint(self._cluster, endpoint) for endpoint in ready)
         if is_hollow:
-            why = f"the pods of service {quoted(f'{namespace}/{name}')} are hollow, nothing in them answers"
+            why = f"the pods of service {quoted(f'{namespace}/{name}')} are hollow and serve no requests"
         else:
             why = "this server passes no requests on to other servers"
         return Verdict(False, "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}", is_hollow)
 
 
 def _ready(found: Mapping[str, Any]) -> list[Object]:
-    return [one for one in found.get("endpoints") or () if (one.get("conditions") or {}).get("ready", True)]
+    return [
+        endpoint for endpoint in found.get("endpoints") or () if (endpoint.get("conditions") or {}).get("ready", True)
+    ]
 
 
 def _has_endpoint(found: Mapping[str, Any], port: str) -> bool:
-    named = any((one.get("name") or "") == port and one.get("port") for one in found.get("ports") or ())
+    named = any((port_.get("name") or "") == port and port_.get("port") for port_ in found.get("ports") or ())
     return named and bool(_ready(found))
 
 

@@ -22,9 +22,9 @@ LATEST = parse_time("9999-12-31T23:59:59Z")  # a grace period that would end lat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """grace: seconds; None: the object's own. uid, resource_version: preconditions. propagation: None without one."""
+    """Options of a deletion. uid and resource_version are preconditions."""
 
-    grace: int | None = None
+    grace: int | None = None  # seconds; None: the object's own
     uid: str | None = None
     resource_version: str | None = None
     propagation: str | None = None
@@ -39,7 +39,7 @@ def store(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Objec
 
 
 def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
-    """Whether it is being deleted, its grace period is over, and it has no finalizers."""
+    """Report whether the object can be removed: it is being deleted without a grace period or finalizers left."""
     meta = obj["metadata"]
     deleting = "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds")
     return deleting and not meta.get("finalizers") and not definition.strategy.held(obj)
@@ -125,13 +125,13 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
 
 
 def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagation: str | None) -> list[str]:
-    """The finalizers after this deletion: its propagation policy decides those of the garbage collector."""
+    """Return the finalizers after this deletion; its propagation policy selects the garbage collector's."""
     policy = definition.strategy.default_garbage_collection_policy
     if policy is GarbageCollectionPolicy.UNSUPPORTED:
         return finalizers
     ours = (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
-    kept = [one for one in finalizers if one not in ours]
-    if propagation is None and (present := [one for one in finalizers if one in ours]):
+    kept = [name for name in finalizers if name not in ours]
+    if propagation is None and (present := [name for name in finalizers if name in ours]):
         return kept + present[:1]
     if propagation == ORPHAN or (propagation is None and policy is GarbageCollectionPolicy.ORPHAN_DEPENDENTS):
         return [*kept, ORPHAN_FINALIZER]

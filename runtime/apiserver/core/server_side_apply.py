@@ -1,7 +1,7 @@
-"""Server-side apply: what a manager says becomes part of an object, and what he said before and leaves out now goes.
+"""Server-side apply: merges the applied fields, and removes fields that the manager no longer applies.
 
 Source: structured-merge-diff merge/update.go (Apply), apimachinery pkg/util/managedfields/internal (v1.36).
-Differs from upstream: a schema that makes a field atomic, or granular, leaves what is recorded as it is.
+Differs from upstream: a schema that makes a field atomic, or granular, leaves recorded fields unchanged.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ from kcm.runtime.apiserver.schema.typed_errors import typed_errors
 from kcm.runtime.apiserver.schema.typed_merge import merge, removed
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-_SCALES = "autoscaling/v1"  # of what is applied there, whatever version the workload has
+_SCALES = "autoscaling/v1"  # API version of entries for the scale subresource, for every version of the workload
 
 Entries = dict[Manager, Object]
 
 
 def apply(cluster: Cluster, call: Call, live: Mapping[str, Any], body: Mapping[str, Any]) -> Object:
-    """The object with what is applied, and its managedFields; both in the version of the request.
+    """Return the object with the applied fields and its managedFields, in the version of the request.
 
-    live: {} where there is none. Raises StatusError: 400 on another kind, 409 where others manage fields with other
-    values and it is not forced, 500, as upstream, on fields that the kind does not have.
+    live: the stored object; {} if it does not exist.
+    Raises StatusError: 400 for another kind, 409 for conflicts with other managers unless forced, and 500, as upstream,
+    for fields that the kind does not have.
     """
     definition = call.definition
     type_ = merge_type_of(definition)
@@ -116,7 +117,7 @@ def _check(definition: ResourceDefinition, body: Mapping[str, Any], type_: Merge
         raise status_errors.bad_request("metadata.managedFields must be nil")
     errors = typed_errors(body, type_)
     if errors:
-        found = errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {one}" for one in errors)
+        found = errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {error}" for error in errors)
         where = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {described}"
         raise StatusError(500, "", f"failed to create typed patch object ({where}): {found}")
 
@@ -142,7 +143,7 @@ def _conflicts(comparisons: Comparisons, entries: Entries, mine: Manager) -> Con
 
 
 def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries:
-    """What the others still manage."""
+    """Return the fields that the other managers still manage."""
     found = {}
     for other, entry in entries.items():
         comparison = None if other == mine else comparisons.of(entry["apiVersion"])
@@ -157,7 +158,7 @@ def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries
 def _pruned(
     cluster: Cluster, definition: ResourceDefinition, merged: Object, former: Mapping[str, Any], claimed: Entries
 ) -> Object:
-    """Without what the manager applied before, and nobody manages now."""
+    """Remove fields that the manager applied before and that no manager manages now."""
     then = cluster.registry.in_version(definition, former["apiVersion"])
     if then is None:
         return merged
@@ -170,7 +171,7 @@ def _pruned(
     for entry in claimed.values():
         version = entry["apiVersion"]
         managed[version] = united(managed.get(version, {}), entry["fieldsV1"])
-    for version in sorted(managed, key=lambda one: one != former["apiVersion"]):
+    for version in sorted(managed, key=lambda managed_version: managed_version != former["apiVersion"]):
         of_version = cluster.registry.in_version(definition, version)
         if of_version is not None:
             left = stored_form(of_version, _with_owned(of_version, stored, left, managed[version]))
@@ -181,7 +182,7 @@ def _pruned(
 
 
 def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
-    """What is left, with what somebody manages. merged, left: in the stored form."""
+    """Return `left` with the managed fields of `merged`. Both are in the stored form."""
     type_ = merge_type_of(definition)
     whole = shown(definition, merged)
     here = with_named_members(field_set(whole, type_), type_)

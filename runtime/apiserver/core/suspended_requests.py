@@ -1,13 +1,13 @@
-"""What a request asks of others than the server while it is carried out, and how it goes on once they have answered.
+"""Requests that depend on calls to webhooks, on timers, or on long computations.
 
-No request waits. Where one needs an answer that it has not (of a webhook, or that some time has gone by), it raises
-Unanswered: all that it did is undone, and it is Suspended, with its questions. Whoever called for it has them answered
-in his own time, while other requests are carried out, and calls `resume`: it is carried out again from the beginning,
-against what is stored then, and finds the answers to what it asks in the same words. If an object has changed meanwhile
-it asks in other words, and is suspended once more. So nothing is stored that was not asked about.
+No request blocks. A request that lacks a result (of a webhook, or of a timer) raises Unanswered: its changes are
+rolled back, and it becomes a Suspended with its questions. The caller obtains the results while other requests are
+served, then calls `resume`: the request runs again from the beginning, against the state at that time, and finds the
+results of equal questions. If an object has changed in the meantime, the questions differ and the request is suspended
+again. Nothing is therefore stored that a webhook has not seen.
 
-All that it draws (uids, suffixes, the time) is drawn once and is the same in each attempt; else no question would be
-asked twice in the same words.
+Random and current values (uids, suffixes, the time) are the same in each attempt; otherwise no question would be equal
+to an earlier one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LONGEST = 34.0  # seconds from the first attempt to the last, as upstream's requ
 
 T = TypeVar("T")
 Attempt = Callable[[Cluster], Response]
-"""Carries the request out, on a cluster that has the answers. Raises Unanswered."""
+"""Carry the request out in a server context that has the results. Raises Unanswered."""
 
 
 class Suspended:
-    """A request that waits for answers to its questions."""
+    """Request that waits for the results of its questions."""
 
     def __init__(self, cluster: Cluster, attempt: Attempt) -> None:
         self._attempt, self._clock, self._began = attempt, cluster.clock, cluster.clock.now()
@@ -41,7 +41,7 @@ class Suspended:
         self.questions: tuple[Question, ...] = ()
 
     def resume(self, answers: Iterable[Answer]) -> Response | Suspended:
-        """answers: to the questions, in their order."""
+        """Run the request again. The results are in the order of the questions."""
         self._answers.update(zip(self.questions, answers, strict=True))
         if self._clock.now() - self._began > LONGEST:
             text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
@@ -55,16 +55,16 @@ class Suspended:
             return self
 
     def _answered(self, questions: Sequence[Question]) -> list[Answer]:
-        missing = [one for one in dict.fromkeys(questions) if one not in self._answers]
+        missing = [question for question in dict.fromkeys(questions) if question not in self._answers]
         if missing:
             raise Unanswered(missing)
-        return [self._answers[one] for one in questions]
+        return [self._answers[question] for question in questions]
 
 
 class Asking:
-    """Whom objects ask that are converted: the answers that the request of the moment has.
+    """Access of object conversions to the results of the current request.
 
-    A definition converts its objects wherever they are read or written, and is handed no cluster there.
+    A definition converts objects wherever they are read or written, and has no server context there.
     """
 
     __slots__ = ("outside",)
@@ -84,14 +84,14 @@ def in_background(
     then: Callable[[T], None],
     failed: Callable[[StatusError], None],
 ) -> None:
-    """Call `then` with what `act` returns once it has the answers that it asks for, or `failed` with what it raises."""
+    """Call `then` with the result of `act` once all of its questions have results, or `failed` with its error."""
     answers: dict[Question, Answer] = {}
 
     def answered(questions: Sequence[Question]) -> list[Answer]:
-        missing = [one for one in questions if one not in answers]
+        missing = [question for question in questions if question not in answers]
         if missing:
             raise Unanswered(missing)
-        return [answers[one] for one in questions]
+        return [answers[question] for question in questions]
 
     def go_on() -> None:
         before, asking.outside = asking.outside, answered
@@ -117,7 +117,7 @@ def in_background(
 
 
 class _Repeated(Generic[T]):
-    """A source whose values come again after each rewind, in the same order."""
+    """Source that returns the same values in the same order after each rewind."""
 
     def __init__(self, draw: Callable[[], T]) -> None:
         self._draw, self._drawn, self._at = draw, list[T](), 0

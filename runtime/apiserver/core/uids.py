@@ -1,4 +1,4 @@
-"""Where objects get their uid from."""
+"""Source of the uids of objects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ AT_ONCE = 256  # uids
 
 
 class RandomUids:
-    """Each call returns a new UUID of version 4, spelt as Kubernetes does.
+    """Source of UUIDs of version 4 in Kubernetes' spelling.
 
-    Random bytes are fetched for many at once: to ask the kernel for 16 of them costs more than all the rest.
+    Random bytes are fetched for many UUIDs at once, as the system call is the most expensive part.
     """
 
     def __init__(self) -> None:
@@ -20,6 +20,10 @@ class RandomUids:
         if not self._drawn:
             digits = os.urandom(16 * AT_ONCE).hex()
             self._drawn = [digits[start : start + 32] for start in range(0, len(digits), 32)]
-        one = self._drawn.pop()
+        hexadecimal = self._drawn.pop()
         # 4 is the version; the two highest bits of the next group are 10.
-        return f"{one[:8]}-{one[8:12]}-4{one[13:16]}-{'89ab'[int(one[16], 16) & 3]}{one[17:20]}-{one[20:]}"
+        variant = "89ab"[int(hexadecimal[16], 16) & 3]
+        return (
+            f"{hexadecimal[:8]}-{hexadecimal[8:12]}-4{hexadecimal[13:16]}"
+            f"-{variant}{hexadecimal[17:20]}-{hexadecimal[20:]}"
+        )

@@ -1,11 +1,11 @@
-"""Where a webhook is called: by its URL, or by a ready endpoint of its Service.
+"""Addresses of webhooks: their URL, or a ready endpoint of their Service.
 
-A hollow pod is not an endpoint: nothing runs in it, and its address, if it leads anywhere, leads to a stranger. An
-annotation of the Service, else of the pod, else of the node answers in its place: ADMIT, or the address of a program.
+A hollow pod is not called: nothing runs in it, and its address may belong to another program. Instead, an annotation of
+the Service, the pod or the node, in this order, is ADMIT or the address of a program.
 
 Source: apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go, ResolveEndpoint (v1.36). Differs: the first ready
-endpoint is taken, in the place of any. Upstream goes by the cluster IP unless --enable-aggregator-routing is given;
-here none of these leads anywhere.
+endpoint is used instead of a random one. Upstream uses the cluster IP unless --enable-aggregator-routing is set; here
+cluster IPs are not routed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,15 @@ _REACHED = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
 class Address(NamedTuple):
-    """url: without a query. at: (host, port) to connect to; None: the URL's. admits: the webhook is not called, and
-    admits or converts everything.
-    """
+    """Address of a webhook."""
 
-    url: str
-    at: tuple[str, int] | None = None
-    admits: bool = False
+    url: str  # without a query
+    at: tuple[str, int] | None = None  # (host, port) to connect to; None: the URL's
+    admits: bool = False  # the webhook is not called, and admits or converts everything
 
 
 class NoAddressError(Exception):
-    """Nothing is to be called. url: what would be; the text says why not."""
+    """The webhook has no address that can be called. url: its URL, if known."""
 
     def __init__(self, text: str, url: str = "") -> None:
         super().__init__(text)
@@ -48,7 +46,7 @@ class NoAddressError(Exception):
 
 
 def address(cluster: Cluster, client: Mapping[str, Any]) -> Address:
-    """client: a WebhookClientConfig. Raises NoAddressError."""
+    """Return the address of a webhook. client: a WebhookClientConfig. Raises NoAddressError."""
     service = client.get("service")
     if service is None:
         parts = urlsplit(client.get("url") or "")
@@ -78,7 +76,7 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
     spec = service.get("spec") or {}
     if spec.get("type") not in _REACHED:
         raise NoAddressError(f"unsupported service type {quoted(spec.get('type') or '')}")
-    ports = {one.get("port"): one.get("name") or "" for one in spec.get("ports") or ()}
+    ports = {entry.get("port"): entry.get("name") or "" for entry in spec.get("ports") or ()}
     if port not in ports:
         raise NoAddressError(f"no service port {port} found for service {quoted(name)}")
     hollow: tuple[Object, int] | None = None
@@ -92,7 +90,7 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
     if hollow is None:
         raise NoAddressError(f"no endpoints available for service {quoted(name)}")
     raise NoAddressError(
-        f"the pods of service {quoted(f'{namespace}/{name}')} are hollow, nothing in them answers "
+        f"the pods of service {quoted(f'{namespace}/{name}')} are hollow and serve no requests "
         f"(to admit everything, annotate the service with {WEBHOOK}={ADMIT})"
     )
 

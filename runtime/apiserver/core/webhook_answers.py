@@ -1,4 +1,4 @@
-"""What came back from a webhook: the review in it, or why there is none.
+"""Responses of webhooks: the review, or the error instead.
 
 Source: client-go rest/request.go, apimachinery pkg/api/errors/errors.go, NewGenericServerResponse (v1.36).
 """
@@ -31,11 +31,11 @@ _STATUSES = {
 
 
 class UnansweredError(Exception):
-    """A webhook could not be called, or what it said is no review. The text reads as that of Go's client."""
+    """Webhook could not be called, or its response is invalid. The text is that of Go's client."""
 
 
 def review_in(answer: Answer, decode: Decode) -> dict[str, Any]:
-    """Return the review in an answer. decode: of its Go struct. Raises UnansweredError."""
+    """Return the review in a response. decode: decoder of its Go struct. Raises UnansweredError."""
     if answer.error:
         raise UnansweredError(answer.error)
     try:

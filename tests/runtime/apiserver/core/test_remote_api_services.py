@@ -110,7 +110,7 @@ def test_hollow_pods_answer_no_discovery() -> None:
     api.send("POST", SERVICES, api_service())
     status, reason, message = available(api)
     assert (status, reason) == ("False", "FailedDiscoveryCheck")
-    assert message.endswith('the pods of service "default/adapter" are hollow, nothing in them answers')
+    assert message.endswith('the pods of service "default/adapter" are hollow and serve no requests')
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from tests.runtime.apiserver.conftest import Api
 
 V1, V2 = (f"/apis/example.com/{version}/namespaces/default/things" for version in ("v1", "v2"))
 HOLLOW = (
-    'Post "https://hook.default.svc:443/{path}?timeout={seconds}s": the pods of service "default/hook" are hollow, '
-    "nothing in them answers (to admit everything, annotate the service with hollow.kcm.dev/webhook=admit)"
+    'Post "https://hook.default.svc:443/{path}?timeout={seconds}s": the pods of service "default/hook" are hollow '
+    "and serve no requests (to admit everything, annotate the service with hollow.kcm.dev/webhook=admit)"
 )
 
 
