@@ -35,7 +35,9 @@ class CustomApiServices:
         definition = registry.of_storage(SERVICES)
         if definition is None:
             return
-        wanted = {f"{one.version}.{one.group}": one for one in registry if one.dynamic}
+        wanted = {
+            f"{definition.version}.{definition.group}": definition for definition in registry if definition.dynamic
+        }
         stored = state.collection(SERVICES).records
         for name, record in list(stored.items()):
             if name not in wanted and labels_of(obj := decode_object(record.raw)).get(MANAGED) == "true":

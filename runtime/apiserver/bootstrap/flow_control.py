@@ -1,7 +1,7 @@
-"""The FlowSchemas and PriorityLevelConfigurations that every cluster has, and whether a schema's level exists.
+"""Bootstrap FlowSchemas and PriorityLevelConfigurations, and the Dangling condition of FlowSchemas.
 
-What is missing is created, at once and then every minute; what is there is corrected as long as its annotation asks
-for that. They say how kube-apiserver queues requests: here http/priority.py decides that by itself.
+Missing objects are created at startup and then every minute. Existing ones are corrected while their annotation
+allows it. They have no effect on this server, which queues requests by its own rules (http/priority.py).
 
 Source: apiserver pkg/apis/flowcontrol/bootstrap/default.go, pkg/util/flowcontrol/apf_controller.go (Dangling),
 kubernetes pkg/registry/flowcontrol/{ensurer,rest} (v1.36).
@@ -37,7 +37,7 @@ _PROBES: Mapping[str, Any] = {"verbs": ["get"], "nonResourceURLs": ["/healthz", 
 
 
 def _level(shares: int, lendable: int, queues: int = 0, hand: int = 6) -> Object:
-    """queues: 0 of a level that refuses what it cannot take at once."""
+    """Return the spec of a limited level. queues: 0 if the level rejects requests instead of queueing them."""
     response: Object = {"type": "Reject"}
     if queues:
         queuing = {"queues": queues, "handSize": hand, "queueLengthLimit": 50}
@@ -71,9 +71,9 @@ def _accounts(namespace: str) -> Object:
 
 
 def _schema(level: str, precedence: int, by: str, subjects: list[Object], **rules: list[Mapping[str, Any]]) -> Object:
-    """by: what tells flows apart; "" of a schema that is one flow."""
+    """Return the spec of a FlowSchema. by: its distinguisher method; "" if all of its requests are one flow."""
     listed = rules or {"resourceRules": [_ALL_RESOURCES], "nonResourceRules": [_ALL_PATHS]}
-    rule = {"subjects": subjects, **{name: [dict(one) for one in ones] for name, ones in listed.items()}}
+    rule = {"subjects": subjects, **{name: [dict(entry) for entry in entries] for name, entries in listed.items()}}
     spec: Object = {
         "priorityLevelConfiguration": {"name": level},
         "matchingPrecedence": precedence,
@@ -115,14 +115,13 @@ _SCHEMA_SPECS: Mapping[str, Object] = {
 
 
 class FlowControl:
-    """Keeps the objects, and the condition of schemas that says whether their level exists."""
+    """Creates and corrects the bootstrap objects, and maintains the Dangling condition of FlowSchemas."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._next = 0.0
 
     def is_due(self, now: float) -> bool:
-        """now: unix seconds."""
         return now >= self._next
 
     def tick(self, now: float) -> None:
@@ -183,11 +182,11 @@ class FlowControl:
             "message": _message(level, is_there=is_there),
         }
         conditions = (schema.get("status") or {}).get("conditions") or []
-        before: Object = next((one for one in conditions if one.get("type") == "Dangling"), {})
+        before: Object = next((entry for entry in conditions if entry.get("type") == "Dangling"), {})
         if before.get("status") == condition["status"]:
             condition["lastTransitionTime"] = before.get("lastTransitionTime")
         if before != condition:
-            others = [one for one in conditions if one.get("type") != "Dangling"]
+            others = [entry for entry in conditions if entry.get("type") != "Dangling"]
             schema["status"] = {**(schema.get("status") or {}), "conditions": [*others, condition]}
             self._cluster.state.put(SCHEMAS, name_of(schema), schema)
 

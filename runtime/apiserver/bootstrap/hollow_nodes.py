@@ -1,7 +1,9 @@
-"""What the one user behind all hollow nodes may do: read pods and nodes for all of them at once, delete nodes that are
-no more, and make and delete volumes. What a kubelet writes, it writes as its node.
+"""RBAC policy of the user that acts for all hollow nodes.
 
-Not upstream's, whose kubelets read for themselves.
+It may list and watch the pods and nodes of all of them, delete nodes, and create and delete volumes. Kubelets write
+as the user of their node.
+
+There is no upstream counterpart: there, each kubelet reads for itself.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class KubernetesService:
         self._next = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to reconcile again. now: unix seconds."""
+        """Report whether it is time to reconcile again. now: Unix time in seconds."""
         return now >= self._next
 
     def tick(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What metrics-server's manifest brings beside the server: its APIService, and who may read metrics.
+"""Objects of metrics-server's manifest: its APIService, and the ClusterRole that permits reading metrics.
 
 Source: kubernetes-sigs/metrics-server v0.8 manifests/base/{apiservice,rbac}.yaml.
 """
@@ -19,7 +19,7 @@ def serves_metrics(cluster: Cluster) -> bool:
 
 
 def metrics_policy() -> list[Object]:
-    """Who may view, edit or administer a namespace sees its metrics."""
+    """Return the ClusterRole that lets the users of view, edit and admin read metrics."""
     labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in ("admin", "edit", "view")}
     rule = {"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}
     meta = {"name": _READER, "labels": {"k8s-app": "metrics-server", **labels}}
@@ -27,14 +27,14 @@ def metrics_policy() -> list[Object]:
 
 
 def remove_metrics_api_service(cluster: Cluster) -> None:
-    """Remove the APIService that a server with built-in metrics has left: nobody else could create theirs."""
+    """Remove the APIService left by a server with built-in metrics, so that users can create their own."""
     storage, name = "apiservices.apiregistration.k8s.io", f"{VERSION}.{GROUP}"
     record = cluster.state.get(storage, name)
     if record is None or serves_metrics(cluster):
         return
     stored = decode_object(record.raw)
     own = metrics_api_service(cluster)["metadata"]["labels"]
-    managers = {one.get("manager") for one in stored["metadata"].get("managedFields") or ()}
+    managers = {entry.get("manager") for entry in stored["metadata"].get("managedFields") or ()}
     if labels_of(stored) == own and managers <= {SERVER}:
         cluster.state.remove(storage, name, stored)
 

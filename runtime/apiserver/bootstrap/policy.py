@@ -1,9 +1,9 @@
-"""Upstream's bootstrap roles and their bindings: what a kube-apiserver makes at its start.
+"""Upstream's bootstrap roles and role bindings, which kube-apiserver creates at startup.
 
-rbac_policy.json has one object a line, in the order in which they are made, without the label and the annotation that
-all of them have. It is what kube-apiserver 1.36 has made, with the feature gates ClusterTrustBundle and
-PodCertificateRequest, as their resources are served here. To record that of another release, with a kubeconfig of a
-server that nobody has used yet:
+rbac_policy.json has one object per line, in the order of creation, without the label and the annotation that all of
+them have. It was recorded from kube-apiserver 1.36 with the feature gates ClusterTrustBundle and
+PodCertificateRequest, as their resources are served here. To record another release, run with the kubeconfig of a
+newly created cluster:
 
     kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json \\
         | python -m kcm.runtime.apiserver.bootstrap.policy
@@ -31,41 +31,41 @@ _KEPT = ("aggregationRule", "rules", "subjects", "roleRef")
 
 
 def bootstrap_policy() -> list[Object]:
-    """Roles before bindings, of the cluster before those of namespaces; new objects."""
+    """Return new objects: roles before bindings, cluster-scoped objects before namespaced ones."""
     return [_whole(orjson.loads(line)) for line in FILE.read_bytes().splitlines()]
 
 
 def node_rules() -> tuple[Rule, ...]:
-    """What kubelets may do, as far as it is the same for all."""
-    role = next(one for one in bootstrap_policy() if one["kind"] == "ClusterRole" and name_of(one) == "system:node")
+    """Return the RBAC rules that all kubelets share."""
+    role = next(role for role in bootstrap_policy() if role["kind"] == "ClusterRole" and name_of(role) == "system:node")
     return rules_in(role)
 
 
-def _whole(one: Object) -> Object:
-    meta = one["metadata"]
+def _whole(obj: Object) -> Object:
+    meta = obj["metadata"]
     meta["labels"] = {**LABELS, **meta.get("labels", {})}
     meta["annotations"] = {AUTO_UPDATE: "true"}
-    return {"apiVersion": API_VERSION, **one}
+    return {"apiVersion": API_VERSION, **obj}
 
 
 def condensed(objects: Iterable[Object]) -> list[Object]:
-    """As they stand in the file. Those that a user has made are left out."""
-    kept = [one for one in objects if (one["metadata"].get("labels") or {}).items() >= LABELS.items()]
-    kept.sort(key=lambda one: (KINDS.index(one["kind"]), namespace_of(one), name_of(one)))
-    return [_short(one) for one in kept]
+    """Return the bootstrap objects in the form of the file, omitting those created by users."""
+    kept = [obj for obj in objects if (obj["metadata"].get("labels") or {}).items() >= LABELS.items()]
+    kept.sort(key=lambda obj: (KINDS.index(obj["kind"]), namespace_of(obj), name_of(obj)))
+    return [_short(obj) for obj in kept]
 
 
-def _short(one: Object) -> Object:
-    meta = {field: value for field in ("namespace", "name") if (value := one["metadata"].get(field))}
-    labels = {key: value for key, value in one["metadata"]["labels"].items() if key not in LABELS}
+def _short(obj: Object) -> Object:
+    meta = {field: value for field in ("namespace", "name") if (value := obj["metadata"].get(field))}
+    labels = {key: value for key, value in obj["metadata"]["labels"].items() if key not in LABELS}
     if labels:
         meta["labels"] = labels
-    return {"kind": one["kind"], "metadata": meta, **{field: one[field] for field in _KEPT if field in one}}
+    return {"kind": obj["kind"], "metadata": meta, **{field: obj[field] for field in _KEPT if field in obj}}
 
 
 def main(_arguments: Sequence[str] = ()) -> int:
     objects = condensed(orjson.loads(sys.stdin.buffer.read())["items"])
-    FILE.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in objects))
+    FILE.write_bytes(b"".join(orjson.dumps(obj) + b"\n" for obj in objects))
     return 0
 
 

@@ -1,6 +1,6 @@
-"""Bootstrap roles and bindings exist from the start, and have at each start what upstream's have.
+"""Reconciliation of bootstrap roles and bindings with upstream's at each startup.
 
-What people have added stays; what they have taken away comes back, unless they say that it shall not
+Rules added by users are kept; removed ones are restored, unless the object opts out
 (rbac.authorization.kubernetes.io/autoupdate: "false").
 
 Source: kubernetes pkg/registry/rbac/rest/storage_rbac.go, component-helpers auth/rbac/reconciliation (v1.36). Stores of
@@ -53,18 +53,18 @@ def reconcile_roles(cluster: Cluster) -> None:
 
 
 def reconciled(stored: Object, wanted: Object) -> Object:
-    """The stored role or binding, with all that is wanted of it; stored is not changed."""
+    """Return the stored role or binding with everything in `wanted` added; `stored` is not changed."""
     if annotations_of(stored).get(AUTO_UPDATE) == "false":
         return stored
     labels = {**labels_of(wanted), **labels_of(stored)}
     annotations = {**annotations_of(wanted), **annotations_of(stored)}
-    said = {field: value for field, value in (("labels", labels), ("annotations", annotations)) if value}
-    settled = {**stored, "metadata": {**stored["metadata"], **said}}
+    changed = {field: value for field, value in (("labels", labels), ("annotations", annotations)) if value}
+    settled = {**stored, "metadata": {**stored["metadata"], **changed}}
     if "roleRef" in wanted:
         _add(settled, "subjects", wanted.get("subjects") or ())
         return settled
     if (stored.get("rules") or []) != (wanted.get("rules") or []):
-        _add(settled, "rules", [one.as_object() for one in missing(rules_in(stored), rules_in(wanted))])
+        _add(settled, "rules", [rule.as_object() for rule in missing(rules_in(stored), rules_in(wanted))])
     if wanted.get("aggregationRule") is None:
         settled.pop("aggregationRule", None)
     elif stored.get("aggregationRule") != wanted["aggregationRule"]:
@@ -74,8 +74,7 @@ def reconciled(stored: Object, wanted: Object) -> Object:
 
 
 def _add(obj: Object, field: str, wanted: Any) -> None:
-    """What a list lacks comes to its end."""
     has = obj.get(field) or []
-    lacks = [one for one in wanted if one not in has]
+    lacks = [item for item in wanted if item not in has]
     if lacks:
         obj[field] = [*has, *lacks]

@@ -1,8 +1,8 @@
-"""IPAddress objects of the addresses that Services have: they come and go with these, in the same request.
+"""IPAddress objects of cluster IPs, created and deleted in the same request as their Service.
 
 Source: kubernetes pkg/registry/core/service/ipallocator/ipallocator.go (createIPAddress),
-pkg/registry/core/service/storage/storage.go (v1.36). Differs: addresses are drawn without them
-(kinds/core/service/allocation), so an object that somebody else made does not keep a Service from its address.
+pkg/registry/core/service/storage/storage.go (v1.36). Differs: addresses are allocated without
+them (kinds/core/service/allocation.py), so an IPAddress created by a user does not reserve its address.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.verbs.create import create_object
 
-# Group → the priority of the group; versions have 15 but for those named.
+# Group → priority of the group. Versions have priority 15, except those in _VERSIONS.
 _GROUPS: Mapping[str, int] = {
     "": 18_000,
     "apps": 17_800,
@@ -91,7 +91,7 @@ def _remove_others(cluster: Cluster, definition: ResourceDefinition, wanted: set
 
 
 def _add_status(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """A new object has none, whoever creates it."""
+    """Store the status, which create_object drops."""
     name = obj["metadata"]["name"]
     record = cluster.state.get(definition.storage, name)
     assert record is not None
@@ -99,7 +99,7 @@ def _add_status(cluster: Cluster, definition: ResourceDefinition, obj: Object) -
 
 
 def _api_services(cluster: Cluster) -> Iterator[Object]:
-    served = {(one.group, one.version) for one in cluster.registry if not one.dynamic}
+    served = {(definition.group, definition.version) for definition in cluster.registry if not definition.dynamic}
     for group, version in sorted(served):
         if group in _GROUPS:
             of_version = _VERSIONS.get((group, version), 15)

@@ -1,5 +1,6 @@
-"""What upstream's bootstrap roles have beside the usual with the gates GenericWorkload and WorkloadWithJob: rights on
-Workloads and PodGroups, where these are served.
+"""Rules that bootstrap roles have in addition with the feature gates GenericWorkload and WorkloadWithJob.
+
+They permit access to Workloads and PodGroups, if these are served.
 
 Source: kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/{policy,controller_policy}.go (v1.36).
 """
@@ -35,13 +36,13 @@ def serves_workloads(cluster: Cluster) -> bool:
 def with_workloads(policy: Iterable[Object]) -> list[Object]:
     """Return the roles and bindings with these rights, as new objects."""
     found = [
-        {**one, "rules": [*one["rules"], *_RULES[name_of(one)]]}
-        if one["kind"] == "ClusterRole" and name_of(one) in _RULES
-        else one
-        for one in policy
+        {**role, "rules": [*role["rules"], *_RULES[name_of(role)]]}
+        if role["kind"] == "ClusterRole" and name_of(role) in _RULES
+        else role
+        for role in policy
     ]
     name = f"system:controller:{PROTECTION}"
-    meta = next(one["metadata"] for one in found if name_of(one) == "system:controller:job-controller")
+    meta = next(role["metadata"] for role in found if name_of(role) == "system:controller:job-controller")
     rules = [_rule([*_READ, "update"], "podgroups"), _rule(_READ, "pods", group="")]
     account = {"kind": "ServiceAccount", "name": PROTECTION, "namespace": "kube-system"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}

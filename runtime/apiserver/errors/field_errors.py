@@ -1,4 +1,4 @@
-"""What is wrong with one field of an object, in the words of upstream's API server.
+"""Errors of one field of an object, with the texts of upstream's API server.
 
 Source: apimachinery pkg/util/validation/field/errors.go (v1.36).
 """
@@ -60,7 +60,7 @@ def _shown(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """As Go's %q writes it, for the characters that occur in names and values."""
+    """Quote a text like Go's %q does for the characters that occur in names and values."""
     return orjson.dumps(text).decode()
 
 
@@ -75,7 +75,7 @@ def invalid(field: str, value: Any, detail: str = "") -> FieldError:
 
 
 def without_value(field: str, detail: str) -> FieldError:
-    """Invalid, where the value would say too much: upstream's OmitValueType."""
+    """Return an error for an invalid value that must not be shown (upstream's OmitValueType)."""
     return FieldError("FieldValueInvalid", field, OMITTED, detail)
 
 
@@ -102,5 +102,5 @@ def too_many(field: str, count: int, most: int) -> FieldError:
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    words = ", ".join(quoted(one) for one in supported)
+    words = ", ".join(quoted(word) for word in supported)
     return FieldError("FieldValueNotSupported", field, value, f"supported values: {words}")

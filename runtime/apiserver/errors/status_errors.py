@@ -21,9 +21,12 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """The refusal of a request. code: of HTTP. reason: a metav1.StatusReason or "". details: of the Status, or None.
+    """Refusal of a request, returned to the client as a metav1.Status.
 
-    next: a continue token with which a list can go on all the same; "" for none.
+    code: HTTP status code.
+    reason: a metav1.StatusReason, or "".
+    details: details of the Status, or None.
+    next: continue token with which the client may continue a list, or "".
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class PlainError(StatusError):
 
 
 def qualified(plural: str, group: str) -> str:
-    """schema.GroupResource as text: "pods", "replicasets.apps"."""
+    """Format a schema.GroupResource: "pods", "replicasets.apps"."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -89,7 +92,7 @@ def no_such_path(because: str = "") -> StatusError:
 
 
 def served_elsewhere() -> StatusError:
-    """A group version of an APIService whose Service does not answer."""
+    """Return the error for a group version whose APIService has no reachable Service."""
     return PlainError(503, "ServiceUnavailable", "service unavailable")
 
 
@@ -134,7 +137,10 @@ def conflict(group: str, plural: str, name: str, because: str = OBJECT_MODIFIED)
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """errors: at least one. Upstream reports all; here the first ones are reported, and how many more there are."""
+    """Return a 422 for one or more field errors.
+
+    Upstream lists all errors; here the first ones are listed, followed by the number of the others.
+    """
     causes: list[dict[str, str]] = []
     texts: list[str] = []
     size = 0
@@ -159,7 +165,7 @@ def forbidden(group: str, plural: str, name: str, because: str) -> StatusError:
 
 
 def forbidden_path(user: str, verb: str, path: str) -> StatusError:
-    """verb: of HTTP, in lower case."""
+    """Return a 403 for a path outside the API. verb: HTTP method in lower case."""
     message = f"forbidden: User {quoted(user)} cannot {verb} path {quoted(path)}"
     return StatusError(403, "Forbidden", message, {})
 
@@ -173,7 +179,7 @@ def bad_request(message: str) -> StatusError:
 
 
 def expired(message: str, *, next: str = "") -> StatusError:
-    """410: the revision asked for is no longer in the history. next: a continue token that needs none."""
+    """Return a 410: the requested revision is no longer in the history. next: continue token without a revision."""
     return StatusError(410, "Expired", message, next=next)
 
 

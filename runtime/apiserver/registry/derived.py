@@ -21,9 +21,9 @@ class Reading:
 
 
 class Derived(NamedTuple):
-    """How the objects of a resource are computed.
+    """Rule by which the objects of a resource are computed from those of another.
 
-    source: ResourceDefinition.storage of the objects whose names, namespaces and labels they have.
+    source: ResourceDefinition.storage of the source objects, which provide names, namespaces and labels.
     make: computes at most one object for each source, in their order.
     name: name of the resource in errors.
     """

@@ -150,7 +150,7 @@ class Strategy:
     validate: Callable[[Object], list[FieldError]] = _accept
     validate_create: Callable[[Object], list[FieldError]] = _accept  # in addition, for a new object
     canonicalize: Callable[[Object], None] = _change_nothing  # in place, once an object is valid
-    # Returns warnings about a valid object. Called with (new, old); old is None for a new object.
+    # Returns warnings about a valid object. Called with (new, old), where a new object has None as old.
     warn: Callable[[Object, Object | None], Iterable[str]] = _say_nothing
     # For a kind that is not stored: completes the object for a user, in place; returns what is invalid.
     review: Callable[[Object, User, AccessControl], list[FieldError]] | None = None

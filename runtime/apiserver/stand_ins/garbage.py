@@ -125,9 +125,9 @@ class GarbageCollector:
         self._delete(place, None if undecided else propagation)
 
     def _is_in_a_circle(self, uid: str) -> bool:
-        """Whether a dependent waits for its own dependents already: it may be an owner of this object's owners.
+        """Report whether a dependent already waits for its own dependents, as it may own this object's owners.
 
-        As upstream, it may also be none: then an owner does not wait for this object.
+        As upstream, this also matches dependents outside a cycle; then an owner does not wait for this object.
         """
         return any(_waits_for_dependents(self._object(place) or {"metadata": {}}) for place in self._dependents_of(uid))
 
@@ -159,7 +159,7 @@ class GarbageCollector:
         obj = self._object(place)
         if obj is not None:
             references = obj["metadata"].get("ownerReferences") or ()
-            obj["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != uid]
+            obj["metadata"]["ownerReferences"] = [reference for reference in references if reference["uid"] != uid]
             if not obj["metadata"]["ownerReferences"]:
                 del obj["metadata"]["ownerReferences"]
             self._store(place, obj)
@@ -167,10 +167,10 @@ class GarbageCollector:
     def _blocks(self, place: _Place, uid: str) -> bool:
         obj = self._object(place)
         references = (obj or {}).get("metadata", {}).get("ownerReferences") or ()
-        return any(one["uid"] == uid and one.get("blockOwnerDeletion") for one in references)
+        return any(reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in references)
 
     def _take_finalizer(self, place: _Place, obj: Object, finalizer: str) -> None:
-        finalizers = [one for one in obj["metadata"]["finalizers"] if one != finalizer]
+        finalizers = [name for name in obj["metadata"]["finalizers"] if name != finalizer]
         if finalizers:
             obj["metadata"]["finalizers"] = finalizers
         else:
@@ -215,7 +215,7 @@ def _references(raw: bytes) -> tuple[_Reference, ...]:
     if b'"ownerReferences"' not in raw:
         return ()
     references = decode_object(raw)["metadata"].get("ownerReferences") or ()
-    return tuple(_Reference.of(one) for one in references if one.get("uid"))
+    return tuple(_Reference.of(reference) for reference in references if reference.get("uid"))
 
 
 def _waits_for_dependents(owner: Object) -> bool:

@@ -58,13 +58,13 @@ class NamespaceCleanup:
         record = state.get(NAMESPACES, namespace)
         if definition is None or record is None:
             return
-        if any(state.collection(one.storage).keys(namespace) for one in self._namespaced()):
+        if any(state.collection(definition.storage).keys(namespace) for definition in self._namespaced()):
             return
         obj = decode_object(record.raw)
         finalizers = obj["spec"].get("finalizers") or []
         if KUBERNETES_FINALIZER in finalizers:
-            obj["spec"]["finalizers"] = [one for one in finalizers if one != KUBERNETES_FINALIZER]
+            obj["spec"]["finalizers"] = [name for name in finalizers if name != KUBERNETES_FINALIZER]
             store(self._cluster, definition, namespace, obj)
 
     def _namespaced(self) -> list[ResourceDefinition]:
-        return [one for one in self._cluster.registry if one.namespaced and one.is_stored]
+        return [definition for definition in self._cluster.registry if definition.namespaced and definition.is_stored]
