@@ -10,12 +10,13 @@ import msgspec
 
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.audience import Audience, Concern
 from kcm.runtime.tables.interests import InterestIndex
 from kcm.runtime.tables.table import Entry
-from kcm.runtime.tables.tables import Tables
+from kcm.runtime.tables.tables import TableMissingError, Tables
 from kcm.runtime.tables.view import AnyTable, View, mark_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Route = tuple[Watch[Any], WorkQueue[Any]]  # a watch, and the queue that its keys go to
 _SELF = ""
+MOST_POSTPONED = 10_000  # changes that wait for a table
 
 
 class _Routes:
@@ -136,6 +138,7 @@ class Keys:
         """log: bound to the controller. raised: called with what a `to` function raised, see ActorSystem.raised."""
         self._tables, self._clock, self._log, self._raised = tables, clock, log, raised
         self._routes: dict[str, _Routes] = {}
+        self._postponed: dict[tuple[str, Key, str], tuple[Change, int]] = {}  # in the order of the changes
         for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes):
             overlay = tables.overlay(resource_id)
             self._routes[resource_id] = _Routes(
@@ -177,6 +180,8 @@ class Keys:
                 add = queue.add_listed if listed else queue.add
                 for key in keys:
                     add(key, now)
+            except TableMissingError as err:
+                self._postpone(resource_id, change, matches, err)
             except Exception as err:  # a malformed object concerns nobody else
                 self._raised(f"`to` of the watch of {watch.resource.name}", change.key, err)
                 self._log.warning(
@@ -185,6 +190,23 @@ class Keys:
                     key=change.key,
                     error=f"{type(err).__name__}: {err}",
                 )
+
+    def _postpone(self, resource_id: str, change: Change, matches: int, err: TableMissingError) -> None:
+        """Keep a change until a table arrives: a `to` function reads a discovered table that cannot be read yet."""
+        self._log.debug("change postponed until a table is synced", key=change.key, error=str(err))
+        if change.type != EventType.DELETED and not self._tables.is_readable(resource_id):
+            return  # all objects of its own table are enqueued once that arrives
+        self._postponed.pop((resource_id, change.key, change.type), None)
+        self._postponed[resource_id, change.key, change.type] = (change, matches)
+        if len(self._postponed) > MOST_POSTPONED:
+            dropped = next(iter(self._postponed))
+            del self._postponed[dropped]
+            self._log.warning("too many changes wait for a table, one is dropped", key=dropped[1], error=str(err))
+
+    def _add_postponed(self) -> None:
+        postponed, self._postponed = self._postponed, {}
+        for (resource_id, _, _), (change, matches) in postponed.items():
+            self.add_concerned(resource_id, change, matches)
 
     def add_all(self) -> None:
         """Enqueue what everything that is there concerns, as if it had just been added."""
@@ -199,6 +221,7 @@ class Keys:
             return
         for entry, matches in routes.listed(overlay.table.entries()):
             self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
+        self._add_postponed()
 
     def add_unseen(self) -> None:
         """Enqueue keys for what we wrote, and others changed or deleted before the watch showed it."""
