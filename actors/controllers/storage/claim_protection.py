@@ -159,7 +159,7 @@ class ClaimProtection:
         if not self._becomes_unused(claim):
             return
         namespace = split_key(key)[0]
-        keys = [key_of(one) for one in self._claims.objects(namespace) if self._becomes_unused(one)]
+        keys = [key_of(claim) for claim in self._claims.objects(namespace) if self._becomes_unused(claim)]
         pods = (yield from must_object(list_live(PODS, namespace))).get("items") or ()
         for each in keys:
             claim = self._claims.get(each)
@@ -187,9 +187,9 @@ class ClaimProtection:
     def _free(self, key: Key) -> Step[None]:
         """Let go of this claim, and of those of its namespace for which the same list of pods serves."""
         namespace = split_key(key)[0]
-        keys = [key_of(one) for one in self._claims.objects(namespace) if self._seems_free(one)]
+        keys = [key_of(claim) for claim in self._claims.objects(namespace) if self._seems_free(claim)]
         pods = (yield from must_object(list_live(PODS, namespace))).get("items") or ()
-        for each in (key, *(one for one in keys if one != key)):
+        for each in (key, *(other for other in keys if other != key)):
             claim = self._claims.get(each)
             if claim is None or each not in keys:
                 continue

@@ -24,7 +24,7 @@ CONTENT_TYPE = "text/vnd.graphviz"
 Reference = Mapping[str, Any]
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     """namespace: of a virtual owner that of its first dependent, as nobody knows better."""
 
     uid: str
@@ -42,14 +42,14 @@ class Node(NamedTuple):
 class Graph(NamedTuple):
     """edges: from dependent to owner, by uid. Both sorted."""
 
-    nodes: list[Node]
+    nodes: list[GraphNode]
     edges: list[tuple[str, str]]
 
 
 def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> Graph:
     """is_absent: whether the owner that a reference of this object names is known not to exist."""
     shown = {entry.uid: (lister, entry) for lister in _listers(tables) for entry in lister.entries()}
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, GraphNode] = {}
     edges: list[tuple[str, str]] = []
     for uid, (lister, entry) in shown.items():
         for reference in _references(lister, entry):
@@ -81,10 +81,10 @@ def _references(lister: Lister, entry: Entry) -> Iterable[Reference]:
     return ({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid},)
 
 
-def _shown_node(lister: Lister, entry: Entry) -> Node:
+def _shown_node(lister: Lister, entry: Entry) -> GraphNode:
     namespace, name = split_key(entry.key)
     resource, deleting = lister.resource, is_deleting(lister, entry)
-    return Node(
+    return GraphNode(
         uid=entry.uid,
         group=resource.group,
         version=resource.version,
@@ -96,9 +96,9 @@ def _shown_node(lister: Lister, entry: Entry) -> Node:
     )
 
 
-def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> Node:
+def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> GraphNode:
     group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
-    return Node(
+    return GraphNode(
         uid=str(reference.get("uid") or ""),
         group=group,
         version=version,
@@ -144,7 +144,7 @@ def dot(graph: Graph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _said(node: Node) -> Sequence[tuple[str, str]]:
+def _said(node: GraphNode) -> Sequence[tuple[str, str]]:
     kind = f"{node.kind}.{node.version}" + (f".{node.group}" if node.group else "")
     states = {
         "beingDeleted": node.being_deleted,

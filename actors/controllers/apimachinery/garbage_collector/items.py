@@ -98,8 +98,12 @@ def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[It
     if uid != (metadata(change.new).get("uid") or ""):
         yield from _gone(resource, change.key, before, tables)
         return
-    still = {one.get("uid") for one in references_of(change.new) if one.get("blockOwnerDeletion")}
-    left = [one for one in references_of(before) if one.get("blockOwnerDeletion") and one.get("uid") not in still]
+    still = {reference.get("uid") for reference in references_of(change.new) if reference.get("blockOwnerDeletion")}
+    left = [
+        reference
+        for reference in references_of(before)
+        if reference.get("blockOwnerDeletion") and reference.get("uid") not in still
+    ]
     yield from _that_wait(left, change.key, tables)
 
 
@@ -111,8 +115,8 @@ def _gone(resource: Resource, key: Key, obj: Object, tables: Tables) -> Iterator
 
 
 def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables) -> Iterator[Item]:
-    for one in references:
-        found = _owner(tables, key, one)
+    for reference in references:
+        found = _owner(tables, key, reference)
         if found is not None and waits_for_dependents(*found):
             lister, entry = found
             yield Item(lister.resource.id, entry.key, entry.uid)
@@ -121,7 +125,7 @@ def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables
 def _has_its_owners(entry: Entry, change: Change, tables: Tables) -> bool:
     """Tables show all owners, and none of them waits for its dependents. Nearly always so, so it decodes nothing."""
     if any(index == FURTHER_OWNER for index, _ in entry.values):
-        return all(_stays(_owner(tables, entry.key, one)) for one in references_of(change.new))
+        return all(_stays(_owner(tables, entry.key, reference)) for reference in references_of(change.new))
     owner = entry.controller
     if owner is None:
         return True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
-from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, OwnerState, Reference
 from kcm.protocols.objects import encode_object
 
 BATCH = 5  # owners of one object that are looked up at once
@@ -40,8 +40,8 @@ class Lookup:
 
     def refined(self, number: int, owner: Owner) -> Owner:
         """Return the owner as absent if it was found to be so."""
-        if owner.state is State.UNSEEN and self._absent[number]:
-            return Owner(State.ABSENT, owner.item)
+        if owner.state is OwnerState.UNSEEN and self._absent[number]:
+            return Owner(OwnerState.ABSENT, owner.item)
         return owner
 
     def next_unseen(
@@ -58,9 +58,9 @@ class Lookup:
             if self._absent[number]:
                 continue
             owner = look(references[number])
-            if owner.state is State.ABSENT:
+            if owner.state is OwnerState.ABSENT:
                 self._absent[number] = 1
-            elif owner.state is State.UNSEEN and owner.item is not None:
+            elif owner.state is OwnerState.UNSEEN and owner.item is not None:
                 found.append((number, owner.item))
         return found
 

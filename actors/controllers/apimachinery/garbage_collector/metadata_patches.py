@@ -33,7 +33,7 @@ class Patching:
             make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
         ]
         outcomes = yield from together(commands)
-        refused = [one for one, outcome in zip(objects, outcomes, strict=True) if _is_unsupported(outcome)]
+        refused = [target for target, outcome in zip(objects, outcomes, strict=True) if _is_unsupported(outcome)]
         _raise_failure(commands, outcomes)
         if refused:
             self._merged.update(lister.resource.id for lister, _ in refused)

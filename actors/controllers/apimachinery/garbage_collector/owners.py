@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kcm.actors.controllers.apimachinery.garbage_collector.absent import AbsentOwners
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item, owner_key, waits_for_dependents
-from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, OwnerState, Reference
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key, split_key
@@ -21,7 +21,7 @@ UNSHOWN_CHECK = 5.0  # seconds until an owner that exists is looked for again in
 UNSHOWN_CHECK_MOST = 300.0
 
 
-class Owners:
+class KnownOwners:
     """Remembers which owners do not exist, and those that exist though no table shows them."""
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
@@ -36,7 +36,9 @@ class Owners:
     def follow(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
         """resources: those that there are tables of, or will be. served: all."""
         now = self._clock.monotonic()
-        self._announced = {one.resource.id: self._announced.get(one.resource.id, now) for one in resources}
+        self._announced = {
+            resource.resource.id: self._announced.get(resource.resource.id, now) for resource in resources
+        }
         self._served.follow(served)
 
     def resource_of(self, item: Item) -> Resource | None:
@@ -51,15 +53,19 @@ class Owners:
         """Whether this table, or any, is on its way, and not for too long."""
         since = self._clock.monotonic() - ARRIVES_WITHIN
         return any(
-            self._announced.get(one.id, since) > since
-            for one in self._tables.arriving()
-            if not resource_id or one.id == resource_id
+            self._announced.get(resource.id, since) > since
+            for resource in self._tables.arriving()
+            if not resource_id or resource.id == resource_id
         )
 
     def late(self) -> list[Resource]:
         """Those whose tables are waited for no more."""
         now = self._clock.monotonic()
-        return [one for one in self._tables.arriving() if now - self._announced.get(one.id, now) > ARRIVES_WITHIN]
+        return [
+            resource
+            for resource in self._tables.arriving()
+            if now - self._announced.get(resource.id, now) > ARRIVES_WITHIN
+        ]
 
     # What tables show.
 
@@ -100,22 +106,24 @@ class Owners:
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
         served = self._served.find(api_version, kind)
         if served is None:
-            return Owner(State.ABSENT if self._has_gone_with_its_kind(item, reference) else State.UNKNOWN_KIND)
+            return Owner(
+                OwnerState.ABSENT if self._has_gone_with_its_kind(item, reference) else OwnerState.UNKNOWN_KIND
+            )
         lister = self._tables.of_kind(api_version, kind)
         resource = served.resource if lister is None else lister.resource
         uid = reference.get("uid") or ""
         owner = Item(resource.id, owner_key(resource, item, reference.get("name") or ""), uid)
         if resource.namespaced and not split_key(item)[0]:
-            return Owner(State.MISPLACED, owner)
+            return Owner(OwnerState.MISPLACED, owner)
         entry = None if lister is None else lister.entry(owner.key)
         if lister is not None and entry is not None and entry.uid == uid:
-            return Owner(State.WAITING if waits_for_dependents(lister, entry) else State.SOLID, owner)
+            return Owner(OwnerState.WAITING if waits_for_dependents(lister, entry) else OwnerState.SOLID, owner)
         if owner in self._absent:
-            return Owner(State.ABSENT, owner)
+            return Owner(OwnerState.ABSENT, owner)
         unshown = self._unshown.get(owner)
         if unshown is not None:
-            return Owner(State.WAITING if unshown.waits else State.SOLID, owner)
-        return Owner(State.UNSEEN, owner)
+            return Owner(OwnerState.WAITING if unshown.waits else OwnerState.SOLID, owner)
+        return Owner(OwnerState.UNSEEN, owner)
 
     def _has_gone_with_its_kind(self, item: Key, reference: Reference) -> bool:
         former = self._served.find_former(reference.get("apiVersion") or "", reference.get("kind") or "")

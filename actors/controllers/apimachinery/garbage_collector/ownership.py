@@ -18,7 +18,7 @@ from kcm.protocols.resources import Resource
 Reference = Mapping[str, Any]
 
 
-class State(Enum):
+class OwnerState(Enum):
     """Of an owner that a reference names."""
 
     SOLID = auto()  # it exists
@@ -32,23 +32,27 @@ class State(Enum):
 class Owner(NamedTuple):
     """item: its coordinates; None if its kind is not served."""
 
-    state: State
+    state: OwnerState
     item: Item | None = None
 
 
-class Ownership:
+class OwnerReferences:
     """An object's references, each with its owner."""
 
     def __init__(self, found: Iterable[tuple[Reference, Owner]]) -> None:
         self._found = list(found)
 
-    def of(self, *states: State) -> list[Reference]:
+    def of(self, *states: OwnerState) -> list[Reference]:
         return [reference for reference, owner in self._found if owner.state in states]
 
-    def items(self, state: State) -> list[tuple[Reference, Item]]:
-        return [(one, owner.item) for one, owner in self._found if owner.state is state and owner.item is not None]
+    def items(self, state: OwnerState) -> list[tuple[Reference, Item]]:
+        return [
+            (reference, owner.item)
+            for reference, owner in self._found
+            if owner.state is state and owner.item is not None
+        ]
 
-    def has(self, *states: State) -> bool:
+    def has(self, *states: OwnerState) -> bool:
         return any(owner.state in states for _, owner in self._found)
 
 
@@ -59,16 +63,16 @@ def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, st
     if strategic:
         gone = [{"$patch": "delete", "uid": uid} for uid in uids]
         return _strategic(resource, obj, gone)
-    return _merge(resource, obj, [one for one in references_of(obj) if one.get("uid") not in uids])
+    return _merge(resource, obj, [reference for reference in references_of(obj) if reference.get("uid") not in uids])
 
 
 def unblocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
     """The deletion of none of its owners waits for it any more."""
     references = references_of(obj)
     if strategic:
-        blocking = [one for one in references if one.get("blockOwnerDeletion")]
-        return _strategic(resource, obj, [{**one, "blockOwnerDeletion": False} for one in blocking])
-    return _merge(resource, obj, [{**one, "blockOwnerDeletion": False} for one in references])
+        blocking = [reference for reference in references if reference.get("blockOwnerDeletion")]
+        return _strategic(resource, obj, [{**reference, "blockOwnerDeletion": False} for reference in blocking])
+    return _merge(resource, obj, [{**reference, "blockOwnerDeletion": False} for reference in references])
 
 
 def _strategic(resource: Resource, obj: Object, references: Sequence[Reference]) -> Patch:

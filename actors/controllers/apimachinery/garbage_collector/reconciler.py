@@ -40,11 +40,11 @@ from kcm.actors.controllers.apimachinery.garbage_collector.items import (
 from kcm.actors.controllers.apimachinery.garbage_collector.lookups import Lookup, Lookups
 from kcm.actors.controllers.apimachinery.garbage_collector.metadata_patches import MakePatch, Patching
 from kcm.actors.controllers.apimachinery.garbage_collector.misplaced import REASON, MisplacedOwners, event_text
-from kcm.actors.controllers.apimachinery.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, Owners
+from kcm.actors.controllers.apimachinery.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, KnownOwners
 from kcm.actors.controllers.apimachinery.garbage_collector.ownership import (
-    Ownership,
+    OwnerReferences,
+    OwnerState,
     Reference,
-    State,
     unblocking,
     without_owners,
 )
@@ -101,7 +101,7 @@ class GarbageCollector:
         """failed: counts looks at the resources that found something wrong with them."""
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
         self._began = clock.monotonic()
-        self._owners, self._patching = Owners(tables, clock), Patching()
+        self._owners, self._patching = KnownOwners(tables, clock), Patching()
         self._lookups, self._misplaced = Lookups(), MisplacedOwners()
         # Objects whose owners cannot be theirs, and were looked for a second time.
         self._rechecked: Recent[Item, bool] = Recent(RECHECKED)
@@ -145,25 +145,25 @@ class GarbageCollector:
         obj = lister.object_of(entry)
         ownership = self._ownership(item, entry, references_of(obj))
         yield from self._report_misplaced(item, lister, obj, ownership)
-        if ownership.has(State.MISPLACED):  # trying again would change nothing, but who is told of it
+        if ownership.has(OwnerState.MISPLACED):  # trying again would change nothing, but who is told of it
             self._lookups.forget(item)
-            misplaced = {owner for _, owner in ownership.items(State.MISPLACED)}
+            misplaced = {owner for _, owner in ownership.items(OwnerState.MISPLACED)}
             if self._rechecked.get(item) or self._owners.elsewhere(misplaced) == misplaced:
                 return None
             self._rechecked.put(item, True)
             return RequeueAfter(UNSHOWN_CHECK)  # once: the table of its owner may be late
-        if ownership.has(State.UNKNOWN_KIND):
+        if ownership.has(OwnerState.UNKNOWN_KIND):
             self._log.debug("owner of a kind that is not served", key=str(item))
             return RequeueAfter(KIND_CHECK)
-        if ownership.has(State.UNSEEN):
+        if ownership.has(OwnerState.UNSEEN):
             yield Enqueue(LOOKUP_QUEUE, item)
             return None
-        goes, waiting = ownership.of(State.ABSENT, State.WAITING), ownership.of(State.WAITING)
+        goes, waiting = ownership.of(OwnerState.ABSENT, OwnerState.WAITING), ownership.of(OwnerState.WAITING)
         if not goes:
             self._lookups.forget(item)
             return None
-        if ownership.has(State.SOLID):
-            uids = sorted({one["uid"] for one in goes})
+        if ownership.has(OwnerState.SOLID):
+            uids = sorted({reference["uid"] for reference in goes})
             self._log.info("owner references removed", key=str(item), owners=uids[:LOGGED], count=len(uids))
             yield from self._patching.all_of([(lister, obj)], _losing(uids))
             self._lookups.forget(item)
@@ -173,7 +173,7 @@ class GarbageCollector:
         rests_on = [(owner_lister.resource, owner.key) for owner_lister, owner in self._owners_shown(ownership)]
         dependents = self._tables.dependents(entry.uid) if waiting else []
         if dependents:
-            if any(waits_for_dependents(*one) for one in dependents):
+            if any(waits_for_dependents(*dependent) for dependent in dependents):
                 # As upstream: this may be no circle, and then its owner does not wait for this object.
                 yield from self._patching.all_of([(lister, obj)], unblocking)
                 now = self._owners.shown(item)
@@ -188,16 +188,16 @@ class GarbageCollector:
         self._lookups.forget(item)
         return None
 
-    def _ownership(self, item: Item, entry: Entry, references: Sequence[Reference]) -> Ownership:
+    def _ownership(self, item: Item, entry: Entry, references: Sequence[Reference]) -> OwnerReferences:
         lookup = self._lookups.known(item, entry.resource_version, references)
         found = [self._owners.of(entry.key, reference) for reference in references]
         if lookup is not None:
             found = [lookup.refined(number, owner) for number, owner in enumerate(found)]
-        return Ownership(zip(references, found, strict=True))
+        return OwnerReferences(zip(references, found, strict=True))
 
-    def _owners_shown(self, ownership: Ownership) -> Iterable[tuple[Lister, Entry]]:
+    def _owners_shown(self, ownership: OwnerReferences) -> Iterable[tuple[Lister, Entry]]:
         """The owners that wait, as far as tables show them."""
-        for _, owner in ownership.items(State.WAITING):
+        for _, owner in ownership.items(OwnerState.WAITING):
             shown = self._owners.shown(owner)
             if shown is not None:
                 yield shown
@@ -289,13 +289,17 @@ class GarbageCollector:
         for lister, entry in dependents:
             yield Enqueue(DELETE_QUEUE, Item(lister.resource.id, entry.key, entry.uid))
 
-    def _report_misplaced(self, item: Item, lister: Lister, obj: Object, ownership: Ownership) -> Step[None]:
+    def _report_misplaced(self, item: Item, lister: Lister, obj: Object, ownership: OwnerReferences) -> Step[None]:
         """Record OwnerRefInvalidNamespace once for references that were added."""
-        suspects = ownership.items(State.MISPLACED)
+        suspects = ownership.items(OwnerState.MISPLACED)
         elsewhere = self._owners.elsewhere(owner for _, owner in suspects)
         misplaced = [
-            *(one for one, owner in ownership.items(State.ABSENT) if self._owners.was_elsewhere(owner)),
-            *(one for one, owner in suspects if owner in elsewhere),
+            *(
+                reference
+                for reference, owner in ownership.items(OwnerState.ABSENT)
+                if self._owners.was_elsewhere(owner)
+            ),
+            *(reference for reference, owner in suspects if owner in elsewhere),
         ]
         reference = self._misplaced.news(item, misplaced)
         if reference is not None:
@@ -344,7 +348,9 @@ class GarbageCollector:
         resources = [self._owners.resource_of(owner) for _, owner in owners]
         if None in resources:
             raise Retry("the kind of an owner is not served any more", after=KIND_CHECK)
-        commands = [get_live(one, owner.key) for one, (_, owner) in zip(resources, owners, strict=True) if one]
+        commands = [
+            get_live(resource, owner.key) for resource, (_, owner) in zip(resources, owners, strict=True) if resource
+        ]
         outcomes = yield from together(commands)
         failure: CommandError | Retry | None = None
         absent = []
@@ -373,11 +379,11 @@ class GarbageCollector:
         if self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
         dependents = self._tables.dependents(entry.uid)
-        if any(of.blocks(one, entry.uid) for of, one in dependents):
-            yield from self._look_again_at([one for one in dependents if not is_deleting(*one)])
+        if any(of.blocks(dependent, entry.uid) for of, dependent in dependents):
+            yield from self._look_again_at([dependent for dependent in dependents if not is_deleting(*dependent)])
             return None
         yield from self._release(lister, entry, FOREGROUND)
-        yield from self._look_again_at([one for one in dependents if not is_deleting(*one)])
+        yield from self._look_again_at([dependent for dependent in dependents if not is_deleting(*dependent)])
         return None
 
     def _release(self, lister: Lister, entry: Entry, finalizer: str) -> Step[None]:
@@ -394,7 +400,7 @@ class GarbageCollector:
         lister, entry = shown
         if self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
-        dependents = [(of, of.object_of(one)) for of, one in self._tables.dependents(item.uid)]
+        dependents = [(of, of.object_of(dependent)) for of, dependent in self._tables.dependents(item.uid)]
         if dependents:
             self._log.info("dependents orphaned", key=str(item), dependents=len(dependents))
         yield from self._patching.all_of(dependents, _losing([item.uid]))
@@ -413,7 +419,7 @@ class GarbageCollector:
         return DebugPage(dot(graph), CONTENT_TYPE)
 
     def _is_absent(self, item: Key, reference: Reference) -> bool:
-        return self._owners.of(item, reference).state is State.ABSENT
+        return self._owners.of(item, reference).state is OwnerState.ABSENT
 
     # Pass.
 
@@ -422,7 +428,7 @@ class GarbageCollector:
         yield from ()
         if self._clock.monotonic() - self._began < ARRIVES_WITHIN:
             return None
-        late = [one.name for one in self._owners.late()]
+        late = [resource.name for resource in self._owners.late()]
         if late:
             self._failed()
             self._log.warning("garbage collector: not all resource monitors could be synced", resources=late)

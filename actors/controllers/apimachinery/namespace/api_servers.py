@@ -28,6 +28,6 @@ def creations_end_after() -> Step[float]:
     if servers == 0:
         outcome = yield from perform(list_live(ENDPOINT_SLICES, "default", label_selector=OF_KUBERNETES))
         slices = decode_object(outcome.body).get("items") or () if isinstance(outcome, Done) else ()
-        endpoints = (endpoint for one in slices for endpoint in one.get("endpoints") or ())
+        endpoints = (endpoint for slice_ in slices for endpoint in slice_.get("endpoints") or ())
         servers = len({address for endpoint in endpoints for address in endpoint.get("addresses") or ()})
     return ALONE if servers == 1 else SEVERAL

@@ -65,28 +65,28 @@ class Content:
 @step
 def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
     """Those that have objects there, or may have: the server does not list them, or failed to."""
-    listed = [one for one in served if "list" in one.verbs]
-    commands = [list_live(one.resource, namespace, metadata_only=True, limit=PAGE) for one in listed]
+    listed = [kind for kind in served if "list" in kind.verbs]
+    commands = [list_live(kind.resource, namespace, metadata_only=True, limit=PAGE) for kind in listed]
     outcomes = yield from in_batches(commands, AT_ONCE)
     there: dict[ServedResource, Pages] = dict.fromkeys(served, WHOLE)
     further: dict[ServedResource, str] = {}
-    for one, outcome in zip(listed, outcomes, strict=True):
+    for kind, outcome in zip(listed, outcomes, strict=True):
         if is_unsupported(outcome) or (isinstance(outcome, Done) and not items_of(outcome)):
-            del there[one]
+            del there[kind]
         elif isinstance(outcome, Done) and (follows := what_follows(outcome)):
-            further[one] = follows
+            further[kind] = follows
     while further:
-        for one, follows in further.items():
-            there[one] = (*there[one], follows)
+        for kind, follows in further.items():
+            there[kind] = (*there[kind], follows)
         commands = [
-            list_live(one.resource, namespace, metadata_only=True, limit=PAGE, continue_from=follows)
-            for one, follows in further.items()
+            list_live(kind.resource, namespace, metadata_only=True, limit=PAGE, continue_from=follows)
+            for kind, follows in further.items()
         ]
         outcomes = yield from in_batches(commands, AT_ONCE)
         # A failure ends it, as the end does: the last page that is known goes on to the end.
         pages = zip(further, outcomes, strict=True)
         further = {
-            one: follows for one, outcome in pages if isinstance(outcome, Done) and (follows := what_follows(outcome))
+            kind: follows for kind, outcome in pages if isinstance(outcome, Done) and (follows := what_follows(outcome))
         }
     return there
 
@@ -103,75 +103,75 @@ def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Ste
     content = Content()
     failed: set[ServedResource] = set()
 
-    def keep(one: ServedResource, command: Command, outcome: Failure) -> None:
-        if one not in failed:
-            failed.add(one)
+    def keep(kind: ServedResource, command: Command, outcome: Failure) -> None:
+        if kind not in failed:
+            failed.add(kind)
             content.failures.append(CommandError(command, outcome))
 
     served = list(there)
-    whole = [one for one in served if "deletecollection" in one.verbs]
-    parts = [(one, command) for one in whole for command in _in_pages(one.resource, namespace, there[one])]
+    whole = [kind for kind in served if "deletecollection" in kind.verbs]
+    parts = [(kind, command) for kind in whole for command in _in_pages(kind.resource, namespace, there[kind])]
     outcomes = yield from in_batches([command for _, command in parts], AT_ONCE)
-    single = {one for one in served if one not in whole}
-    for (one, command), outcome in zip(parts, outcomes, strict=True):
+    single = {kind for kind in served if kind not in whole}
+    for (kind, command), outcome in zip(parts, outcomes, strict=True):
         if is_unsupported(outcome):
-            single.add(one)
+            single.add(kind)
         elif not isinstance(outcome, Done | Gone):  # Gone: that page is no more to be had, and is left to the next look
             content.doubtful = content.doubtful or isinstance(outcome, Unknown)
-            keep(one, command, outcome)
+            keep(kind, command, outcome)
     if single:
-        yield from _delete_each(namespace, [one for one in served if one in single], keep)
-    yield from _count(namespace, [one for one in served if one not in failed], content, keep)
+        yield from _delete_each(namespace, [kind for kind in served if kind in single], keep)
+    yield from _count(namespace, [kind for kind in served if kind not in failed], content, keep)
     return content
 
 
 def _in_pages(resource: Resource, namespace: str, pages: Pages) -> list[DeleteCollection]:
     """The last page goes on to the end."""
-    *limited, last = [delete_all(resource, namespace, propagation=BACKGROUND, continue_from=one) for one in pages]
+    *limited, last = [delete_all(resource, namespace, propagation=BACKGROUND, continue_from=page) for page in pages]
     return [*(msgspec.structs.replace(command, limit=PAGE) for command in limited), last]
 
 
 @step
 def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) -> Step[None]:
     """One object after the other, of resources whose collections cannot be deleted."""
-    listed = [one for one in served if "list" in one.verbs]
-    lists = [list_live(one.resource, namespace, metadata_only=True) for one in listed]
+    listed = [kind for kind in served if "list" in kind.verbs]
+    lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
     outcomes = yield from in_batches(lists, AT_ONCE)
     doomed: list[tuple[ServedResource, Object]] = []
-    for one, command, outcome in zip(listed, lists, outcomes, strict=True):
+    for kind, command, outcome in zip(listed, lists, outcomes, strict=True):
         if isinstance(outcome, Done):
-            doomed += [(one, obj) for obj in items_of(outcome) if name_of(obj)]
+            doomed += [(kind, obj) for obj in items_of(outcome) if name_of(obj)]
         elif not is_unsupported(outcome):
-            keep(one, command, outcome)
+            keep(kind, command, outcome)
     deletions = [
         delete(
-            one.resource,
+            kind.resource,
             make_key(namespace, name_of(obj)),
             uid=uid_of(obj) or None,
             propagation=BACKGROUND,
             depends_on=(),
         )
-        for one, obj in doomed
+        for kind, obj in doomed
     ]
     outcomes = yield from in_batches(deletions, AT_ONCE)
-    for (one, _), deletion, outcome in zip(doomed, deletions, outcomes, strict=True):
+    for (kind, _), deletion, outcome in zip(doomed, deletions, outcomes, strict=True):
         if not isinstance(outcome, Done | Conflict) and not is_unsupported(outcome):  # Conflict: it is another one now
-            keep(one, deletion, outcome)
+            keep(kind, deletion, outcome)
 
 
 @step
 def _count(namespace: str, served: Iterable[ServedResource], content: Content, keep: Any) -> Step[None]:
-    listed = [one for one in served if "list" in one.verbs]
-    lists = [list_live(one.resource, namespace, metadata_only=True) for one in listed]
+    listed = [kind for kind in served if "list" in kind.verbs]
+    lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
     outcomes = yield from in_batches(lists, AT_ONCE)
-    for one, command, outcome in zip(listed, lists, outcomes, strict=True):
+    for kind, command, outcome in zip(listed, lists, outcomes, strict=True):
         if isinstance(outcome, Done):
             left = items_of(outcome)
             if left:
-                content.numbers[one.resource] = len(left)
-                content.finalizers[one.resource] = Counter(each for obj in left for each in _finalizers(obj))
+                content.numbers[kind.resource] = len(left)
+                content.finalizers[kind.resource] = Counter(each for obj in left for each in _finalizers(obj))
         elif not is_unsupported(outcome):
-            keep(one, command, outcome)
+            keep(kind, command, outcome)
 
 
 def is_unsupported(outcome: Outcome) -> bool:
@@ -182,13 +182,13 @@ def is_unsupported(outcome: Outcome) -> bool:
 def _finalizers(obj: Object) -> list[str]:
     """What are none in a malformed object is left out."""
     given = obj["metadata"].get("finalizers")
-    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+    return [finalizer for finalizer in given if isinstance(finalizer, str)] if isinstance(given, list) else []
 
 
 def items_of(outcome: Done) -> list[Object]:
     """Of a list. What has no metadata counts as an object without a name."""
     items = decode_object(outcome.body).get("items") or ()
-    return [{**one, "metadata": metadata(one)} for one in items if isinstance(one, dict)]
+    return [{**item, "metadata": metadata(item)} for item in items if isinstance(item, dict)]
 
 
 def grace_left(pods: Collection[Object], *, since_deletion: float) -> int:

@@ -143,10 +143,10 @@ class NamespaceController:
         content, estimate = yield from self._delete_pods(namespace)
         if content.numbers or content.failures:
             return content, estimate
-        there = yield from find_any(name, [one for one in served.resources if one.resource.id != PODS.id])
+        there = yield from find_any(name, [kind for kind in served.resources if kind.resource.id != PODS.id])
         if not there:
             return content, 0
-        self._log.info("content deleted", key=name, resources=[str(one.resource) for one in there])
+        self._log.info("content deleted", key=name, resources=[str(kind.resource) for kind in there])
         content = yield from delete_content(name, there)
         return content, FINALIZERS_TAKE if any(content.finalizers.values()) else 0
 
@@ -187,7 +187,7 @@ class NamespaceController:
         now = self._clock.monotonic()
         deletion.due, deletion.resources = now + seconds, tuple(content.numbers)
         deletion.not_before = now + min(AT_FIRST * 2.0 ** min(looks, 10), AT_MOST)
-        left = {str(one): number for one, number in content.numbers.items()}
+        left = {str(resource): number for resource, number in content.numbers.items()}
         self._log.debug("content remaining in namespace", uid=deletion.uid, remaining=left, seconds=round(seconds, 3))
         return RequeueAfter(seconds)
 
@@ -200,7 +200,7 @@ class NamespaceController:
 
     def _are_gone(self, name: Key, resources: Sequence[Resource]) -> bool:
         """Whether tables show none of these there any more; those that no table shows do not count."""
-        readable = [self._tables[one] for one in resources if self._tables.is_readable(one.id)]
+        readable = [self._tables[resource] for resource in resources if self._tables.is_readable(resource.id)]
         return bool(readable) and not any(lister.entries(name) for lister in readable)
 
     # The namespace itself.
@@ -214,8 +214,8 @@ class NamespaceController:
         """Returns the namespace as it is then; None if it is gone. A failure is logged, and keeps nothing back."""
         now = self._clock.now()
 
-        def with_conditions(one: Object) -> Object:
-            return {**one, "status": with_findings(one.get("status") or {}, found, now=now)}
+        def with_conditions(obj: Object) -> Object:
+            return {**obj, "status": with_findings(obj.get("status") or {}, found, now=now)}
 
         try:
             return (yield from self._write(namespace, with_conditions, "status"))
@@ -273,7 +273,7 @@ class _Deletion:
 def _findings(name: str, served: Served, content: Content, estimate: int) -> Findings:
     """As upstream, what is left of pods is no finding of itself: nothing else has been looked at yet."""
     found = Findings(discovery=served.failure, parsing=served.unparsed)
-    found.failures = [one.failure.message or type(one.failure).__name__ for one in content.failures]
+    found.failures = [error.failure.message or type(error.failure).__name__ for error in content.failures]
     for resource, number in content.numbers.items():
         of_pods = resource.id == PODS.id
         if not content.finalizers[resource] and not (of_pods and estimate):
@@ -297,7 +297,7 @@ def _terminating(namespace: Object) -> Object:
 
 def _finalized(namespace: Object) -> Object:
     spec: dict[str, Any] = namespace.get("spec") or {}
-    left = sorted({one for one in spec.get("finalizers") or () if one != FINALIZER})
+    left = sorted({finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER})
     return {**namespace, "spec": {**spec, "finalizers": left}}
 
 

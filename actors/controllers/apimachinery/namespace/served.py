@@ -49,21 +49,25 @@ def served_now() -> Step[Served]:
 
 
 def what_is_served(known: Knowledge) -> Served:
-    sound = [one for one in known.group_versions if not _is_unparsable(one)]
+    sound = [group_version for group_version in known.group_versions if not _is_unparsable(group_version)]
     found: dict[tuple[str, str], ServedResource] = {}
     for group_version in sound:
-        for one in known.described.get(group_version, ()):
-            found.setdefault((one.group, one.plural), one)
-    unparsed = (f"unexpected GroupVersion string: {one}" for one in known.group_versions if _is_unparsable(one))
+        for resource in known.described.get(group_version, ()):
+            found.setdefault((resource.group, resource.plural), resource)
+    unparsed = (
+        f"unexpected GroupVersion string: {group_version}"
+        for group_version in known.group_versions
+        if _is_unparsable(group_version)
+    )
     return Served(
-        tuple(one for one in found.values() if one.namespaced and "delete" in one.verbs),
+        tuple(resource for resource in found.values() if resource.namespaced and "delete" in resource.verbs),
         failure=_failure(known),
         unparsed=next(unparsed, ""),
     )
 
 
-def _is_unparsable(one: GroupVersion) -> bool:
-    return str(one).count("/") > 1
+def _is_unparsable(group_version: GroupVersion) -> bool:
+    return str(group_version).count("/") > 1
 
 
 def _failure(known: Knowledge) -> str:
@@ -74,8 +78,8 @@ def _failure(known: Knowledge) -> str:
     if not known.stalled:
         return ""
     groups = ", ".join(
-        f"{one}: {f'stale GroupVersion discovery: {one}' if why == STALE else why}"
-        for one, why in sorted(known.stalled.items())
+        f"{group_version}: {f'stale GroupVersion discovery: {group_version}' if why == STALE else why}"
+        for group_version, why in sorted(known.stalled.items())
     )
     return (
         f"Discovery failed for some groups, {len(known.stalled)} failing: "

@@ -46,7 +46,7 @@ class QuotaFacts(NamedTuple):
 def quota_facts(quota: Object) -> QuotaFacts:
     """Raises ValueError on what is no quantity."""
     hard, used = read_amounts(limits(quota)), read_amounts(status_of(quota).get("used"))
-    return QuotaFacts(*(tuple(sorted((name, one.value) for name, one in each.items())) for each in (hard, used)))
+    return QuotaFacts(*(tuple(sorted((name, amount.value) for name, amount in each.items())) for each in (hard, used)))
 
 
 def _pod_values(pod: Object) -> Iterator[str]:
@@ -60,14 +60,14 @@ def _is_resized(pod: Object) -> bool:
     """Whether a container has other resources than it asks for."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    has = {one.get("name"): one["resources"] for one in statuses if one.get("resources")}
+    has = {container.get("name"): container["resources"] for container in statuses if container.get("resources")}
     if not has:
         return False
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     return any(
-        (one.get("resources") or {}).get(part) != has[one.get("name")].get(part)
-        for one in containers
-        if one.get("name") in has
+        (container.get("resources") or {}).get(part) != has[container.get("name")].get(part)
+        for container in containers
+        if container.get("name") in has
         for part in ("requests", "limits")
     )
 
@@ -129,7 +129,10 @@ def _resources(pod: Object) -> dict[Any, Any]:
     """What containers have, and the pod as a whole, beyond what they were made with."""
     status = pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    has = {one.get("name"): (one.get("resources"), one.get("allocatedResources")) for one in statuses}
+    has = {
+        container.get("name"): (container.get("resources"), container.get("allocatedResources"))
+        for container in statuses
+    }
     return {**has, None: (status.get("resources"), status.get("allocatedResources"))}
 
 

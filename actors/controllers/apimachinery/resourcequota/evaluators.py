@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import Reading
+from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import UsageCache
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key, Object, make_key
 from kcm.protocols.quota import resource_claims
@@ -47,7 +47,7 @@ class Counting:
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
         self._tables, self.now = tables, now
-        self._reading = Reading()
+        self._reading = UsageCache()
 
     def evaluators(self) -> Iterator[Evaluator]:
         """One for each resource that there is."""
@@ -85,8 +85,8 @@ class Counting:
     def objects(self, evaluator: Evaluator, namespace: str) -> Sequence[Object]:
         """Or their essences. Raises NotCountedError where not all of them can be read."""
         lister = self.lister(evaluator)
-        for one in lister.unreadable(namespace):
-            raise NotCountedError(f"{lister.resource} {one.key} cannot be read: {one.why}")
+        for entry in lister.unreadable(namespace):
+            raise NotCountedError(f"{lister.resource} {entry.key} cannot be read: {entry.why}")
         if evaluator.has_essence:
             return self._reading.essences(evaluator, lister, namespace)
         if evaluator.needs_objects:

@@ -96,7 +96,9 @@ class ResourceQuotaReconciler:
         for evaluator in evaluators:
             if evaluator.matching(limits(quota)) and not self._counting.has_read(evaluator, namespace):
                 return RequeueAfter(0.0)  # others have their turn before the rest is read
-        usage = calculate_usage(quota, limits(quota), evaluators, lambda one: self._counting.objects(one, namespace))
+        usage = calculate_usage(
+            quota, limits(quota), evaluators, lambda evaluator: self._counting.objects(evaluator, namespace)
+        )
         used = _used(quota, usage)
         behind = self._tables_behind(quota, usage, self._changed(quota, used), evaluators)
         if behind:
@@ -135,7 +137,7 @@ class ResourceQuotaReconciler:
     def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
         """The names whose usage is new, or was not charged until it was counted."""
         known = read_amounts(status_of(quota).get("used"))
-        changed = {name for name, one in used.items() if name not in known or known[name].value != one.value}
+        changed = {name for name, amount in used.items() if name not in known or known[name].value != amount.value}
         return self._just_in_force.get(key_of(quota), frozenset()) | changed
 
     def _tables_behind(
@@ -146,10 +148,10 @@ class ResourceQuotaReconciler:
             return []
         version = parse_version(resource_version_of(quota)) or 0
         return [
-            one
-            for one in evaluators
-            if changed.intersection(usage.counted.get(one.resource, ()))
-            and self._counting.lister(one).version < version
+            evaluator
+            for evaluator in evaluators
+            if changed.intersection(usage.counted.get(evaluator.resource, ()))
+            and self._counting.lister(evaluator).version < version
         ]
 
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
@@ -188,7 +190,7 @@ class ResourceQuotaReconciler:
             return None
         now = self._clock.now()
         pods = self._counting.objects(Pods(self._clock.now), namespace_of(quota))
-        times = (gone_at(one) for one in {id(one): one for one in pods}.values())
+        times = (gone_at(pod) for pod in {id(pod): pod for pod in pods}.values())
         due = min((time for time in times if time is not None and time >= now), default=None)
         return None if due is None else RequeueAfter(due - now + 1.0)
 

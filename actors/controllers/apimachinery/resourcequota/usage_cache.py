@@ -18,7 +18,7 @@ from kcm.runtime.tables.lister import Lister
 MOST = 250  # objects that are decoded in one turn
 
 
-class Reading:
+class UsageCache:
     """Of all namespaces that have quotas."""
 
     def __init__(self) -> None:
@@ -77,13 +77,13 @@ class _Read:
     def essences_of(self, evaluator: Evaluator, objects: Iterable[Object]) -> Sequence[Object]:
         shared = dict(self._shared)
         found = []
-        for one in objects:
-            key = key_of(one)
+        for obj in objects:
+            key = key_of(obj)
             known = self._texts.get(key)
-            if known is not None and known[0] == parse_version(resource_version_of(one)):
+            if known is not None and known[0] == parse_version(resource_version_of(obj)):
                 found.append(shared[known[1]])
             else:
-                found.append(shared.setdefault(*_essence(evaluator, key, one)))
+                found.append(shared.setdefault(*_essence(evaluator, key, obj)))
         return found
 
     def _text(self, evaluator: Evaluator, key: Key, obj: Object) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.network.endpoints.capacity import TRUNCATED, truncated
 from kcm.actors.controllers.network.shared.addresses import IPV4, addresses_of, read_address
-from kcm.actors.controllers.network.shared.ports import PodPorts, Port
+from kcm.actors.controllers.network.shared.ports import EndpointPort, PodPorts
 from kcm.actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
 from kcm.actors.controllers.network.shared.subsets import endpoint_port, repacked, unversioned
 from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
@@ -154,8 +154,8 @@ class EndpointsReconciler:
             and unversioned(repacked(current.get("subsets") or ())) == subsets
         ):
             return
-        said = {TRIGGER_TIME: trigger_time or None, OVER_CAPACITY: capacity}
-        annotations = {name: value for name, value in {**before, **said}.items() if value is not None}
+        wanted_annotations = {TRIGGER_TIME: trigger_time or None, OVER_CAPACITY: capacity}
+        annotations = {name: value for name, value in {**before, **wanted_annotations}.items() if value is not None}
         namespace, name = split_key(key)
         meta = {"name": name, "namespace": namespace} if current is None else metadata(current)
         wanted: Object = {
@@ -183,7 +183,7 @@ class EndpointsReconciler:
         raise CommandError(command, outcome)
 
 
-def _objects(ports: Iterable[Port]) -> list[Object]:
+def _objects(ports: Iterable[EndpointPort]) -> list[Object]:
     return [endpoint_port(port) for port in ports]
 
 

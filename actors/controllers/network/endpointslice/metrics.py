@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kcm.actors.controllers.network.endpointslice.packing import Group
+from kcm.actors.controllers.network.endpointslice.slice_plan import Group
 from kcm.actors.controllers.network.shared.ports import Ports
 from kcm.actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
 from kcm.protocols.objects import Key
@@ -56,7 +56,7 @@ class SliceMetrics:
         self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
         self._totals = SliceTotals(metrics, FAMILIES)
         self.changed = self._totals.changed
-        self._results = {one: metrics.counter(SYNCS, one) for one in ("success", "stale", "error")}
+        self._results = {result: metrics.counter(SYNCS, result) for result in ("success", "stale", "error")}
         self._distributions: dict[Key, str] = {}
         metrics.add_source(self._read_distributions)
 

@@ -23,7 +23,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.network.endpointslice.metrics import SliceMetrics
-from kcm.actors.controllers.network.endpointslice.packing import Endpoints, Plan, is_owned_by, labels_for, plan_slices
+from kcm.actors.controllers.network.endpointslice.slice_plan import (
+    Endpoints,
+    SlicePlan,
+    is_owned_by,
+    labels_for,
+    plan_slices,
+)
 from kcm.actors.controllers.network.endpointslice.topology import Notice, Topology, is_auto
 from kcm.actors.controllers.network.endpointslice.traffic_distribution import KNOWN, hint_at_what_is_near, remove_hints
 from kcm.actors.controllers.network.shared.addresses import IPV4, IPV6, addresses_of, read_address
@@ -239,7 +245,7 @@ class EndpointSliceReconciler:
 
     def _plan(
         self, service: Object, present: Iterable[Object], desired: dict[Ports, Endpoints], address_type: str
-    ) -> Plan:
+    ) -> SlicePlan:
         labels = labels_for(service, manager=MANAGER, headless=not has_cluster_ip(service["spec"]))
         return plan_slices(
             present,
@@ -250,7 +256,7 @@ class EndpointSliceReconciler:
             most=self._most,
         )
 
-    def _add_hints(self, key: Key, service: Object, plan: Plan, address_type: str) -> list[Notice]:
+    def _add_hints(self, key: Key, service: Object, plan: SlicePlan, address_type: str) -> list[Notice]:
         distribution = service["spec"].get("trafficDistribution") or ""
         if is_auto(annotations_of(service)):
             self._metrics.distribute(key, "")
@@ -264,7 +270,7 @@ class EndpointSliceReconciler:
             remove_hints(plan)
         return notices
 
-    def _write(self, key: Key, service: Object, plan: Plan, trigger_time: str) -> Step[None]:
+    def _write(self, key: Key, service: Object, plan: SlicePlan, trigger_time: str) -> Step[None]:
         create, update, gone = recycled(plan, owner_uid=uid_of(service))
         if is_deleting(service):
             create = []  # what the garbage collector deletes is not replaced
@@ -299,7 +305,7 @@ def _failed(err: CommandError, service: Key) -> str:
 
 def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The families of a Service; of one that an old server stored without them as its address has it, or both."""
-    families = tuple(dict.fromkeys(one for one in spec.get("ipFamilies") or () if one in (IPV4, IPV6)))
+    families = tuple(dict.fromkeys(family for family in spec.get("ipFamilies") or () if family in (IPV4, IPV6)))
     if families:
         return families
     if has_cluster_ip(spec):
@@ -308,7 +314,7 @@ def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return (IPV4, IPV6)
 
 
-def recycled(plan: Plan, *, owner_uid: str) -> tuple[list[Object], list[Object], list[Object]]:
+def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Object], list[Object]]:
     """What to create, update and delete, where a slice that is to go becomes one that is to come."""
     create, update, gone = list(plan.create), list(plan.update), []
     for slice_ in plan.delete:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from kcm.actors.controllers.network.endpointslice.packing import Plan
+from kcm.actors.controllers.network.endpointslice.slice_plan import SlicePlan
 from kcm.actors.controllers.network.endpointslice.traffic_distribution import (
     hinted,
     is_ready,
@@ -50,7 +50,7 @@ class Notice(NamedTuple):
     message: str
 
 
-class Allocation(NamedTuple):
+class ZoneAllocation(NamedTuple):
     """How many endpoints a zone is to have."""
 
     minimum: int
@@ -75,7 +75,10 @@ def share_of(node: Object) -> NodeShare:
     """Raises ValueError on an amount of CPU that is none."""
     labels = node["metadata"].get("labels") or {}
     status = node.get("status") or {}
-    ready = next((one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
+    ready = next(
+        (condition.get("status") for condition in status.get("conditions") or () if condition.get("type") == "Ready"),
+        None,
+    )
     counts = ready == "True" and not any(label in labels for label in NOT_COUNTED)
     cpu = (status.get("allocatable") or {}).get("cpu") or "0"
     return NodeShare(counts, labels.get(ZONE_LABEL) or "", parse_quantity(cpu))
@@ -96,7 +99,7 @@ def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
     return {zone: float(cpu / total) for zone, cpu in sorted(cpus.items())}
 
 
-def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, Allocation] | str:
+def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, ZoneAllocation] | str:
     """By zone; or why there can be none."""
     if not ratios:
         return NODES_UNKNOWN
@@ -108,7 +111,7 @@ def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, Alloca
     if spare < 0:
         return NOT_IN_PROPORTION + counts
     return {
-        zone: Allocation(least[zone], least[zone] + spare, max(ratio * endpoints, float(least[zone])))
+        zone: ZoneAllocation(least[zone], least[zone] + spare, max(ratio * endpoints, float(least[zone])))
         for zone, ratio in ratios.items()
     }
 
@@ -126,9 +129,9 @@ def is_overloaded(allocated: Mapping[str, int], ratios: Mapping[str, float]) -> 
     )
 
 
-def exchanges(zones: Mapping[str, Allocation], allocated: Mapping[str, int]) -> tuple[ByZone, ByZone]:
+def exchanges(zones: Mapping[str, ZoneAllocation], allocated: Mapping[str, int]) -> tuple[ByZone, ByZone]:
     """How many endpoints each zone gives to others, and how many each receives."""
-    surplus = {zone: allocated.get(zone, 0) - one.desired for zone, one in zones.items()}
+    surplus = {zone: allocated.get(zone, 0) - allocation.desired for zone, allocation in zones.items()}
     giving = {zone: more for zone, more in surplus.items() if more > 0}
     receiving = {zone: -more for zone, more in surplus.items() if more < 0}
     given: ByZone = {}
@@ -195,28 +198,30 @@ class Topology:
             if not types:
                 del self._allocated[service]
 
-    def add_hints(self, plan: Plan, service: Key, address_type: str) -> list[Notice]:
+    def add_hints(self, plan: SlicePlan, service: Key, address_type: str) -> list[Notice]:
         """Give hints to all endpoints that are ready, or take all away. Returns what is to be told."""
-        ready = sum(is_ready(one) for slice_ in _all(plan) for one in slice_.get("endpoints") or ())
+        ready = sum(is_ready(endpoint) for slice_ in _all(plan) for endpoint in slice_.get("endpoints") or ())
         zones = allocations(self.ratios, ready)
         if isinstance(zones, str):
             return self._without(plan, service, address_type, zones)
         allocated, wrong = _allocated_by(plan, zones)
         # Before any slice becomes an update: without hints it may be as it should be.
         for slice_ in (*plan.create, *plan.update, *wrong):
-            for one in slice_.get("endpoints") or ():
-                if is_ready(one):
-                    if not one.get("zone"):
+            for endpoint in slice_.get("endpoints") or ():
+                if is_ready(endpoint):
+                    if not endpoint.get("zone"):
                         return self._without(plan, service, address_type, NO_ZONE)
-                    allocated[one["zone"]] = allocated.get(one["zone"], 0) + 1
-        move_to_update(plan, lambda slice_: any(slice_ is one for one in wrong))
+                    allocated[endpoint["zone"]] = allocated.get(endpoint["zone"], 0) + 1
+        move_to_update(plan, lambda slice_: any(slice_ is candidate for candidate in wrong))
         moved = plan.update[len(plan.update) - len(wrong) :]
         written = (*plan.create, *plan.update)
         given, received = exchanges(zones, allocated)
         for slice_ in written:
             slice_["endpoints"] = [
-                hinted(one, _for_zone(_dealt(one["zone"], given, received, allocated))) if is_ready(one) else one
-                for one in slice_["endpoints"]
+                hinted(endpoint, _for_zone(_dealt(endpoint["zone"], given, received, allocated)))
+                if is_ready(endpoint)
+                else endpoint
+                for endpoint in slice_["endpoints"]
             ]
         if not allocated:
             return self._without(plan, service, address_type, NONE_ALLOCATED)
@@ -235,25 +240,25 @@ class Topology:
         self.forget(service, address_type)
         return notices
 
-    def _without(self, plan: Plan, service: Key, address_type: str, why: str) -> list[Notice]:
+    def _without(self, plan: SlicePlan, service: Key, address_type: str, why: str) -> list[Notice]:
         self.forget(service, address_type)
         remove_hints(plan)
         return [_notice("Warning", DISABLED, why, address_type)]
 
 
-def _leave_equal(plan: Plan, before: Sequence[Object], moved: Sequence[Object]) -> None:
+def _leave_equal(plan: SlicePlan, before: Sequence[Object], moved: Sequence[Object]) -> None:
     """Of the updates that are made for their hints alone, those that change none are not written."""
-    for one, update in zip(before, moved, strict=True):
-        if update["endpoints"] == (one.get("endpoints") or []):
+    for slice_, update in zip(before, moved, strict=True):
+        if update["endpoints"] == (slice_.get("endpoints") or []):
             plan.update = [each for each in plan.update if each is not update]
-            plan.unchanged.append(one)
+            plan.unchanged.append(slice_)
 
 
 def _notice(type: RecordType, reason: str, message: str, address_type: str) -> Notice:
     return Notice(type, reason, f"{message}, addressType: {address_type}")
 
 
-def _all(plan: Plan) -> Sequence[Object]:
+def _all(plan: SlicePlan) -> Sequence[Object]:
     return (*plan.create, *plan.update, *plan.unchanged)
 
 
@@ -275,7 +280,7 @@ def _dealt(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str
     return to
 
 
-def _allocated_by(plan: Plan, zones: Mapping[str, Allocation]) -> tuple[ByZone, list[Object]]:
+def _allocated_by(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple[ByZone, list[Object]]:
     """By the slices that may stay as they are; and those of the unchanged ones whose hints may not."""
     allocated: ByZone = {}
     wrong: list[Object] = []

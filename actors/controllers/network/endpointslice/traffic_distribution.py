@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcm.actors.controllers.network.endpointslice.packing import Plan
+from kcm.actors.controllers.network.endpointslice.slice_plan import SlicePlan
 from kcm.actors.controllers.network.shared.slices import Endpoint
 from kcm.protocols.objects import Object
 
@@ -22,7 +22,7 @@ def is_ready(endpoint: Endpoint) -> bool:
     return (endpoint.get("conditions") or {}).get("ready") is True
 
 
-def hint_at_what_is_near(plan: Plan, distribution: str) -> None:
+def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
     """Give each ready endpoint the hints that this distribution asks for. Slices that lack them become updates."""
 
     def wanted(endpoint: Endpoint) -> Hints:
@@ -35,27 +35,30 @@ def hint_at_what_is_near(plan: Plan, distribution: str) -> None:
 
     def differs(slice_: Object) -> bool:
         endpoints = slice_.get("endpoints") or ()
-        return any(is_ready(one) and _parts(one.get("hints")) != wanted(one) for one in endpoints)
+        return any(is_ready(endpoint) and _parts(endpoint.get("hints")) != wanted(endpoint) for endpoint in endpoints)
 
     move_to_update(plan, differs)
     for slice_ in (*plan.create, *plan.update):
         slice_["endpoints"] = [
-            hinted(one, wanted(one) or None) if is_ready(one) else one for one in slice_["endpoints"]
+            hinted(endpoint, wanted(endpoint) or None) if is_ready(endpoint) else endpoint
+            for endpoint in slice_["endpoints"]
         ]
 
 
-def remove_hints(plan: Plan) -> None:
+def remove_hints(plan: SlicePlan) -> None:
     """Slices that have some become updates."""
-    move_to_update(plan, lambda slice_: any(one.get("hints") is not None for one in slice_.get("endpoints") or ()))
+    move_to_update(
+        plan, lambda slice_: any(endpoint.get("hints") is not None for endpoint in slice_.get("endpoints") or ())
+    )
     for slice_ in (*plan.create, *plan.update):
-        slice_["endpoints"] = [hinted(one, None) for one in slice_["endpoints"]]
+        slice_["endpoints"] = [hinted(endpoint, None) for endpoint in slice_["endpoints"]]
 
 
-def move_to_update(plan: Plan, differs: Callable[[Object], bool]) -> None:
+def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
     """Those of the unchanged slices of which this is true are to be written; copies of them."""
     moved = [slice_ for slice_ in plan.unchanged if differs(slice_)]
     if moved:
-        plan.unchanged = [slice_ for slice_ in plan.unchanged if all(slice_ is not one for one in moved)]
+        plan.unchanged = [slice_ for slice_ in plan.unchanged if all(slice_ is not candidate for candidate in moved)]
         plan.update += [{**slice_, "endpoints": list(slice_.get("endpoints") or ())} for slice_ in moved]
 
 

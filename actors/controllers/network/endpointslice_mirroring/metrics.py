@@ -45,7 +45,7 @@ class MirrorMetrics:
     """Of all Endpoints together; each is replaced by what its last sync found."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._histograms = {one: metrics.histogram(one) for one in (ADDED, UPDATED, REMOVED, SKIPPED)}
+        self._histograms = {family: metrics.histogram(family) for family in (ADDED, UPDATED, REMOVED, SKIPPED)}
         self._duration = metrics.histogram(DURATION)
         self._totals = SliceTotals(metrics, FAMILIES)
         self.changed = self._totals.changed

@@ -104,7 +104,7 @@ def _plan_kind(
     plan.endpoints += len(wanted)
     if not wanted:
         plan.delete += slices
-        plan.removed += sum(len(one.get("endpoints") or ()) for one in slices)
+        plan.removed += sum(len(slice_.get("endpoints") or ()) for slice_ in slices)
         return
     plan.slices += 1
     made = _mirror(endpoints, kind, wanted.values())
@@ -114,10 +114,12 @@ def _plan_kind(
         return
     first, *others = slices
     plan.delete += others
-    before = {identity_of(one): one for one in first.get("endpoints") or ()}
+    before = {identity_of(endpoint): endpoint for endpoint in first.get("endpoints") or ()}
     plan.added += len(wanted.keys() - before.keys())
     plan.removed += len(before.keys() - wanted.keys())
-    changed = sum(not equal_endpoints(one, before[who]) for who, one in wanted.items() if who in before)
+    changed = sum(
+        not equal_endpoints(endpoint, before[identity]) for identity, endpoint in wanted.items() if identity in before
+    )
     plan.updated += changed
     if changed or before.keys() != wanted.keys() or _is_of_another(first, endpoints) or not _like(first, made):
         plan.update.append(under_name(first, made))
@@ -151,18 +153,20 @@ def _like(slice_: Object, made: Object) -> bool:
 def _is_of_another(slice_: Object, endpoints: Object) -> bool:
     """Whether it is owned by Endpoints of the same name that are gone."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
-    return any(one.get("name") == name_of(endpoints) and one.get("uid") != uid_of(endpoints) for one in owners)
+    return any(owner.get("name") == name_of(endpoints) and owner.get("uid") != uid_of(endpoints) for owner in owners)
 
 
 def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
     """A slice that is to go becomes one of its address type that is to come, and keeps its generateName."""
     gone, prefix = [], generate_name(name_of(endpoints))
     for slice_ in plan.delete:
-        made = next((one for one in plan.create if one["addressType"] == slice_.get("addressType")), None)
+        made = next(
+            (candidate for candidate in plan.create if candidate["addressType"] == slice_.get("addressType")), None
+        )
         if made is None:
             gone.append(slice_)
         else:
-            plan.create = [one for one in plan.create if one is not made]
+            plan.create = [candidate for candidate in plan.create if candidate is not made]
             named = {**made, "metadata": {**made["metadata"], "generateName": prefix}}
             plan.update.append(under_name(slice_, named))
     plan.delete = gone

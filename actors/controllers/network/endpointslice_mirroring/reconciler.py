@@ -45,7 +45,7 @@ def endpoints_without_selector(change: Change, tables: Tables) -> Iterable[Key]:
 def services_without_selector(change: Change, _tables: Tables) -> Iterable[Key]:
     """Those that select nothing, or did not."""
     both = (change.new, change.old)
-    return (change.key,) if any(one is not None and not service_facts(one).selects for one in both) else ()
+    return (change.key,) if any(service is not None and not service_facts(service).selects for service in both) else ()
 
 
 class MirroringReconciler:

@@ -10,7 +10,7 @@ from kcm.protocols.bounded_cache import bounded_cache, first_size
 IPV4, IPV6 = "IPv4", "IPv6"
 
 
-class Address(NamedTuple):
+class IPAddress(NamedTuple):
     """family: IPV4 or IPV6. text: in its canonical form."""
 
     family: str
@@ -18,7 +18,7 @@ class Address(NamedTuple):
 
 
 @bounded_cache(8192, longest=64)
-def read_address(text: str) -> Address | None:
+def read_address(text: str) -> IPAddress | None:
     """None for what is no address. Leading zeros are read as decimal, as upstream's ParseIPSloppy does."""
     try:
         found = ip_address(text)
@@ -32,7 +32,7 @@ def read_address(text: str) -> Address | None:
             return None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
-    return Address(IPV6 if isinstance(found, IPv6Address) else IPV4, str(found))
+    return IPAddress(IPV6 if isinstance(found, IPv6Address) else IPV4, str(found))
 
 
 @bounded_cache(8192, size=first_size)

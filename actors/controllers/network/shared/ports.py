@@ -15,7 +15,7 @@ from kcm.runtime.tables.table import Entry
 ALWAYS = "Always"
 
 
-class Port(NamedTuple):
+class EndpointPort(NamedTuple):
     """app_protocol: None where it is not said."""
 
     name: str
@@ -28,19 +28,19 @@ class Port(NamedTuple):
         return port if self.app_protocol is None else {**port, "appProtocol": self.app_protocol}
 
 
-Ports = tuple[Port, ...]
+Ports = tuple[EndpointPort, ...]
 
 
 def ports_of_slice(slice_: Mapping[str, Any]) -> Ports:
     """In one order, so that equal sets of ports are equal."""
     return in_order(
-        Port(one.get("name") or "", one.get("port"), one.get("protocol") or "TCP", one.get("appProtocol"))
-        for one in slice_.get("ports") or ()
+        EndpointPort(port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol"))
+        for port in slice_.get("ports") or ()
     )
 
 
-def in_order(ports: Iterable[Port]) -> Ports:
-    return tuple(sorted(ports, key=lambda one: (one.name, one.port or 0, one.protocol, one.app_protocol or "")))
+def in_order(ports: Iterable[EndpointPort]) -> Ports:
+    return tuple(sorted(ports, key=lambda port: (port.name, port.port or 0, port.protocol, port.app_protocol or "")))
 
 
 class PodPorts:
@@ -49,7 +49,7 @@ class PodPorts:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """spec: the Service's."""
         self.of_service: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
-        self._by_number = not any(isinstance(one.get("targetPort"), str) for one in self.of_service)
+        self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.of_service)
         self._same_for_all = in_order(self._found({})) if self._by_number else ()
         self._known: dict[str, Ports] = {}  # by the uid of the pod
 
@@ -68,18 +68,18 @@ class PodPorts:
             known = self._known
             self._known = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
 
-    def _found(self, named: Mapping[tuple[str, str], int]) -> Iterable[Port]:
-        for one in self.of_service:
-            target, protocol = one.get("targetPort"), one.get("protocol") or "TCP"
-            number = named.get((target, protocol)) if isinstance(target, str) else target or one.get("port")
+    def _found(self, named: Mapping[tuple[str, str], int]) -> Iterable[EndpointPort]:
+        for port in self.of_service:
+            target, protocol = port.get("targetPort"), port.get("protocol") or "TCP"
+            number = named.get((target, protocol)) if isinstance(target, str) else target or port.get("port")
             if number is not None:
-                yield Port(one.get("name") or "", number, protocol, one.get("appProtocol"))
+                yield EndpointPort(port.get("name") or "", number, protocol, port.get("appProtocol"))
 
 
 def named_ports(pod: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     """(name, protocol) → number, over containers and then sidecars; the first one counts."""
     spec = pod.get("spec") or {}
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == ALWAYS]
+    sidecars = [container for container in spec.get("initContainers") or () if container.get("restartPolicy") == ALWAYS]
     found: dict[tuple[str, str], int] = {}
     for container in (*(spec.get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():

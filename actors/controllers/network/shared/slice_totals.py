@@ -39,7 +39,9 @@ class SliceTotals:
     """Of all keys together; each is replaced by what its last sync found."""
 
     def __init__(self, metrics: Metrics, families: SliceFamilies) -> None:
-        self._operations = {one: metrics.counter(families.changes, one) for one in ("create", "update", "delete")}
+        self._operations = {
+            operation: metrics.counter(families.changes, operation) for operation in ("create", "update", "delete")
+        }
         gauges = (families.desired, families.slices, families.desired_slices)
         self._totals = {family: metrics.gauge(family) for family in gauges}
         self._by_key: dict[Key, Mapping[Family, int]] = {}

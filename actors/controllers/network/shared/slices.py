@@ -60,9 +60,9 @@ class SliceChange(NamedTuple):
 
 def slice_change(change: Change, _tables: Any) -> Iterable[SliceChange]:
     new = change.new
-    both = [one for one in (new, change.old) if one is not None]
+    both = [slice_ for slice_ in (new, change.old) if slice_ is not None]
     services = tuple(dict.fromkeys(filter(None, map(_service, both))))
-    managers = tuple(dict.fromkeys(manager for one in both for manager in _manager(one)))
+    managers = tuple(dict.fromkeys(manager for slice_ in both for manager in _manager(slice_)))
     version = parse_version(metadata(new).get("resourceVersion")) or 0
     return (SliceChange(change.key, uid_of(new), version, change.deleted, services, managers),)
 
@@ -88,13 +88,13 @@ def identity_of(endpoint: Endpoint) -> Identity:
     )
 
 
-def equal_endpoints(one: Endpoint, other: Endpoint) -> bool:
-    """Of two with one identity. Hints do not count, nor does the version of the pod that they refer to."""
+def equal_endpoints(first: Endpoint, second: Endpoint) -> bool:
+    """Report whether two endpoints with one identity are equal, except for hints and the resourceVersion of the pod."""
     return (
-        one.get("conditions") == other.get("conditions")
-        and one.get("nodeName") == other.get("nodeName")
-        and one.get("zone") == other.get("zone")
-        and _unversioned(one.get("targetRef")) == _unversioned(other.get("targetRef"))
+        first.get("conditions") == second.get("conditions")
+        and first.get("nodeName") == second.get("nodeName")
+        and first.get("zone") == second.get("zone")
+        and _unversioned(first.get("targetRef")) == _unversioned(second.get("targetRef"))
     )
 
 

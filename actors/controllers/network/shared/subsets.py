@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kcm.actors.controllers.network.shared.ports import Port
+from kcm.actors.controllers.network.shared.ports import EndpointPort
 from kcm.protocols.objects import Object
 
 Address = Mapping[str, Any]
@@ -21,14 +21,14 @@ _FIELDS = (("addresses", True), ("notReadyAddresses", False))
 def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
     """Ports that have the same addresses are in one subset, and an address that is not ready anywhere is not ready."""
     addresses: dict[Host, Address] = {}
-    by_port: dict[Port | None, Ready] = {}
+    by_port: dict[EndpointPort | None, Ready] = {}
     # By the identity of a list of ports, which many subsets share; holds the list, so that no other gets its id.
     of_list: dict[int, tuple[Any, list[Ready]]] = {}
     for subset in subsets:
         given = subset.get("ports") or ()
         known = of_list.get(id(given))
         if known is None:
-            ports: Sequence[Port | None] = [_port(one) for one in given] or [None]
+            ports: Sequence[EndpointPort | None] = [_port(port) for port in given] or [None]
             known = of_list[id(given)] = (given, [by_port.setdefault(port, {}) for port in ports])
         for field, ready in _FIELDS:
             for address in subset.get(field) or ():
@@ -36,7 +36,7 @@ def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
                 addresses.setdefault(host, address)
                 for hosts in known[1]:
                     hosts[host] = ready and hosts.get(host, True)
-    together: dict[frozenset[tuple[Host, bool]], list[Port]] = {}
+    together: dict[frozenset[tuple[Host, bool]], list[EndpointPort]] = {}
     for port, hosts in by_port.items():
         if not hosts:
             continue
@@ -44,12 +44,12 @@ def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
         if port is not None:
             same.append(port)
     packed = [(sorted(ports, key=_order), sorted(hosts)) for hosts, ports in together.items()]
-    packed.sort(key=lambda one: ([_order(port) for port in one[0]], one[1]))
+    packed.sort(key=lambda entry: ([_order(port) for port in entry[0]], entry[1]))
     return [_subset(ports, hosts, addresses) for ports, hosts in packed]
 
 
 def _subset(
-    ports: Iterable[Port], hosts: Sequence[tuple[Host, bool]], addresses: Mapping[Host, Address]
+    ports: Iterable[EndpointPort], hosts: Sequence[tuple[Host, bool]], addresses: Mapping[Host, Address]
 ) -> dict[str, Any]:
     subset = {
         "addresses": [addresses[host] for host, ready in hosts if ready],
@@ -59,11 +59,13 @@ def _subset(
     return {field: value for field, value in subset.items() if value}
 
 
-def _port(port: Mapping[str, Any]) -> Port:
-    return Port(port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol"))
+def _port(port: Mapping[str, Any]) -> EndpointPort:
+    return EndpointPort(
+        port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol")
+    )
 
 
-def endpoint_port(port: Port) -> dict[str, Any]:
+def endpoint_port(port: EndpointPort) -> dict[str, Any]:
     """As it is in Endpoints, where an empty name is left out."""
     found = port.as_object()
     if not port.name:
@@ -71,7 +73,7 @@ def endpoint_port(port: Port) -> dict[str, Any]:
     return found
 
 
-def _order(port: Port) -> tuple[str, int, str, str]:
+def _order(port: EndpointPort) -> tuple[str, int, str, str]:
     return port.name, port.port or 0, port.protocol, port.app_protocol or ""
 
 
@@ -84,7 +86,9 @@ def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Without the versions of the pods that they refer to."""
     return [
         {
-            field: [_without_version(one) for one in value] if field in ("addresses", "notReadyAddresses") else value
+            field: [_without_version(address) for address in value]
+            if field in ("addresses", "notReadyAddresses")
+            else value
             for field, value in subset.items()
         }
         for subset in subsets

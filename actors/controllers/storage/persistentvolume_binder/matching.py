@@ -95,11 +95,11 @@ def best_volume(
     do, as the scheduler chooses.
     """
     usable = sorted(
-        (one for one in volumes if _could_be(one.facts, wish)),
-        key=lambda one: (len(one.facts.modes), one.facts.modes),
+        (volume for volume in volumes if _could_be(volume.facts, wish)),
+        key=lambda volume: (len(volume.facts.modes), volume.facts.modes),
     )
-    for _, group in groupby(usable, key=lambda one: one.facts.modes):
-        found = _best_of(wish, sorted(group, key=lambda one: one.key), labels, delayed=delayed)
+    for _, group in groupby(usable, key=lambda volume: volume.facts.modes):
+        found = _best_of(wish, sorted(group, key=lambda volume: volume.key), labels, delayed=delayed)
         if found is not None:
             return found
     return None
@@ -120,19 +120,19 @@ def _best_of(
     wish: Wish, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
 ) -> Entry | None:
     """Of volumes with the same access modes."""
-    for one in volumes:
-        if one.facts.claim:
-            return one
+    for volume in volumes:
+        if volume.facts.claim:
+            return volume
     if delayed:
         return None
-    return min(_free(wish, volumes, labels), key=lambda one: one.facts.capacity, default=None)
+    return min(_free(wish, volumes, labels), key=lambda volume: volume.facts.capacity, default=None)
 
 
 def _free(wish: Wish, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]]) -> Iterator[Entry]:
-    for one in volumes:
-        if one.facts.phase == "Available" and one.facts.class_ == wish.class_:
-            if wish.selector is None or wish.selector.matches(labels(one)):
-                yield one
+    for volume in volumes:
+        if volume.facts.phase == "Available" and volume.facts.class_ == wish.class_:
+            if wish.selector is None or wish.selector.matches(labels(volume)):
+                yield volume
 
 
 def misfit(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> str:

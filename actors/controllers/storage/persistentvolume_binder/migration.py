@@ -66,15 +66,15 @@ def deletion_finalizers(volume: Mapping[str, Any]) -> tuple[str, ...]:
     if provisioner is None:
         return names
     if provisioner in DRIVERS:
-        return tuple(one for one in names if one != IN_TREE_PROTECTION)
+        return tuple(name for name in names if name != IN_TREE_PROTECTION)
     if not provisioner.startswith(IN_TREE):
         return names
     policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy")
     if policy == "Delete" and IN_TREE_PROTECTION not in names:
         names = (*names, IN_TREE_PROTECTION)
     elif policy in ("Retain", "Recycle"):
-        names = tuple(one for one in names if one != IN_TREE_PROTECTION)
-    return tuple(one for one in names if one != EXTERNAL_PROTECTION)
+        names = tuple(name for name in names if name != IN_TREE_PROTECTION)
+    return tuple(name for name in names if name != EXTERNAL_PROTECTION)
 
 
 def _marked(obj: Mapping[str, Any], mark: str | None) -> Object | None:

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from kcm.actors.controllers.apimachinery.garbage_collector.graph import CONTENT_TYPE, Graph, Node, dot, graph_around
+from kcm.actors.controllers.apimachinery.garbage_collector.graph import (
+    CONTENT_TYPE,
+    Graph,
+    GraphNode,
+    dot,
+    graph_around,
+)
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.protocols.messages.debug_pages import PageShown, ShowPage
 from kcm.protocols.objects import Object, uid_of
@@ -20,7 +26,7 @@ from kcm.protocols.resources import PODS
 from tests.actors.controllers.apimachinery.garbage_collector.test_in_a_cluster import CONFIGMAPS, NAME, NODES, Family
 
 TWO_CHAINS = Graph(
-    [Node(uid) for uid in ("alpha", "bravo", "charlie", "delta", "foxtrot", "golf")],
+    [GraphNode(uid) for uid in ("alpha", "bravo", "charlie", "delta", "foxtrot", "golf")],
     [("alpha", "bravo"), ("alpha", "charlie"), ("delta", "foxtrot"), ("foxtrot", "golf")],
 )
 FIRST, SECOND = ["alpha", "bravo", "charlie"], ["delta", "foxtrot", "golf"]
@@ -44,7 +50,7 @@ def test_what_is_connected_with_some_objects(uids: list[str], nodes: list[str], 
 
 
 def test_a_circle_is_walked_once() -> None:
-    circle = Graph([Node("a"), Node("b")], [("a", "b"), ("b", "a")])
+    circle = Graph([GraphNode("a"), GraphNode("b")], [("a", "b"), ("b", "a")])
     assert graph_around(circle, ["a"]) == circle
 
 
@@ -54,8 +60,8 @@ def test_an_empty_graph() -> None:
 
 def test_its_text_is_quoted_as_in_go() -> None:
     uid = 'ref1-[]"\\Iñtërnâtiônàlizætiøn,🐹'
-    odd = Node(uid, "ref1group", "version", "ref1kind", "ref1ns", "ref1name\n\x01")
-    other = Node("ref2-", "", "v1", "ref2kind", missing=True, being_deleted=True, deleting_dependents=True)
+    odd = GraphNode(uid, "ref1group", "version", "ref1kind", "ref1ns", "ref1name\n\x01")
+    other = GraphNode("ref2-", "", "v1", "ref2kind", missing=True, being_deleted=True, deleting_dependents=True)
     quoted = r'"ref1-[]\"\\Iñtërnâtiônàlizætiøn,🐹"'
     assert dot(Graph([odd, other], [(uid, "ref2-")])).split("\n") == [
         "strict digraph full {",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
 from kcm.actors.controllers.apimachinery.garbage_collector.lookups import BATCH, Lookups
-from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, OwnerState, Reference
 
 HEAVY, OTHER = (Item("v1/configmaps", f"ns/{name}", name) for name in ("heavy", "other"))
 REFERENCES = [{"uid": str(number)} for number in range(2 * BATCH)]
@@ -15,7 +15,7 @@ def owner(reference: Reference) -> Item:
 
 
 def unseen(reference: Reference) -> Owner:
-    return Owner(State.UNSEEN, owner(reference))
+    return Owner(OwnerState.UNSEEN, owner(reference))
 
 
 def test_owners_are_handed_out_in_batches_until_all_are_known() -> None:
@@ -33,9 +33,9 @@ def test_absent_owner_is_remembered_when_all_others_have_forgotten_it() -> None:
     lookups.begun(HEAVY, 1, REFERENCES).take_absent(1)
     known = lookups.known(HEAVY, 1, REFERENCES)
     assert known is not None
-    assert known.refined(1, unseen(REFERENCES[1])).state is State.ABSENT
-    assert known.refined(1, Owner(State.SOLID, owner(REFERENCES[1]))).state is State.SOLID
-    assert known.refined(2, unseen(REFERENCES[2])).state is State.UNSEEN
+    assert known.refined(1, unseen(REFERENCES[1])).state is OwnerState.ABSENT
+    assert known.refined(1, Owner(OwnerState.SOLID, owner(REFERENCES[1]))).state is OwnerState.SOLID
+    assert known.refined(2, unseen(REFERENCES[2])).state is OwnerState.UNSEEN
     assert [number for number, _ in known.next_unseen(REFERENCES, unseen)] == [0, *range(2, BATCH + 1)]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.network.endpointslice.packing import Plan
+from kcm.actors.controllers.network.endpointslice.slice_plan import SlicePlan
 from kcm.actors.controllers.network.endpointslice.topology import (
     NODES_UNKNOWN,
-    Allocation,
     NodeShare,
     Topology,
+    ZoneAllocation,
     allocations,
     exchanges,
     is_auto,
@@ -46,7 +46,7 @@ def endpoint(zone: str | None, *, ready: bool = True, hint: str = "", node: str 
     return made
 
 
-def hints(plan: Plan) -> list[str]:
+def hints(plan: SlicePlan) -> list[str]:
     slices = (*plan.create, *plan.update, *plan.unchanged)
     found = [one.get("hints") for slice_ in slices for one in slice_["endpoints"]]
     return sorted(one["forZones"][0]["name"] for one in found if one is not None)
@@ -56,8 +56,8 @@ def three_zones() -> Bench:
     return Bench({NODES: [node(f"n{number}", zone="abc"[number % 3]) for number in range(30)]})
 
 
-def plan_of(zones: str, **more: Any) -> Plan:
-    return Plan(create=[{"endpoints": [endpoint(zone, **more) for zone in zones]}])
+def plan_of(zones: str, **more: Any) -> SlicePlan:
+    return SlicePlan(create=[{"endpoints": [endpoint(zone, **more) for zone in zones]}])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_that_hints_are_given_is_told_once_and_that_they_are_given_no_more() -> 
 
 def test_an_endpoint_without_a_zone_takes_the_hints_of_all() -> None:
     topology = Topology(three_zones().tables[NODES])
-    plan = Plan(create=[{"endpoints": [endpoint(zone) for zone in ("a", "a", "b", "b", "c", None)]}])
+    plan = SlicePlan(create=[{"endpoints": [endpoint(zone) for zone in ("a", "a", "b", "b", "c", None)]}])
     [notice] = topology.add_hints(plan, "default/web", "IPv4")
     assert hints(plan) == []
     assert notice.message == "One or more endpoints do not have a zone specified, addressType: IPv4"
@@ -98,11 +98,11 @@ def test_an_endpoint_without_a_zone_takes_the_hints_of_all() -> None:
 def test_slices_whose_hints_are_right_are_not_written() -> None:
     topology = Topology(three_zones().tables[NODES])
     right = {"endpoints": [endpoint(zone, hint=zone) for zone in "abc"]}
-    plan = Plan(unchanged=[right])
+    plan = SlicePlan(unchanged=[right])
     topology.add_hints(plan, "default/web", "IPv4")
     assert plan.unchanged == [right]
     wrong = {"endpoints": [endpoint("a"), endpoint("b"), endpoint("c")]}
-    plan = Plan(unchanged=[wrong])
+    plan = SlicePlan(unchanged=[wrong])
     topology.add_hints(plan, "default/web", "IPv4")
     assert (plan.unchanged, hints(plan)) == ([], ["a", "b", "c"])
     assert "hints" not in wrong["endpoints"][0]
@@ -114,7 +114,7 @@ def test_hints_that_come_out_as_they_were_are_not_written() -> None:
         Bench({NODES: [node("n1", "b"), node("n2", "c"), node("n3", "a", ready="Unknown")]}).tables[NODES]
     )
     right, bare = {"endpoints": [endpoint("a", hint="a")]}, {"endpoints": [endpoint("a")]}
-    plan = Plan(unchanged=[right, bare])
+    plan = SlicePlan(unchanged=[right, bare])
     [notice] = topology.add_hints(plan, "default/web", "IPv4")
     assert notice.reason == "TopologyAwareHintsEnabled"
     assert (plan.unchanged, plan.update) == ([right], [{"endpoints": [endpoint("a", hint="a")]}])
@@ -123,7 +123,7 @@ def test_hints_that_come_out_as_they_were_are_not_written() -> None:
 def test_where_an_endpoint_has_no_zone_slices_without_hints_are_not_written() -> None:
     topology = Topology(three_zones().tables[NODES])
     right = {"endpoints": [endpoint("a"), endpoint("b"), endpoint(None)]}
-    plan = Plan(unchanged=[right])
+    plan = SlicePlan(unchanged=[right])
     topology.add_hints(plan, "default/web", "IPv4")
     assert (plan.unchanged, plan.update) == ([right], [])
 
@@ -140,7 +140,7 @@ def test_where_an_endpoint_has_no_zone_slices_without_hints_are_not_written() ->
 def test_zones_give_to_others_what_they_have_too_much(
     desired: tuple[float, ...], allocated: tuple[int, ...], gives: Any, receives: Any
 ) -> None:
-    zones = {zone: Allocation(0, 99, wanted) for zone, wanted in zip("abc", desired, strict=True)}
+    zones = {zone: ZoneAllocation(0, 99, wanted) for zone, wanted in zip("abc", desired, strict=True)}
     assert exchanges(zones, dict(zip("abc", allocated, strict=True))) == (gives, receives)
 
 
@@ -223,7 +223,7 @@ def test_who_asks_for_hints(mode: str | None, older: str | None, auto: bool) -> 
 
 
 def test_distribution_hints_at_the_zone_and_at_the_node_of_what_is_ready() -> None:
-    plan = Plan(create=[{"endpoints": [endpoint("a", node="n1"), endpoint("b", ready=False), endpoint(None)]}])
+    plan = SlicePlan(create=[{"endpoints": [endpoint("a", node="n1"), endpoint("b", ready=False), endpoint(None)]}])
     hint_at_what_is_near(plan, "PreferClose")
     assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [{"forZones": [{"name": "a"}]}, None, None]
     hint_at_what_is_near(plan, "PreferSameNode")
@@ -235,9 +235,9 @@ def test_distribution_hints_at_the_zone_and_at_the_node_of_what_is_ready() -> No
 
 def test_distribution_writes_only_slices_that_lack_its_hints() -> None:
     right, wrong = {"endpoints": [endpoint("a", hint="a")]}, {"endpoints": [endpoint("a", hint="b")]}
-    plan = Plan(unchanged=[right, wrong])
+    plan = SlicePlan(unchanged=[right, wrong])
     hint_at_what_is_near(plan, "PreferSameZone")
     assert (plan.unchanged, plan.update) == ([right], [{"endpoints": [endpoint("a", hint="a")]}])
-    plan = Plan(unchanged=[right, {"endpoints": [endpoint("a")]}])
+    plan = SlicePlan(unchanged=[right, {"endpoints": [endpoint("a")]}])
     remove_hints(plan)
     assert plan.unchanged == [{"endpoints": [endpoint("a")]}]

@@ -29,7 +29,7 @@ class Group(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class SlicePlan:
     """What is to become of the slices of one address type.
 
     create: their endpoints and ports; update: copies that may be changed; unchanged, delete: as they are in the table.
@@ -53,13 +53,13 @@ def plan_slices(
     owner_uid: str,
     address_type: str,
     most: int,
-) -> Plan:
+) -> SlicePlan:
     """present: the slices of this address type that the controller manages for the Service.
 
     desired: endpoints by the ports that they have; emptied. labels: that slices are to have. owner_uid: the Service's.
     most: endpoints in one slice.
     """
-    plan = Plan()
+    plan = SlicePlan()
     by_ports: dict[Ports, list[Object]] = {}
     count = 0
     for slice_ in present:
@@ -81,7 +81,7 @@ def plan_slices(
     return plan
 
 
-def _plan_placeholder(plan: Plan, *, labels: Mapping[str, str], owner_uid: str, address_type: str) -> None:
+def _plan_placeholder(plan: SlicePlan, *, labels: Mapping[str, str], owner_uid: str, address_type: str) -> None:
     """Where there would be no slice there is an empty one.
 
     Upstream looks for it only where there is no other slice; else it may write it as it is.
@@ -97,7 +97,7 @@ def _plan_placeholder(plan: Plan, *, labels: Mapping[str, str], owner_uid: str, 
 
 
 def _plan_group(
-    plan: Plan,
+    plan: SlicePlan,
     slices: Sequence[Object],
     missing: Endpoints,
     *,
@@ -150,7 +150,8 @@ def is_owned_by(slice_: Object, uid: str) -> bool:
     """Whether one of its owners is the Service with this uid: it may be of one that had the name before."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(
-        one.get("uid") == uid and one.get("kind") == "Service" and one.get("apiVersion") == "v1" for one in owners
+        owner.get("uid") == uid and owner.get("kind") == "Service" and owner.get("apiVersion") == "v1"
+        for owner in owners
     )
 
 

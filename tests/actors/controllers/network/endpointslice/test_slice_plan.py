@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.network.endpointslice.packing import Plan, labels_for, plan_slices
 from kcm.actors.controllers.network.endpointslice.reconciler import recycled
-from kcm.actors.controllers.network.shared.ports import Port, Ports
+from kcm.actors.controllers.network.endpointslice.slice_plan import SlicePlan, labels_for, plan_slices
+from kcm.actors.controllers.network.shared.ports import EndpointPort, Ports
 from kcm.actors.controllers.network.shared.slices import identity_of
 from kcm.protocols.objects import Object
 
 OWNER = "uid-of-web"
 LABELS = {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "us"}
-HTTP: Ports = (Port("", 80, "TCP"),)
-OTHER: Ports = (Port("", 81, "TCP"),)
+HTTP: Ports = (EndpointPort("", 80, "TCP"),)
+OTHER: Ports = (EndpointPort("", 81, "TCP"),)
 
 
 def endpoint(number: int, *, ready: bool = True) -> dict[str, Any]:
@@ -37,7 +37,9 @@ def slice_of(name: str, numbers: range, *, owner: str = OWNER, ports: Ports = HT
     }
 
 
-def planned(present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], *, most: int = 100, **more: Any) -> Plan:
+def planned(
+    present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], *, most: int = 100, **more: Any
+) -> SlicePlan:
     desired = {ports: {identity_of(one): one for one in some} for ports, some in wanted.items()}
     return plan_slices(
         present, desired, labels=more.get("labels", LABELS), owner_uid=OWNER, address_type="IPv4", most=most
@@ -48,7 +50,7 @@ def pods(count: int) -> list[dict[str, Any]]:
     return [endpoint(number) for number in range(count)]
 
 
-def sizes(plan: Plan) -> tuple[list[int], list[int], int]:
+def sizes(plan: SlicePlan) -> tuple[list[int], list[int], int]:
     """Of those that are created, those that are updated, and how many are deleted, once names are used again."""
     create, update, gone = recycled(plan, owner_uid=OWNER)
     return (
@@ -117,7 +119,7 @@ def test_no_slice_has_more_endpoints_than_it_may(most: int, expected: list[int])
 
 
 def test_pods_with_other_numbers_of_a_named_port_have_slices_of_their_own() -> None:
-    variants = {(Port("web", 8080 + each, "TCP"),): pods(300)[each::5] for each in range(5)}
+    variants = {(EndpointPort("web", 8080 + each, "TCP"),): pods(300)[each::5] for each in range(5)}
     plan = planned([], variants)
     assert sizes(plan)[0] == [60] * 5
     assert {one["ports"][0]["port"] for one in plan.create} == set(range(8080, 8085))
