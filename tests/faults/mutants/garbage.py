@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import kcm.actors.controllers.apimachinery.garbage_collector.items as items
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
-from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
+from kcm.actors.controllers.apimachinery.garbage_collector.owner_lookups import OwnerLookups, enqueue_for_deletion
 from kcm.actors.reconciliation import Reconciliation
 from kcm.actors.simulation.campaign.settings import GARBAGE_SETTING
 from tests.faults.mutants.mutant import Mutant
@@ -16,12 +16,13 @@ from tests.faults.mutants.mutant import Mutant
 def cache_says_who_is_absent() -> Any:
     """An owner that no table shows is taken for gone, though its watch may only be late."""
 
-    def trusting(self: GarbageCollector, item: Item) -> Reconciliation:
-        self._owners.take_absent(item)
-        yield from self._look_again_at(self._tables.dependents(item.uid))
+    def trusting(self: OwnerLookups, item: Item, *, gone: bool) -> Reconciliation:
+        del gone
+        self._owners.take_absent([item])
+        yield from enqueue_for_deletion(self._tables.dependents(item.uid))
         return None
 
-    return patch.object(GarbageCollector, "_look_for", trusting)
+    return patch.object(OwnerLookups, "look_up_owner", trusting)
 
 
 def deletions_of_owners_are_missed() -> Any:

@@ -1,8 +1,9 @@
-"""garbage-collector-controller: deletes what has lost its owners, and does what an owner's deletion asks for.
+"""garbage-collector-controller: deletes objects without owners, and completes foreground and orphan deletions.
 
-Read reconciler.py first. items: what a key names, and which changes concern which. ownership: what an object's owner
-references come to. absent, lookups: the owners that are known not to exist, and how far those of one object have been
-looked up.
+- reconciler.py: the decisions; read it first.
+- items.py: keys, and the keys that a change enqueues.
+- owners.py, ownership.py: the state of each owner, and the patches of owner references.
+- owner_lookups.py: live reads of owners that are in no table; absent.py, lookups.py: their results and progress.
 """
 
 from kcm.actors.controllers.apimachinery.garbage_collector.spec import SPEC

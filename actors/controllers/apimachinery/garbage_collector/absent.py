@@ -1,6 +1,6 @@
-"""The owners that are known not to exist, so that a thousand dependents of one ask the server once.
+"""Cache of owners that are known not to exist: the server is asked once for an owner with a thousand dependents.
 
-Source: kubernetes v1.36 pkg/controller/garbagecollector/uid_cache.go, which keeps 500.
+Source: kubernetes v1.36 pkg/controller/garbagecollector/uid_cache.go (ReferenceCache, with 500 entries).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ MOST = 5000
 
 
 class AbsentOwners:
-    """Owners by coordinates; the least recently used is forgotten first.
+    """LRU cache of absent owners.
 
-    Digests are kept, since the names in owner references may be of any length.
+    The entries are digests, because names in owner references may have any length.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -26,7 +26,7 @@ class AbsentOwners:
         return self._elsewhere.get(_digest(owner)) is not None
 
     def add(self, owner: Item, *, elsewhere: bool) -> None:
-        """elsewhere: an object with its uid is in another namespace."""
+        """Add an owner. elsewhere: an object with its uid exists in another namespace."""
         self._elsewhere.put(_digest(owner), elsewhere)
 
     def is_elsewhere(self, owner: Item) -> bool:

@@ -1,10 +1,11 @@
-"""The owner graph as people see it: its nodes and edges, and the text of them in Graphviz's language, DOT.
+"""The owner graph of the debug page, and its text in DOT, the language of Graphviz.
 
-Nodes are the objects that have owners or dependents, and owners that no table shows: `virtual` as long as nobody knows
-that they do not exist, `missing` once the server has said so. It is made from the tables when somebody asks for it.
+Nodes are the objects that have owners or dependents, and the owners that are in no table: such an owner is `virtual`
+until the server has reported that it does not exist, then `missing`. The graph is built from the tables for each
+request.
 
-Source: kubernetes v1.36 pkg/controller/garbagecollector/dump.go. Differences: it has one node for a missing owner,
-however many dependents that has; upstream's graph forgets an owner once it is known to be missing.
+Source: kubernetes v1.36 pkg/controller/garbagecollector/dump.go. Difference: a missing owner has one node for all of
+its dependents; upstream's graph contains no owner that is known to be missing.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ Reference = Mapping[str, Any]
 
 
 class GraphNode(NamedTuple):
-    """namespace: of a virtual owner that of its first dependent, as nobody knows better."""
+    """Node of the graph: an object, or an owner that is in no table."""
 
     uid: str
     group: str = ""
     version: str = ""
     kind: str = ""
-    namespace: str = ""
+    namespace: str = ""  # of a virtual owner: the namespace of its first dependent, which is the best guess
     name: str = ""
     missing: bool = False
     being_deleted: bool = False
@@ -40,14 +41,17 @@ class GraphNode(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """edges: from dependent to owner, by uid. Both sorted."""
+    """Sorted nodes and edges."""
 
     nodes: list[GraphNode]
-    edges: list[tuple[str, str]]
+    edges: list[tuple[str, str]]  # uids of dependent and owner
 
 
 def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> Graph:
-    """is_absent: whether the owner that a reference of this object names is known not to exist."""
+    """Build the graph of all discovered resources.
+
+    is_absent: reports whether the owner that a reference of an object names is known not to exist.
+    """
     shown = {entry.uid: (lister, entry) for lister in _listers(tables) for entry in lister.entries()}
     nodes: dict[str, GraphNode] = {}
     edges: list[tuple[str, str]] = []
@@ -72,7 +76,7 @@ def _listers(tables: Tables) -> Iterator[Lister]:
 
 
 def _references(lister: Lister, entry: Entry) -> Iterable[Reference]:
-    """Nearly always there is one at most, and nothing is decoded."""
+    # Most objects have at most one owner reference; for them nothing is decoded.
     if any(index == FURTHER_OWNER for index, _ in entry.values):
         return references_of(lister.object_of(entry))
     owner = entry.controller
@@ -111,7 +115,7 @@ def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> Grap
 
 
 def graph_around(graph: Graph, uids: Iterable[str]) -> Graph:
-    """What is connected with these, over owners and dependents. A uid that is not there counts for nothing."""
+    """Return the part of the graph that is connected to these uids. Unknown uids are ignored."""
     neighbours: dict[str, list[str]] = {node.uid: [] for node in graph.nodes}
     for dependent, owner in graph.edges:
         neighbours[dependent].append(owner)
@@ -129,13 +133,14 @@ def graph_around(graph: Graph, uids: Iterable[str]) -> Graph:
 
 
 def dot(graph: Graph) -> str:
+    """Return the graph in DOT, formatted as upstream does."""
     lines = ["strict digraph full {"]
     if graph.nodes:
         lines.append("  // Node definitions.")
         for node in graph.nodes:
             lines += [
                 f"  {_quoted(node.uid)} [",
-                *(f"    {name}={_quoted(text)}" for name, text in _said(node)),
+                *(f"    {name}={_quoted(text)}" for name, text in _attributes(node)),
                 "  ];",
             ]
     if graph.edges:
@@ -144,7 +149,7 @@ def dot(graph: Graph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _said(node: GraphNode) -> Sequence[tuple[str, str]]:
+def _attributes(node: GraphNode) -> Sequence[tuple[str, str]]:
     kind = f"{node.kind}.{node.version}" + (f".{node.group}" if node.group else "")
     states = {
         "beingDeleted": node.being_deleted,
@@ -178,5 +183,5 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def _quoted(text: str) -> str:
-    """As a string of Go's."""
+    """Quote a string as Go's %q does."""
     return '"' + _SPECIAL.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", text) + '"'

@@ -1,6 +1,6 @@
-"""What a key of the garbage collector names, and which keys a change concerns.
+"""The keys of the garbage collector, and the keys that a change enqueues.
 
-The owner graph is the tables' index of owners: nothing of it is kept here.
+There is no owner graph in memory: dependents are found by the tables' index of owners.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, processGraphChanges.
 """
@@ -20,32 +20,33 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import FURTHER_OWNER, Entry
 from kcm.runtime.tables.tables import Tables
 
+DELETE_QUEUE = "garbage_collector_attempt_to_delete"
+LOOKUP_QUEUE = "garbage_collector_look_up_owners"
+ORPHAN_QUEUE = "garbage_collector_attempt_to_orphan"
+
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"  # the finalizers
 FINALIZERS = frozenset({FOREGROUND, ORPHAN})
-COLLECTED = frozenset({"delete", "list", "watch"})  # the verbs of what can be collected
-EVENTS = frozenset({"", "events.k8s.io"})  # groups whose events are not looked at
+COLLECTED = frozenset({"delete", "list", "watch"})  # verbs that a resource must support to be collected
+EVENTS = frozenset({"", "events.k8s.io"})  # API groups whose events are ignored
 
-# Objects come and go, owner references change, and deletions wait for the garbage collector.
+# Additions, deletions, changed owner references, and deletions that wait for one of the finalizers above.
 INTERESTS = (Interest(owners=True), Interest(types=(EventType.MODIFIED,), finalizers=tuple(sorted(FINALIZERS))))
 
 
 class Item(NamedTuple):
-    """An object by its coordinates, that may or may not exist. resource: its Resource.id.
+    """Coordinates of an object, which may or may not exist."""
 
-    gone: as a key, that its table stopped to show it, or went.
-    """
-
-    resource: str
+    resource: str  # Resource.id
     key: Key
     uid: str
-    gone: bool = False
+    gone: bool = False  # only in keys: the object was removed from its table, or the table was
 
     def __str__(self) -> str:
         return f"{name_of_resource(self.resource)} {self.key} {self.uid}"
 
 
 def turn_of(item: Item) -> str:
-    """Return the namespace: those with work to do take turns."""
+    """Return the namespace, so that the queues are fair between namespaces."""
     return split_key(item.key)[0]
 
 
@@ -58,31 +59,35 @@ def references_of(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def owner_key(of: Resource, item: Key, name: str) -> Key:
-    """Where an owner is looked for: in the namespace of its dependent, unless it is in none."""
+    """Return the key of an owner: in the namespace of its dependent, unless its kind is cluster-scoped."""
     return make_key(split_key(item)[0] if of.namespaced else "", name)
 
 
 def shown(
     tables: Tables, item: Key, *, api_version: str, kind: str, name: str, uid: str
 ) -> tuple[Lister, Entry] | None:
-    """The owner that a reference of this object names, if a table shows it."""
+    """Return the owner that a reference of this object names; None if it is in no table."""
     lister = tables.of_kind(api_version, kind)
     entry = None if lister is None else lister.entry(owner_key(lister.resource, item, name))
     return None if lister is None or entry is None or entry.uid != uid else (lister, entry)
 
 
 def waits_for_dependents(lister: Lister, entry: Entry) -> bool:
-    """It is being deleted in the foreground."""
+    """Report whether the object is being deleted in the foreground."""
     return FOREGROUND in entry.finalizers and is_deleting(lister, entry)
 
 
 def is_deleting(lister: Lister, entry: Entry) -> bool:
-    # The bytes are searched first, so that few of thousands of dependents are decoded.
+    # The bytes are searched first: of thousands of dependents only the few that match are decoded.
     return b'"deletionTimestamp"' in entry.raw and is_being_deleted(lister.object_of(entry))
 
 
 def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[Item]:
-    """An object whose owners have to be looked at, one that waits, owners that waited for it, and one that is gone."""
+    """Return the keys that a change enqueues.
+
+    These are the object itself if its owners must be checked or it has one of the finalizers, the owners that waited
+    for it, and the object as `gone` if it was deleted and has dependents. Source: processGraphChanges.
+    """
     if change.type == EventType.DELETED:
         yield from _gone(resource, change.key, change.new, tables)
         return
@@ -98,11 +103,13 @@ def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[It
     if uid != (metadata(change.new).get("uid") or ""):
         yield from _gone(resource, change.key, before, tables)
         return
-    still = {reference.get("uid") for reference in references_of(change.new) if reference.get("blockOwnerDeletion")}
+    still_blocking = {
+        reference.get("uid") for reference in references_of(change.new) if reference.get("blockOwnerDeletion")
+    }
     left = [
         reference
         for reference in references_of(before)
-        if reference.get("blockOwnerDeletion") and reference.get("uid") not in still
+        if reference.get("blockOwnerDeletion") and reference.get("uid") not in still_blocking
     ]
     yield from _that_wait(left, change.key, tables)
 
@@ -123,7 +130,10 @@ def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables
 
 
 def _has_its_owners(entry: Entry, change: Change, tables: Tables) -> bool:
-    """Tables show all owners, and none of them waits for its dependents. Nearly always so, so it decodes nothing."""
+    """Report whether all owners are in the tables and none of them waits for its dependents.
+
+    This is true for most changes, so nothing is decoded for an object with one owner.
+    """
     if any(index == FURTHER_OWNER for index, _ in entry.values):
         return all(_stays(_owner(tables, entry.key, reference)) for reference in references_of(change.new))
     owner = entry.controller

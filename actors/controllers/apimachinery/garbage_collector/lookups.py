@@ -1,8 +1,8 @@
-"""How far the owners of each object have been looked up, and which requests for owners are under way.
+"""Progress of live lookups of the owners of each object, and the requests in flight.
 
-The server is asked for a few owners of an object at a time, so that one object with thousands of them does not hold up
-others. What was found is kept with the object until it was acted upon: the cache of absent owners may have forgotten
-the first of them before the last is known.
+The server is asked for a few owners of an object at a time, so that an object with thousands of owners does not delay
+others. The result is kept with the object until the object was processed, because the cache of absent owners may evict
+the first owner before the last one is known.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BATCH = 5  # owners of one object that are looked up at once
 
 
 class Lookup:
-    """The owners of one object. The memory it takes is a byte for each owner reference."""
+    """Lookup state of the owners of one object, in one byte for each owner reference."""
 
     __slots__ = ("_absent", "_digest", "position", "version")
 
     def __init__(self, version: int, digest: bytes, count: int) -> None:
-        self.version = version  # of the object: its resourceVersion
-        self._digest = digest  # of its owner references
+        self.version = version  # resourceVersion of the object
+        self._digest = digest  # digest of the owner references
         self._absent = bytearray(count)  # 1 for owners that do not exist
         self.position = 0  # owners before this one are known
 
@@ -39,7 +39,7 @@ class Lookup:
         self._absent[number] = 1
 
     def refined(self, number: int, owner: Owner) -> Owner:
-        """Return the owner as absent if it was found to be so."""
+        """Return the owner, as absent if the server has reported that it does not exist."""
         if owner.state is OwnerState.UNSEEN and self._absent[number]:
             return Owner(OwnerState.ABSENT, owner.item)
         return owner
@@ -47,9 +47,9 @@ class Lookup:
     def next_unseen(
         self, references: Sequence[Reference], look: Callable[[Reference], Owner]
     ) -> list[tuple[int, Item]]:
-        """Return the numbers and items of the next owners to ask the server for, at most BATCH.
+        """Return numbers and items of the next owners to get from the server, at most BATCH, and advance the position.
 
-        The position moves behind them. An empty list means that all owners are known.
+        An empty list means that all owners are known.
         """
         found: list[tuple[int, Item]] = []
         while not self.is_complete and len(found) < BATCH:
@@ -66,20 +66,22 @@ class Lookup:
 
 
 class Lookups:
+    """The lookups of all objects, and the requests in flight."""
+
     def __init__(self) -> None:
-        self._lookups: dict[Item, Lookup] = {}  # by the object whose owners they are
-        self._asked: dict[Item, list[Item]] = {}  # by owner: the objects that wait for the answer to another's request
+        self._lookups: dict[Item, Lookup] = {}  # by the object whose owners are looked up
+        self._asked: dict[Item, list[Item]] = {}  # by owner: objects that wait for a request of another object
 
     def __len__(self) -> int:
         return len(self._lookups)
 
     def is_under_way(self, item: Item, version: int) -> bool:
-        """Report whether owners of this version of the object are still to be looked up."""
+        """Report whether the lookup for this version of the object is incomplete."""
         lookup = self._lookups.get(item)
         return lookup is not None and lookup.version == version and not lookup.is_complete
 
     def known(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup | None:
-        """Return what was found about these references of the object; None if nothing was."""
+        """Return the lookup for these references of the object; None if there is none."""
         lookup = self._lookups.get(item)
         if lookup is None:
             return None
@@ -96,18 +98,18 @@ class Lookups:
         if lookup is None:
             lookup = self._lookups[item] = Lookup(version, _digest(references), len(references))
         elif lookup.is_complete:
-            lookup.position = 0  # an owner that was found since is not shown any more
+            lookup.position = 0  # an owner that was found has been removed from its table since
         return lookup
 
     def forget(self, item: Item) -> None:
         self._lookups.pop(item, None)
 
-    # Requests under way.
+    # Requests in flight.
 
     def ask(self, owners: Iterable[tuple[int, Item]], *, for_: Item) -> list[tuple[int, Item]]:
-        """Return those that no request is under way for; `answered` must be called for them.
+        """Return the owners without a request in flight; the caller must call `answered` for each of them.
 
-        The object is remembered as waiting for the others.
+        The object is registered as waiting for the other owners.
         """
         free = []
         for number, owner in owners:

@@ -1,4 +1,4 @@
-"""Patches of many objects' metadata at once: strategic ones, but for what takes none."""
+"""Concurrent metadata patches: strategic merge patches, or JSON merge patches where these are not supported."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ UNSUPPORTED_MEDIA_TYPE = 415
 
 
 class MakePatch(Protocol):
-    """strategic: else it is merged, with the object's version as precondition."""
+    """Builds the patch for an object.
+
+    strategic: return a strategic merge patch; otherwise a JSON merge patch with the resourceVersion as precondition.
+    """
 
     def __call__(self, resource: Resource, obj: Object, *, strategic: bool) -> Patch: ...
 
 
 class Patching:
-    """Remembers which resources take no strategic patches: custom ones."""
+    """Sends patches, and keeps the resources that reject strategic merge patches (custom resources)."""
 
     def __init__(self) -> None:
         self._merged: set[str] = set()  # Resource.ids
 
     def all_of(self, objects: Sequence[tuple[Lister, Object]], make: MakePatch) -> Step[None]:
-        """One that is gone is no failure. Raises CommandError for another."""
+        """Patch all objects at once. Objects that do not exist are ignored. Raises CommandError for other failures."""
         commands = [
             make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
         ]

@@ -1,4 +1,4 @@
-"""The event OwnerRefInvalidNamespace: for an owner reference whose uid is that of an object in another namespace.
+"""The event OwnerRefInvalidNamespace, for owner references whose uid belongs to an object in another namespace.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, addDependentToOwners and
 reportInvalidNamespaceOwnerRef.
@@ -14,20 +14,20 @@ from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
 from kcm.protocols.objects import Object, metadata
 
 REASON = "OwnerRefInvalidNamespace"
-OBJECTS = 5000  # that are remembered
-REFERENCES = 50  # of one object; no further ones are reported
+OBJECTS = 5000  # objects whose reported references are kept
+REFERENCES = 50  # references of one object that are considered
 
 
 class MisplacedOwners:
-    """Remembers what was reported: upstream records the event when a reference is added, and not at every sync."""
+    """Keeps the reported references: upstream records the event when a reference is added, not at every sync."""
 
     def __init__(self) -> None:
         self._reported: Recent[Item, frozenset[str]] = Recent(OBJECTS)
 
     def news(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
-        """Return the reference to report: the first that was not there before; None if there is none.
+        """Return the first reference that was not reported before; None if there is none.
 
-        misplaced: all such references that the object has now. One event stands for all that were added together.
+        misplaced: all misplaced references of the object. One event is recorded for all that were added together.
         """
         references = {str(each.get("uid") or ""): each for _, each in zip(range(REFERENCES), misplaced, strict=False)}
         before = self._reported.get(item) or frozenset()

@@ -1,4 +1,4 @@
-"""What is known of owners: by tables, by discovery, and by the server's own answers where no table shows them."""
+"""The state of owners, from tables, discovery, and live reads of owners that are in no table."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
-ARRIVES_WITHIN = 30.0  # seconds that a new table is waited for; then what is there has to do
-UNSHOWN_CHECK = 5.0  # seconds until an owner that exists is looked for again in the tables, or live; doubled each time
+ARRIVES_WITHIN = 30.0  # seconds to wait for a new table; after that it is treated as missing
+UNSHOWN_CHECK = 5.0  # seconds until an existing owner that is in no table is looked up again; doubled each time
 UNSHOWN_CHECK_MOST = 300.0
 
 
 class KnownOwners:
-    """Remembers which owners do not exist, and those that exist though no table shows them."""
+    """Keeps the owners that are absent, and those that exist although they are in no table."""
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
         self._tables, self._clock = tables, clock
         self._absent = AbsentOwners()
         self._unshown: dict[Item, _Unshown] = {}
         self._served = ServedKinds()
-        self._announced: dict[str, float] = {}  # by Resource.id: since when there is a table to wait for
+        self._announced: dict[str, float] = {}  # by Resource.id: when its table was announced
 
     # What is served.
 
     def follow(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
-        """resources: those that there are tables of, or will be. served: all."""
+        """Update the resources. resources: those with a table now or soon. served: all that discovery reports."""
         now = self._clock.monotonic()
         self._announced = {
             resource.resource.id: self._announced.get(resource.resource.id, now) for resource in resources
@@ -42,15 +42,15 @@ class KnownOwners:
         self._served.follow(served)
 
     def resource_of(self, item: Item) -> Resource | None:
-        """As it is served now; None if it is not."""
+        """Return the resource in the version that is served now; None if it is not served."""
         return self._served.resource(item.resource)
 
     def has_tables(self) -> bool:
-        """Discovery has found something to watch."""
+        """Report whether discovery has found resources to watch."""
         return bool(self._announced)
 
     def may_still_arrive(self, resource_id: str = "") -> bool:
-        """Whether this table, or any, is on its way, and not for too long."""
+        """Report whether this table, or any table, is not synced yet and was announced within ARRIVES_WITHIN."""
         since = self._clock.monotonic() - ARRIVES_WITHIN
         return any(
             self._announced.get(resource.id, since) > since
@@ -59,7 +59,7 @@ class KnownOwners:
         )
 
     def late(self) -> list[Resource]:
-        """Those whose tables are waited for no more."""
+        """Return the resources whose tables have not synced within ARRIVES_WITHIN."""
         now = self._clock.monotonic()
         return [
             resource
@@ -67,23 +67,23 @@ class KnownOwners:
             if now - self._announced.get(resource.id, now) > ARRIVES_WITHIN
         ]
 
-    # What tables show.
+    # Owners in tables.
 
     def lister_of(self, item: Item) -> Lister | None:
-        """The table of its kind, whatever the version."""
+        """Return the table of its kind, in any version."""
         resource = self.resource_of(item)
         return None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
 
     def shown(self, item: Item) -> tuple[Lister, Entry] | None:
-        """The object, if a table shows it."""
+        """Return the object; None if it is in no table."""
         lister = self.lister_of(item)
         entry = None if lister is None else lister.entry(item.key)
         return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)
 
     def elsewhere(self, items: Iterable[Item]) -> set[Item]:
-        """Return those of whose kind an object with the same uid is in another namespace.
+        """Return the items whose uid belongs to an object of the same kind in another namespace.
 
-        Each table is searched once for all of them.
+        Each table is searched once for all items.
         """
         tables: dict[str, tuple[Lister, dict[str, list[Item]]]] = {}
         for item in items:
@@ -99,10 +99,10 @@ class KnownOwners:
             if split_key(entry.key)[0] != split_key(item.key)[0]
         }
 
-    # What a reference comes to.
+    # The owner that a reference names.
 
     def of(self, item: Key, reference: Reference) -> Owner:
-        """The owner that a reference of this object names."""
+        """Return the owner that a reference of this object names."""
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
         served = self._served.find(api_version, kind)
         if served is None:
@@ -132,17 +132,17 @@ class KnownOwners:
         name, uid = reference.get("name") or "", reference.get("uid") or ""
         return Item(former.id, owner_key(former, item, name), uid) in self._absent
 
-    # What the server has answered.
+    # Results of live reads.
 
     def is_absent(self, item: Item) -> bool:
         return item in self._absent
 
     def was_elsewhere(self, item: Item) -> bool:
-        """Of an absent one: whether an object with its uid was in another namespace."""
+        """Report whether an object with the uid of this absent owner was in another namespace."""
         return self._absent.is_elsewhere(item)
 
     def take_absent(self, items: Iterable[Item]) -> None:
-        """Remember that these do not exist."""
+        """Record that these owners do not exist."""
         new = [item for item in items if item not in self._absent]
         elsewhere = self.elsewhere(new)
         for item in new:
@@ -150,25 +150,25 @@ class KnownOwners:
             self._absent.add(item, elsewhere=item in elsewhere)
 
     def take_unshown(self, item: Item, *, waits: bool) -> tuple[bool, float]:
-        """It exists, and no table shows it. waits: for its dependents.
+        """Record an owner that exists and is in no table. waits: it waits for its dependents.
 
-        Returns whether that is news, and the seconds until it is to be looked for again.
+        Returns whether this is new, and the seconds until the owner is looked up again.
         """
         before = self._unshown.get(item)
-        looks = 0 if before is None else before.looks + 1
-        self._unshown[item] = _Unshown(waits, looks)
+        lookups = 0 if before is None else before.lookups + 1
+        self._unshown[item] = _Unshown(waits, lookups)
         is_news = before is None or before.waits != waits
-        return is_news, min(UNSHOWN_CHECK * 2.0 ** min(looks, 10), UNSHOWN_CHECK_MOST)
+        return is_news, min(UNSHOWN_CHECK * 2.0 ** min(lookups, 10), UNSHOWN_CHECK_MOST)
 
     def take_shown(self, item: Item) -> None:
-        """A table shows it, or nobody asks for it any more."""
+        """Drop an owner that is in a table now, or has no dependents any more."""
         self._unshown.pop(item, None)
 
 
 class _Unshown:
-    """An owner that exists, and that no table shows. waits: for its dependents. looks: how often it was asked for."""
+    """Owner that exists and is in no table. waits: it waits for its dependents. lookups: number of live reads."""
 
-    __slots__ = ("looks", "waits")
+    __slots__ = ("lookups", "waits")
 
-    def __init__(self, waits: bool, looks: int) -> None:
-        self.waits, self.looks = waits, looks
+    def __init__(self, waits: bool, lookups: int) -> None:
+        self.waits, self.lookups = waits, lookups

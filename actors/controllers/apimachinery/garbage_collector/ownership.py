@@ -1,4 +1,4 @@
-"""What the owner references of one object come to, and the patches that change them.
+"""The owner references of one object with the state of each owner, and the patches that change them.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,patch}.go.
 """
@@ -19,25 +19,25 @@ Reference = Mapping[str, Any]
 
 
 class OwnerState(Enum):
-    """Of an owner that a reference names."""
+    """State of an owner."""
 
     SOLID = auto()  # it exists
     WAITING = auto()  # it is being deleted in the foreground
     ABSENT = auto()  # it does not exist
     UNSEEN = auto()  # no table shows it, and the server has not been asked
     UNKNOWN_KIND = auto()  # its kind is not served
-    MISPLACED = auto()  # it would be in a namespace, and its dependent is in none
+    MISPLACED = auto()  # a namespaced owner of a cluster-scoped dependent
 
 
 class Owner(NamedTuple):
-    """item: its coordinates; None if its kind is not served."""
+    """Owner that a reference names."""
 
     state: OwnerState
-    item: Item | None = None
+    item: Item | None = None  # None if its kind is not served
 
 
 class OwnerReferences:
-    """An object's references, each with its owner."""
+    """The references of one object, each with its owner."""
 
     def __init__(self, found: Iterable[tuple[Reference, Owner]]) -> None:
         self._found = list(found)
@@ -57,8 +57,9 @@ class OwnerReferences:
 
 
 def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, strategic: bool) -> Patch:
-    """Remove the references to these owners. strategic: it names what goes; else the object's version is a
-    precondition.
+    """Return a patch that removes the references to these owners.
+
+    strategic: a strategic merge patch; otherwise a JSON merge patch with the resourceVersion as precondition.
     """
     if strategic:
         gone = [{"$patch": "delete", "uid": uid} for uid in uids]
@@ -67,7 +68,7 @@ def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, st
 
 
 def unblocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
-    """The deletion of none of its owners waits for it any more."""
+    """Return a patch after which the object blocks no owner. Source: unblockOwnerReferencesStrategicMergePatch."""
     references = references_of(obj)
     if strategic:
         blocking = [reference for reference in references if reference.get("blockOwnerDeletion")]
@@ -76,7 +77,7 @@ def unblocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
 
 
 def _strategic(resource: Resource, obj: Object, references: Sequence[Reference]) -> Patch:
-    """The uid is a precondition."""
+    # The uid is a precondition of the patch.
     body = {"metadata": {"uid": uid_of(obj), "ownerReferences": references}}
     return patch(resource, key_of(obj), body, patch_type=PatchType.STRATEGIC)
 

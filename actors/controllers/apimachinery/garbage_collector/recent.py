@@ -1,4 +1,4 @@
-"""A dict of bounded size."""
+"""LRU cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Keeps the `most` entries that were used last."""
+    """Mapping with the `most` entries that were used last."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,21 +1,24 @@
-"""How the garbage collector presents itself to the system, and what it counts."""
+"""ControllerSpec and metrics of the garbage collector."""
 
 from __future__ import annotations
 
-from kcm.actors.controllers.apimachinery.garbage_collector.items import INTERESTS, concerned, is_collected, turn_of
-from kcm.actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
-from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import (
+from kcm.actors.controllers.apimachinery.garbage_collector.items import (
     DELETE_QUEUE,
+    INTERESTS,
     LOOKUP_QUEUE,
     ORPHAN_QUEUE,
-    GarbageCollector,
+    concerned,
+    is_collected,
+    turn_of,
 )
+from kcm.actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
+from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from kcm.runtime.metrics.registry import Family
 
-PERIOD = 30.0  # seconds between two looks at which resources can be watched
+PERIOD = 30.0  # seconds between two checks of the resources that cannot be watched
 SYNC_ERRORS = Family(
     name="garbagecollector_controller_resources_sync_error_total",
     kind="counter",
@@ -28,9 +31,9 @@ def _workers(options: Options) -> int:
 
 
 def _lookups(options: Options) -> int:
-    """Return the number of objects whose owners are looked up at once.
+    """Return the number of concurrent lookups.
 
-    Their requests share the rate limit with deletions, which must not wait behind many of them.
+    Lookups share the rate limit with deletions, which must not wait behind many lookups.
     """
     return max(1, _workers(options) // 5)
 
@@ -69,7 +72,7 @@ SPEC = ControllerSpec(
             turn_of=turn_of,
         ),
     ),
-    passes=(Pass("resources", every=PERIOD, run=GarbageCollector.look_at_resources),),
+    passes=(Pass("resources", every=PERIOD, run=GarbageCollector.check_resources),),
     discovers=Discovered(select=is_collected, to=concerned, interest=INTERESTS),
     build=_build,
     never_blocks=True,

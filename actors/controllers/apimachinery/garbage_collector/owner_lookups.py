@@ -1,0 +1,175 @@
+"""Live lookups of owners that are in no table: one owner for its dependents, or the owners of one object.
+
+Source: kubernetes v1.36 pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, classifyReferences,
+isDangling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kcm.actors.controllers.apimachinery.garbage_collector.items import (
+    DELETE_QUEUE,
+    FOREGROUND,
+    LOOKUP_QUEUE,
+    Item,
+    is_deleting,
+    references_of,
+)
+from kcm.actors.controllers.apimachinery.garbage_collector.lookups import Lookup, Lookups
+from kcm.actors.controllers.apimachinery.garbage_collector.owners import KnownOwners
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Retry, Step, get_live, perform, together
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Outcome
+from kcm.protocols.objects import Object, decode_object, finalizers_of, metadata, split_key, uid_of
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
+
+ARRIVAL_CHECK = 1.0  # seconds between two checks whether a new table has synced
+KIND_CHECK = 30.0  # seconds until an owner of a kind that is not served is checked again
+ANSWER_CHECK = 5.0  # seconds to wait for a request that was sent for another object
+
+
+class OwnerLookups:
+    """Reads owners from the server, and records in KnownOwners and Lookups what it has found."""
+
+    def __init__(self, tables: Tables, owners: KnownOwners, lookups: Lookups) -> None:
+        self._tables, self._owners, self._lookups = tables, owners, lookups
+
+    def look_up_owner(self, item: Item, *, gone: bool) -> Reconciliation:
+        """Read an owner live for all of its dependents, unless its table may still sync."""
+        dependents = self._tables.dependents(item.uid)
+        if dependents and self._owners.is_absent(item):
+            yield from self._take_absent(item, dependents)
+            return None
+        resource = self._owners.resource_of(item)
+        if not dependents or resource is None:
+            self._owners.take_shown(item)
+            return None
+        if self._owners.may_still_arrive(resource.id):
+            return RequeueAfter(ARRIVAL_CHECK)
+        command = get_live(resource, item.key)
+        outcome = yield from perform(command)
+        live = self._live(item, resource, command, outcome, gone=gone)
+        if live is not None:
+            return (yield from self._take_unshown(item, live, dependents))
+        yield from self._take_absent(item, dependents)
+        return None
+
+    def _live(self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, gone: bool) -> Object | None:
+        """Return the owner from the outcome of a live read; None if it does not exist. Raises Retry, CommandError."""
+        if isinstance(outcome, Done):
+            live = decode_object(outcome.body)
+            return live if uid_of(live) == item.uid else None
+        deletion_was_seen = gone and self._owners.lister_of(item) is not None
+        if not isinstance(outcome, NotFound):
+            raise CommandError(command, outcome)
+        if not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
+            raise Retry(f"{resource} is not served as before: {outcome.message}", after=KIND_CHECK)
+        return None
+
+    def _take_absent(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
+        self._owners.take_absent([item])
+        yield from enqueue_for_deletion(dependents)
+
+    def _take_unshown(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
+        """Handle an owner that exists.
+
+        The live object is laid over its table, which will receive the object or its deletion. An owner without a table
+        is read again periodically.
+        """
+        if self._owners.shown(item) is not None:
+            self._owners.take_shown(item)
+            yield from enqueue_for_deletion(dependents)
+            return None
+        is_new, after = self._taken_unshown(item, live)
+        if is_new:
+            yield from enqueue_for_deletion(dependents)
+        return RequeueAfter(max(0.0, after))
+
+    def _taken_unshown(self, item: Item, live: Object) -> tuple[bool, float]:
+        waits = metadata(live).get("deletionTimestamp") is not None and FOREGROUND in finalizers_of(live)
+        return self._owners.take_unshown(item, waits=waits)
+
+    # Queue look_up_owners.
+
+    def look_up_owners(self, item: Item) -> Reconciliation:
+        """Read the next owners that are in no table, and enqueue the object for deletion when all are known."""
+        shown = self._owners.shown(item)
+        if shown is None or is_deleting(*shown):
+            self._lookups.forget(item)
+            return None
+        lister, entry = shown
+        references = references_of(lister.object_of(entry))
+        lookup = self._lookups.begun(item, entry.resource_version, references)
+        start = lookup.position
+        unseen = lookup.next_unseen(references, lambda reference: self._owners.of(entry.key, reference))
+        if not unseen:
+            yield Enqueue(DELETE_QUEUE, item)
+            return None
+        late = next((owner for _, owner in unseen if self._owners.may_still_arrive(owner.resource)), None)
+        if late is not None:
+            lookup.position = start
+            yield Enqueue(DELETE_QUEUE, late)  # where it waits for its table, for all of its dependents
+            return None
+        asked = self._lookups.ask(unseen, for_=item)
+        if len(asked) < len(unseen):
+            lookup.position = start
+        try:
+            yield from self._ask_for(lookup, asked)
+        except (CommandError, Retry):
+            lookup.position = start
+            raise
+        finally:
+            waiting = [other for _, owner in asked for other in self._lookups.answered(owner)]
+        for other in waiting:
+            yield Enqueue(LOOKUP_QUEUE, other)
+        if len(asked) < len(unseen):
+            return RequeueAfter(ANSWER_CHECK)  # usually the other requests enqueue it earlier
+        yield Enqueue(LOOKUP_QUEUE, item)
+        return None
+
+    def _ask_for(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
+        """Read these owners live. Raises Retry or CommandError after all other outcomes were processed."""
+        resources = [self._owners.resource_of(owner) for _, owner in owners]
+        if None in resources:
+            raise Retry("the kind of an owner is not served any more", after=KIND_CHECK)
+        commands = [
+            get_live(resource, owner.key) for resource, (_, owner) in zip(resources, owners, strict=True) if resource
+        ]
+        outcomes = yield from together(commands)
+        failure: CommandError | Retry | None = None
+        absent = []
+        for (number, owner), command, outcome in zip(owners, commands, outcomes, strict=True):
+            resource = self._owners.resource_of(owner)
+            if resource is None:
+                continue
+            try:
+                live = self._live(owner, resource, command, outcome, gone=False)
+            except (CommandError, Retry) as err:
+                failure = err
+                continue
+            if live is None:
+                lookup.take_absent(number)
+                absent.append(owner)
+            else:
+                yield Enqueue(DELETE_QUEUE, owner, after=self._taken_unshown(owner, live)[1])
+        self._owners.take_absent(absent)
+        if failure is not None:
+            raise failure
+
+
+def enqueue_for_deletion(dependents: Iterable[tuple[Lister, Entry]]) -> Step[None]:
+    for lister, entry in dependents:
+        yield Enqueue(DELETE_QUEUE, Item(lister.resource.id, entry.key, entry.uid))
+
+
+def _names(outcome: NotFound, name: str) -> bool:
+    """Report whether a 404 is about the object, and not about a resource that is not served."""
+    try:
+        status = decode_object(outcome.status)
+    except ValueError:
+        return False
+    return (status.get("details") or {}).get("name") == name
