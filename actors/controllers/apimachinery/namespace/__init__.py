@@ -1,7 +1,10 @@
-"""namespace-controller: empties a namespace that is being deleted, then lets it go.
+"""namespace-controller: deletes the content of terminating namespaces, then removes their finalizer.
 
-Read reconciler.py first. served: which resources there are. content: how objects of them are deleted. conditions: what
-the namespace says of it. api_servers: how long objects may still be created.
+- reconciler.py: the decisions; read it first.
+- served.py: discovery of the resources that are served now.
+- content.py: deletion of the objects of a namespace.
+- conditions.py: the conditions of the namespace.
+- api_servers.py: the time during which objects may still be created.
 """
 
 from kcm.actors.controllers.apimachinery.namespace.spec import SPEC

@@ -1,8 +1,9 @@
-"""How long objects may still be created in a namespace after its deletion was seen.
+"""The time during which objects may still be created in a namespace after its deletion was observed.
 
-An API server refuses creations in a namespace as soon as it knows that it is being deleted. The one that carried the
-deletion out knows at once; what it admitted before is stored within moments. Others follow a watch, which may be late,
-so upstream leaves every namespace alone for 5 s. We begin at once, and take nothing for empty before that time is over.
+An API server rejects creations in a namespace from the moment it observes the deletion. The server that handled the
+deletion observes it at once, and objects that it admitted before are stored within moments. Other servers depend on a
+watch, which may be late; for this reason upstream waits 5 s before it starts. This controller starts at once, and does
+not consider a namespace empty before that time is over.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ OF_KUBERNETES = "kubernetes.io/service-name=kubernetes"
 
 @step
 def creations_end_after() -> Step[float]:
-    """Seconds, by how many API servers there are: as their Leases say, else the endpoints of Service kubernetes."""
+    """Return the seconds after which no objects can be created, which depend on the number of API servers.
+
+    The servers are counted by their Leases, or else by the endpoints of the Service kubernetes.
+    """
     outcome = yield from perform(list_live(LEASES, "kube-system", label_selector=IDENTITIES))
     if not isinstance(outcome, Done):
         return SEVERAL

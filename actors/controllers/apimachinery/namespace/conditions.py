@@ -1,4 +1,4 @@
-"""What the status of a namespace says of its deletion. Pure.
+"""The conditions of a namespace that report on its deletion.
 
 Source: kubernetes v1.36 pkg/controller/namespace/deletion/status_condition_utils.go.
 """
@@ -17,24 +17,19 @@ from kcm.protocols.objects import Object
 
 @dataclass(slots=True)
 class Findings:
-    """What one pass over a namespace found.
+    """Result of one sync of a namespace."""
 
-    discovery, parsing: why not all resources could be discovered, or their group versions read; "": all could.
-    failures: what became of deletions that failed. remaining: how many objects are left, by "plural.group"; finalizers:
-    how many of these have each.
-    """
-
-    discovery: str = ""
-    parsing: str = ""
-    failures: list[str] = field(default_factory=list)
-    remaining: Counter[str] = field(default_factory=Counter)
-    finalizers: Counter[str] = field(default_factory=Counter)
+    discovery: str = ""  # error of discovery
+    parsing: str = ""  # error of parsing group versions
+    failures: list[str] = field(default_factory=list)  # errors of deletions
+    remaining: Counter[str] = field(default_factory=Counter)  # number of remaining objects by "plural.group"
+    finalizers: Counter[str] = field(default_factory=Counter)  # number of remaining objects by finalizer
 
 
 class _Form(NamedTuple):
     type: str
-    good: tuple[str, str]  # reason and message while its status is False
-    bad: str  # the reason while it is True
+    good: tuple[str, str]  # reason and message if the status is False
+    bad: str  # reason if the status is True
 
 
 _DISCOVERY = _Form(
@@ -65,7 +60,7 @@ _FINALIZERS = _Form(
 
 
 def with_findings(status: Mapping[str, Any], found: Findings, *, now: float) -> Object:
-    """The status of a namespace with all five conditions; equal to the former one where nothing is new."""
+    """Return the status of a namespace with all five conditions; equal to the given one if nothing has changed."""
     conditions = status.get("conditions") or []
     for form, message in _messages(found):
         reason, text = (form.bad, message) if message else form.good
@@ -74,7 +69,7 @@ def with_findings(status: Mapping[str, Any], found: Findings, *, now: float) -> 
 
 
 def _messages(found: Findings) -> Iterator[tuple[_Form, str]]:
-    """In the order in which they are added; "": there is nothing wrong."""
+    """Return each condition with its message, in upstream's order; "" if its status is False."""
     yield _DISCOVERY, found.discovery
     yield _PARSING, found.parsing
     failures = found.failures

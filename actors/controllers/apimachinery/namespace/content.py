@@ -1,15 +1,15 @@
-"""How all objects of some resources in a namespace are deleted, and what is left of them.
+"""Deletion of all objects of some resources in a namespace, and the objects that remain.
 
-A resource that has none is asked for once, and nothing is deleted. Else its collection is deleted, or each object where
-the server does not do that; then what is left is listed. Many resources are dealt with at once, and one that fails
-keeps no other back.
+A resource without objects is only listed. Otherwise its collection is deleted, or each of its objects if the server
+does not support deletecollection; then the remaining objects are listed. Many resources are processed concurrently, and
+the failure of one does not stop the others.
 
-A long collection is deleted page by page, all pages at once: a server deletes the objects of one request one after the
-other (--delete-collection-workers=1). It is as safe as a single request, which reads pages too and deletes by name, and
-costs server and etcd half of it: docs/decisions/2026-11-23-long-collections-page-by-page.md.
+A long collection is deleted page by page, with all pages at once, because a server deletes the objects of one request
+sequentially (--delete-collection-workers=1). This is as safe as a single request, which reads pages and deletes by name
+as well, and halves the load of server and etcd: docs/decisions/2026-11-23-long-collections-page-by-page.md.
 
 Source: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
-deleteAllContentForGroupVersionResource. It deletes every collection, empty or not, and one after the other.
+deleteAllContentForGroupVersionResource, which deletes all collections sequentially, even if they are empty.
 """
 
 from __future__ import annotations
@@ -40,31 +40,28 @@ from kcm.protocols.messages.outcomes import (
 from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
 from kcm.protocols.resources import Resource
 
-AT_ONCE = 32  # requests under way for one namespace
+AT_ONCE = 32  # concurrent requests for one namespace
 PAGE = 50  # objects
 METHOD_NOT_ALLOWED = 405
 BACKGROUND = "Background"
 
-Pages = tuple[str, ...]  # where the pages of a list begin, as List.continue_from has it
+Pages = tuple[str, ...]  # the continue token of each page of a list
 WHOLE: Pages = ("",)
 
 
 @dataclass(slots=True)
 class Content:
-    """What is left. numbers: of objects that are left, by resource. finalizers: how many of these have each, likewise.
+    """Objects that remain after a deletion, and the failures."""
 
-    failures: the first of each resource that could not be emptied. doubtful: whether collections may yet be deleted.
-    """
-
-    numbers: dict[Resource, int] = field(default_factory=dict)
-    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)
-    failures: list[CommandError] = field(default_factory=list)
-    doubtful: bool = False
+    numbers: dict[Resource, int] = field(default_factory=dict)  # number of remaining objects
+    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)  # of the remaining objects
+    failures: list[CommandError] = field(default_factory=list)  # the first failure of each resource
+    has_unknown: bool = False  # the outcome of a deletion is unknown, and the server may carry it out later
 
 
 @step
 def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
-    """Those that have objects there, or may have: the server does not list them, or failed to."""
+    """Return the resources that have objects in the namespace, or may have them, as they could not be listed."""
     listed = [kind for kind in served if "list" in kind.verbs]
     commands = [list_live(kind.resource, namespace, metadata_only=True, limit=PAGE) for kind in listed]
     outcomes = yield from in_batches(commands, AT_ONCE)
@@ -83,7 +80,7 @@ def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[Serv
             for kind, follows in further.items()
         ]
         outcomes = yield from in_batches(commands, AT_ONCE)
-        # A failure ends it, as the end does: the last page that is known goes on to the end.
+        # A failed list ends the search: the last known page is deleted without a limit.
         pages = zip(further, outcomes, strict=True)
         further = {
             kind: follows for kind, outcome in pages if isinstance(outcome, Done) and (follows := what_follows(outcome))
@@ -92,14 +89,14 @@ def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[Serv
 
 
 def what_follows(outcome: Done) -> str:
-    """Where the next page of a list begins; "": there is none."""
+    """Return the continue token of a list; "" on its last page."""
     given = metadata(decode_object(outcome.body)).get("continue")
     return given if isinstance(given, str) else ""
 
 
 @step
 def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Step[Content]:
-    """Deletes all objects of these, in the background."""
+    """Delete all objects of these resources with background propagation."""
     content = Content()
     failed: set[ServedResource] = set()
 
@@ -116,8 +113,8 @@ def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Ste
     for (kind, command), outcome in zip(parts, outcomes, strict=True):
         if is_unsupported(outcome):
             single.add(kind)
-        elif not isinstance(outcome, Done | Gone):  # Gone: that page is no more to be had, and is left to the next look
-            content.doubtful = content.doubtful or isinstance(outcome, Unknown)
+        elif not isinstance(outcome, Done | Gone):  # Gone: the continue token has expired; the next sync lists again
+            content.has_unknown = content.has_unknown or isinstance(outcome, Unknown)
             keep(kind, command, outcome)
     if single:
         yield from _delete_each(namespace, [kind for kind in served if kind in single], keep)
@@ -126,21 +123,21 @@ def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Ste
 
 
 def _in_pages(resource: Resource, namespace: str, pages: Pages) -> list[DeleteCollection]:
-    """The last page goes on to the end."""
+    # The last page has no limit: objects that were created since the list are behind it.
     *limited, last = [delete_all(resource, namespace, propagation=BACKGROUND, continue_from=page) for page in pages]
     return [*(msgspec.structs.replace(command, limit=PAGE) for command in limited), last]
 
 
 @step
 def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) -> Step[None]:
-    """One object after the other, of resources whose collections cannot be deleted."""
+    """Delete the objects of resources that do not support deletecollection."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
     outcomes = yield from in_batches(lists, AT_ONCE)
-    doomed: list[tuple[ServedResource, Object]] = []
+    found: list[tuple[ServedResource, Object]] = []
     for kind, command, outcome in zip(listed, lists, outcomes, strict=True):
         if isinstance(outcome, Done):
-            doomed += [(kind, obj) for obj in items_of(outcome) if name_of(obj)]
+            found += [(kind, obj) for obj in items_of(outcome) if name_of(obj)]
         elif not is_unsupported(outcome):
             keep(kind, command, outcome)
     deletions = [
@@ -151,11 +148,12 @@ def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) ->
             propagation=BACKGROUND,
             depends_on=(),
         )
-        for kind, obj in doomed
+        for kind, obj in found
     ]
     outcomes = yield from in_batches(deletions, AT_ONCE)
-    for (kind, _), deletion, outcome in zip(doomed, deletions, outcomes, strict=True):
-        if not isinstance(outcome, Done | Conflict) and not is_unsupported(outcome):  # Conflict: it is another one now
+    for (kind, _), deletion, outcome in zip(found, deletions, outcomes, strict=True):
+        # Conflict: an object with another uid has the name now.
+        if not isinstance(outcome, Done | Conflict) and not is_unsupported(outcome):
             keep(kind, deletion, outcome)
 
 
@@ -175,26 +173,26 @@ def _count(namespace: str, served: Iterable[ServedResource], content: Content, k
 
 
 def is_unsupported(outcome: Outcome) -> bool:
-    """Of a collection: the server does not do that with it, or does not serve it any more."""
+    """Report whether the server does not support the verb for a collection, or does not serve it any more."""
     return isinstance(outcome, NotFound) or (isinstance(outcome, Invalid) and outcome.code == METHOD_NOT_ALLOWED)
 
 
 def _finalizers(obj: Object) -> list[str]:
-    """What are none in a malformed object is left out."""
+    """Return the finalizers of an object. Invalid values are left out."""
     given = obj["metadata"].get("finalizers")
     return [finalizer for finalizer in given if isinstance(finalizer, str)] if isinstance(given, list) else []
 
 
 def items_of(outcome: Done) -> list[Object]:
-    """Of a list. What has no metadata counts as an object without a name."""
+    """Return the items of a list. An item without metadata counts as an object without a name."""
     items = decode_object(outcome.body).get("items") or ()
     return [{**item, "metadata": metadata(item)} for item in items if isinstance(item, dict)]
 
 
 def grace_left(pods: Collection[Object], *, since_deletion: float) -> int:
-    """Seconds that the pods may take to terminate, by the longest of their grace periods; 0 once that is over.
+    """Return the longest grace period of the pods in seconds; 0 if it is over.
 
-    since_deletion: of the namespace, in seconds. Source: estimateGracefulTermination.
+    since_deletion: seconds since the deletion of the namespace. Source: estimateGracefulTermination.
     """
     grace = 0
     for pod in pods:

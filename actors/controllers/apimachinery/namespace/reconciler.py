@@ -1,24 +1,27 @@
-"""What the namespace controller does with one namespace that is being deleted.
+"""Reconciler of the namespace controller: deletes the content of a terminating namespace.
 
-In: namespaces, deletions of what they hold; live reads of all that is served and of each collection. Out: deletions of
-collections, or of single objects; status and `finalize` of the namespace. Key: a namespace's name.
+Input: namespaces, deletions of objects in them; live reads of discovery and of each collection. Output: deletions of
+collections or of single objects; status and `finalize` of the namespace. Key: the name of a namespace.
 
-Pods go first, and nothing else is touched before the last is gone. Then everything else goes at once. What is left is
-waited for: where tables show it, the namespace is looked at again as soon as they are empty, else after upstream's
-estimate. Finalizers of objects are never touched. Of the namespace's own, `kubernetes` is removed when all that is
-served was discovered, listed and empty, at a time when nothing could be created any more (api_servers.py).
+Pods are deleted first, and nothing else is deleted before the last pod is removed. Then all other objects are deleted
+at once. While objects remain, the namespace is synced again as soon as the tables that contain them are empty, or after
+upstream's estimate for objects that are in no table. Finalizers of objects are never changed. The finalizer
+`kubernetes` of the namespace is removed when all served resources were discovered, listed and found empty at a time
+when no object could be created any more (api_servers.py).
 
 Source: kubernetes v1.36 pkg/controller/namespace/{namespace_controller,deletion/namespaced_resources_deleter}.go.
 Differences:
-- No namespace is left alone for 5 s; see api_servers.py. Resources and pages are dealt with at once, and empty
-  resources not deleted.
-- While pods cannot be listed or deleted, nothing else is: upstream goes on, and leaves them without what protects them.
-- A group version whose name makes no sense keeps the namespace, as upstream, and the other resources go all the same.
-- What is left without a finalizer is looked at again after 0.1 s, then 0.2 s, … and at most a minute; upstream
-  begins with 5 ms. So is a namespace in which something failed, though what we write of that wakes us at once.
-- A namespace is kept for a minute after a deletion of a collection whose outcome is unknown: it may be carried out
-  late, and names no uid that would spare another namespace of this name.
-- A namespace that has other finalizers alone is left to whoever removes these; upstream empties it again and again.
+- There is no initial delay of 5 s; see api_servers.py. Resources and pages are processed concurrently, and empty
+  collections are not deleted.
+- While pods cannot be listed or deleted, nothing else is deleted: upstream continues, and removes the objects that
+  protect these pods.
+- An invalid group version keeps the namespace, as upstream, but the other resources are deleted.
+- If objects without finalizers remain, the next sync is after 0.1 s, 0.2 s, … up to a minute; upstream begins with
+  5 ms. The same delays apply after a failure, although the status update would enqueue the namespace at once.
+- A namespace is kept for a minute after a deletecollection with unknown outcome: the server may carry it out late, and
+  it has no uid precondition that would protect a new namespace with the same name.
+- A namespace without the finalizer `kubernetes` is ignored; upstream deletes its content repeatedly until the other
+  finalizers are removed.
 """
 
 from __future__ import annotations
@@ -74,15 +77,15 @@ SERVED_PODS = ServedResource(
     verbs=("delete", "deletecollection", "list"),
 )
 TERMINATING = "Terminating"
-FINALIZERS_TAKE = 15  # seconds that whoever has finalizers may take, as estimated
-MOST_CONFLICTS = 10  # in a row, then the key is tried again
-PER_LOOK = Backoff(first=0.1, most=60.0)  # of a namespace in which the same is left
-CARRIED_OUT = 60.0  # seconds after which a server gives up a request, by default
-AT_FIRST, AT_MOST = 0.05, 5.0  # seconds between two looks at least, however soon tables say that all is gone
+FINALIZERS_TAKE = 15  # estimated seconds until the owners of finalizers have removed them
+MOST_CONFLICTS = 10  # consecutive conflicts until the sync fails
+SYNC_BACKOFF = Backoff(first=0.1, most=60.0)  # of a namespace in which the same objects remain
+REQUEST_TIMEOUT = 60.0  # seconds: default of kube-apiserver
+AT_FIRST, AT_MOST = 0.05, 5.0  # minimum seconds between two syncs, even if the tables are empty earlier
 
 
 class NamespaceController:
-    """Remembers since when each namespace has been seen to be deleted, and what it waits for."""
+    """Keeps the progress of each deletion."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
@@ -106,8 +109,8 @@ class NamespaceController:
         try:
             return (yield from self._empty(namespace, deletion))
         except CommandError:
-            deletion.wait_until(self._clock.monotonic() + PER_LOOK.delay(deletion.looks))
-            deletion.looks += 1
+            deletion.wait_until(self._clock.monotonic() + SYNC_BACKOFF.delay(deletion.repeats))
+            deletion.repeats += 1
             raise
 
     def _empty(self, namespace: Object, deletion: _Deletion) -> Reconciliation:
@@ -120,13 +123,13 @@ class NamespaceController:
         content, estimate = yield from self._delete_all(terminating, served)
         found = _findings(name, served, content, estimate)
         reported = yield from self._report(terminating, found)
-        if content.doubtful:
-            deletion.doubtful_until = self._clock.monotonic() + CARRIED_OUT
+        if content.has_unknown:
+            deletion.unknown_until = self._clock.monotonic() + REQUEST_TIMEOUT
         if content.failures:
             raise content.failures[0]
         if content.numbers or found.discovery or found.parsing:
             return self._wait(deletion, found, content, estimate)
-        settled = deletion.doubtful_until
+        settled = deletion.unknown_until
         if began < deletion.since + SEVERAL:
             settled = max(settled, deletion.since + (yield from creations_end_after()))
         if began < settled:
@@ -138,7 +141,7 @@ class NamespaceController:
         return None
 
     def _delete_all(self, namespace: Object, served: Served) -> Step[tuple[Content, int]]:
-        """Returns what is left, and in how many seconds it may be gone; 0 is not known."""
+        """Return the remaining content, and the estimated seconds until it is deleted; 0 if unknown."""
         name = namespace["metadata"]["name"]
         content, estimate = yield from self._delete_pods(namespace)
         if content.numbers or content.failures:
@@ -151,7 +154,7 @@ class NamespaceController:
         return content, FINALIZERS_TAKE if any(content.finalizers.values()) else 0
 
     def _delete_pods(self, namespace: Object) -> Step[tuple[Content, int]]:
-        """They are asked for whatever discovery found: if it failed, all else would go before them."""
+        # Pods are listed whatever discovery has found: otherwise its failure would change the order of deletion.
         name = namespace["metadata"]["name"]
         pages: Pages = ()
         there: list[Object] = []
@@ -179,39 +182,39 @@ class NamespaceController:
     # Waiting.
 
     def _wait(self, deletion: _Deletion, found: Findings, content: Content, estimate: int) -> RequeueAfter:
-        looks = deletion.looks + 1 if content.numbers == deletion.remaining else 0
-        deletion.looks, deletion.remaining = looks, content.numbers
-        seconds = estimate // 2 + 1 if estimate and not found.failures else PER_LOOK.delay(looks)
+        repeats = deletion.repeats + 1 if content.numbers == deletion.remaining else 0
+        deletion.repeats, deletion.remaining = repeats, content.numbers
+        seconds = estimate // 2 + 1 if estimate and not found.failures else SYNC_BACKOFF.delay(repeats)
         if found.discovery or found.parsing:
-            seconds = PER_LOOK.delay(looks)
+            seconds = SYNC_BACKOFF.delay(repeats)
         now = self._clock.monotonic()
         deletion.due, deletion.resources = now + seconds, tuple(content.numbers)
-        deletion.not_before = now + min(AT_FIRST * 2.0 ** min(looks, 10), AT_MOST)
+        deletion.not_before = now + min(AT_FIRST * 2.0 ** min(repeats, 10), AT_MOST)
         left = {str(resource): number for resource, number in content.numbers.items()}
         self._log.debug("content remaining in namespace", uid=deletion.uid, remaining=left, seconds=round(seconds, 3))
         return RequeueAfter(seconds)
 
     def _pause(self, name: Key, deletion: _Deletion) -> float:
-        """Seconds until it is to be looked at: what was left may be gone by now."""
+        """Return the seconds until the next sync, which is earlier if the remaining objects have been deleted."""
         due = deletion.due
-        if self._are_gone(name, deletion.resources):
+        if self._are_empty(name, deletion.resources):
             due = min(due, deletion.not_before)
         return due - self._clock.monotonic()
 
-    def _are_gone(self, name: Key, resources: Sequence[Resource]) -> bool:
-        """Whether tables show none of these there any more; those that no table shows do not count."""
+    def _are_empty(self, name: Key, resources: Sequence[Resource]) -> bool:
+        """Report whether the tables of these resources are empty; False if none of them has a table."""
         readable = [self._tables[resource] for resource in resources if self._tables.is_readable(resource.id)]
         return bool(readable) and not any(lister.entries(name) for lister in readable)
 
     # The namespace itself.
 
     def _read(self, name: Key) -> Step[Object | None]:
-        """As it is now: a table may be late, and another of its name not be deleted."""
+        # A live read: the table may be stale, and a new namespace of this name must not be emptied.
         outcome = yield from must(get_live(NAMESPACES, name), but=(NotFound,))
         return decode_object(outcome.body) if isinstance(outcome, Done) else None
 
     def _report(self, namespace: Object, found: Findings) -> Step[Object | None]:
-        """Returns the namespace as it is then; None if it is gone. A failure is logged, and keeps nothing back."""
+        """Write the conditions. Return the new namespace; None if it does not exist. A failure is only logged."""
         now = self._clock.now()
 
         def with_conditions(obj: Object) -> Object:
@@ -224,8 +227,9 @@ class NamespaceController:
             return namespace
 
     def _write(self, namespace: Object, change: Callable[[Object], Object], subresource: str) -> Step[Object | None]:
-        """Returns it as it is then; None if it is gone. Nothing is written where nothing changes. Another version is
-        read and changed anew, but not another namespace of its name: CommandError is raised.
+        """Apply a change to the namespace. Return the new namespace; None if it does not exist.
+
+        On a conflict the change is applied to the new version. Raises CommandError if that has another uid.
         """
         name, uid = namespace["metadata"]["name"], uid_of(namespace)
         for _ in range(MOST_CONFLICTS):
@@ -250,28 +254,26 @@ class NamespaceController:
 
 @dataclass(slots=True)
 class _Deletion:
-    """Of one namespace. since: when it was first seen, monotonic.
+    """Progress of the deletion of one namespace. Times are monotonic.
 
-    It is looked at when it is `due`, or once no table shows any of `resources` there, though `not_before` that.
-    remaining: what was left at the last look; looks: how often that was the same. doubtful_until: when what we asked to
-    be deleted will have been, or not.
+    The namespace is synced when it is due, or when the tables of `resources` are empty, but not before `not_before`.
     """
 
     uid: str
-    since: float
+    since: float  # when the deletion was first observed
     due: float = 0.0
     not_before: float = 0.0
     resources: tuple[Resource, ...] = ()
-    remaining: Mapping[Resource, int] | None = None
-    looks: int = 0
-    doubtful_until: float = 0.0
+    remaining: Mapping[Resource, int] | None = None  # objects that remained at the last sync
+    repeats: int = 0  # consecutive syncs with the same remaining objects
+    unknown_until: float = 0.0  # when every deletion with unknown outcome has been carried out or dropped
 
     def wait_until(self, due: float) -> None:
         self.due, self.resources = due, ()
 
 
 def _findings(name: str, served: Served, content: Content, estimate: int) -> Findings:
-    """As upstream, what is left of pods is no finding of itself: nothing else has been looked at yet."""
+    # As upstream, remaining pods are not reported as such: no other resource has been listed yet.
     found = Findings(discovery=served.failure, parsing=served.unparsed)
     found.failures = [error.failure.message or type(error.failure).__name__ for error in content.failures]
     for resource, number in content.numbers.items():
@@ -310,15 +312,15 @@ def _is_terminating(entry: Entry) -> bool:
     return b'"deletionTimestamp"' in entry.raw and is_deleting(decode_object(entry.raw))
 
 
-# Which namespace a change concerns.
+# The keys that a change enqueues.
 
 
 def terminating(change: Change, _tables: Tables) -> tuple[Key, ...]:
-    """A namespace that is being deleted, or was."""
+    """Return the key of a namespace that is being deleted, or was."""
     return (change.key,) if is_deleting(change.new) else ()
 
 
 def in_terminating(change: Change, tables: Tables) -> tuple[Key, ...]:
-    """The namespace of an object that is gone, if that is being deleted."""
+    """Return the namespace of a deleted object if it is terminating."""
     entry = tables[NAMESPACES].entry(change.namespace)
     return (change.namespace,) if entry is not None and b'"deletionTimestamp"' in entry.raw else ()

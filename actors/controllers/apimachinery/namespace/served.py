@@ -1,7 +1,8 @@
-"""Which resources a namespace may have objects of, as the server says now.
+"""Live discovery of the resources that a namespace may contain.
 
-The discovery actor's knowledge is seconds old, and keeps what was known of a group that cannot be discovered. Whether a
-namespace is empty is decided by what is served now, and nothing that cannot be discovered counts as empty.
+The results of the discovery actor are seconds old, and include former results for groups that cannot be discovered.
+Whether a namespace is empty is decided by the resources that are served now. A group that cannot be discovered does not
+count as empty.
 
 Source: kubernetes v1.36 client-go discovery/{discovery_client,helper}.go, ServerPreferredNamespacedResources.
 """
@@ -21,20 +22,19 @@ UNAVAILABLE = 503
 
 
 class Served(NamedTuple):
-    """resources: namespaced ones that can be deleted, each in the version that the server prefers.
-
-    failure: what could not be discovered, and why, as in the condition of a namespace. unparsed: group versions whose
-    names make no sense. Both are "" where all is well.
-    """
+    """Namespaced resources that support delete, each in the preferred version, and the errors of discovery."""
 
     resources: tuple[ServedResource, ...]
-    failure: str = ""
-    unparsed: str = ""
+    failure: str = ""  # discovery errors, as in the condition of a namespace
+    unparsed: str = ""  # error for an invalid group version
 
 
 @step
 def served_now() -> Step[Served]:
-    """Asks the server: twice, where it has aggregated discovery. What cannot be discovered keeps nothing else back."""
+    """Discover the resources: two requests to a server with aggregated discovery.
+
+    The failure of a group does not affect other groups.
+    """
     survey = Survey(Knowledge())
     paths = list(ROOTS)
     while paths:
@@ -44,11 +44,11 @@ def served_now() -> Step[Served]:
             if isinstance(outcome, Done):
                 paths += survey.answered(path, status=200, body=outcome.body, error="")
             else:
-                survey.answered(path, status=0, body=b"", error=_said(outcome))
-    return what_is_served(survey.knowledge())
+                survey.answered(path, status=0, body=b"", error=_message(outcome))
+    return served_resources(survey.knowledge())
 
 
-def what_is_served(known: Knowledge) -> Served:
+def served_resources(known: Knowledge) -> Served:
     sound = [group_version for group_version in known.group_versions if not _is_unparsable(group_version)]
     found: dict[tuple[str, str], ServedResource] = {}
     for group_version in sound:
@@ -71,7 +71,7 @@ def _is_unparsable(group_version: GroupVersion) -> bool:
 
 
 def _failure(known: Knowledge) -> str:
-    """As the condition says it: what became of the first root, else how many group versions could not be discovered."""
+    """Return the text of the condition: the error of the first root, else the failed group versions."""
     for root in ROOTS:
         if root in known.stalled:
             return known.stalled[root]
@@ -87,7 +87,7 @@ def _failure(known: Knowledge) -> str:
     )
 
 
-def _said(outcome: Outcome) -> str:
+def _message(outcome: Outcome) -> str:
     if isinstance(outcome, ServerFailure) and outcome.code == UNAVAILABLE and not outcome.status:
         return "the server is currently unable to handle the request"
     message: str = getattr(outcome, "message", "")

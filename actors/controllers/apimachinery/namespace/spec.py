@@ -1,4 +1,4 @@
-"""How the namespace controller presents itself to the system."""
+"""ControllerSpec of the namespace controller."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""resourcequota-controller: says in each ResourceQuota what its namespace uses of what it limits.
+"""resourcequota-controller: writes the usage of its namespace to the status of each ResourceQuota.
 
-Read reconciler.py first. counting: by whom the objects of a namespace are counted, and from which tables. changes:
-which changes have a quota counted again.
+- reconciler.py: the decisions; read it first.
+- evaluators.py: the evaluator and the table of each resource.
+- changes.py: the changes that enqueue a quota.
+- usage_cache.py: the parts of objects that are counted.
 """
 
 from kcm.actors.controllers.apimachinery.resourcequota.spec import SPEC

@@ -1,8 +1,8 @@
-"""Which changes have a quota counted again: what gives something back. What takes more is charged by admission.
+"""The changes that enqueue quotas: those that reduce usage. Additional usage is charged by admission.
 
 Source: kubernetes v1.36 pkg/quota/v1/install/update_filter.go, pkg/controller/resourcequota/resource_quota_monitor.go,
-resource_quota_controller.go (addQuota, replenishQuota). Differs: Services and PersistentVolumeClaims count again
-wherever they use less, not only where a Service changes its type; a claim not at every update.
+resource_quota_controller.go (addQuota, replenishQuota). Difference: updates of Services and PersistentVolumeClaims
+enqueue quotas if they reduce usage; upstream considers changes of a Service's type, and every update of a claim.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _INDEX, _DEADLINE, _RESIZED = "quota", "deadline", "resized"
 
 
 class QuotaFacts(NamedTuple):
-    """hard: what it limits. used: what its status says. Both as (name, amount) pairs in the order of names."""
+    """The limits and the usage of a quota, as (name, amount) pairs sorted by name."""
 
-    hard: tuple[tuple[str, Decimal], ...]
-    used: tuple[tuple[str, Decimal], ...]
+    hard: tuple[tuple[str, Decimal], ...]  # of the spec
+    used: tuple[tuple[str, Decimal], ...]  # of the status
 
 
 def quota_facts(quota: Object) -> QuotaFacts:
-    """Raises ValueError on what is no quantity."""
+    """Return the facts of a quota. Raises ValueError for invalid quantities."""
     hard, used = read_amounts(limits(quota)), read_amounts(status_of(quota).get("used"))
     return QuotaFacts(*(tuple(sorted((name, amount.value) for name, amount in each.items())) for each in (hard, used)))
 
@@ -57,7 +57,7 @@ def _pod_values(pod: Object) -> Iterator[str]:
 
 
 def _is_resized(pod: Object) -> bool:
-    """Whether a container has other resources than it asks for."""
+    """Report whether the resources of a container differ from those in its spec."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     has = {container.get("name"): container["resources"] for container in statuses if container.get("resources")}
@@ -77,12 +77,12 @@ INDEX = Index(PODS, _INDEX, _pod_values)
 
 
 def primary(change: Change, tables: Tables) -> Iterable[Key]:
-    """A quota that is counted, or that is gone."""
+    """Return the key of a quota whose usage is known, or that was deleted."""
     return (change.key,) if change.deleted or not _comes_first(change, tables) else ()
 
 
 def priority(change: Change, tables: Tables) -> Iterable[Key]:
-    """A quota that limits nothing yet, or lets nothing through."""
+    """Return the key of a quota whose limits are not enforced, or whose usage is unknown."""
     return (change.key,) if not change.deleted and _comes_first(change, tables) else ()
 
 
@@ -91,7 +91,7 @@ def _comes_first(change: Change, tables: Tables) -> bool:
 
 
 def of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
-    """An object of a discovered resource is gone."""
+    """Return the quotas that count a deleted object of a discovered resource."""
     quotas = tables[RESOURCE_QUOTAS]
     if not resource.namespaced or not quotas.entries(change.namespace):
         return ()
@@ -111,7 +111,7 @@ def _replenishing(evaluator: Evaluator, gives_back: Callable[[Object, Object], b
 
 
 def _pod_gives_back(new: Object, old: Object) -> bool:
-    """It has ended, has another deadline or other resources."""
+    """Report whether a pod has finished, or has another deadline or other resources."""
     if is_terminating(new) != is_terminating(old):
         return True
     return (_has_ended(new) and not _has_ended(old)) or _resources(new) != _resources(old)
@@ -126,7 +126,7 @@ def _has_ended(pod: Object) -> bool:
 
 
 def _resources(pod: Object) -> dict[Any, Any]:
-    """What containers have, and the pod as a whole, beyond what they were made with."""
+    """Return the resources in the status of the containers and of the pod."""
     status = pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     has = {
@@ -163,7 +163,7 @@ WATCHES = (
     Watch(PERSISTENT_VOLUME_CLAIMS, to=_replenishing(VolumeClaims(), _claim_gives_back), interest=CHANGED),
 )
 FIRST = (Watch(RESOURCE_QUOTAS, to=priority, interest=Interest(changed=("hard",))),)
-# What has these counted again after a while: their usage has changed, or a pod stops to count at a time to find.
+# Changes that enqueue a quota later: its usage has changed, or a pod will stop to count after its grace period.
 LATER = (
     Watch(RESOURCE_QUOTAS, to=itself, interest=Interest(types=(EventType.MODIFIED,), changed=("used",))),
     Watch(

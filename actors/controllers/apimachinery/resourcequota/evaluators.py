@@ -1,7 +1,7 @@
-"""By whom the objects of a namespace are counted, and from which tables.
+"""The evaluators that count the objects of a namespace, and the tables that they read.
 
-Pods, Services, PersistentVolumeClaims and quotas themselves have tables of their own. What else is served is found by
-discovery: whole where devices are counted, else by metadata alone.
+Pods, Services, PersistentVolumeClaims and ResourceQuotas have tables of this controller. Other resources are
+discovered: whole objects if devices are counted, otherwise their metadata.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kcm.runtime.tables.tables import TableMissingError, Tables
 
 DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 WHOLE = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})
-COUNTED = frozenset({"create", "list", "watch", "delete"})  # the verbs of what can be counted
+COUNTED = frozenset({"create", "list", "watch", "delete"})  # verbs that a resource must support to be counted
 STATIC = (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS)
 QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
 
 
 def is_counted(served: ServedResource) -> bool:
-    """Whether there is a table of it; of DeviceClasses for what they say about claims."""
+    """Report whether the resource needs a table. DeviceClasses do, for the evaluation of ResourceClaims."""
     name = served.resource.name
     if name in IGNORED or not COUNTED.issubset(served.verbs):
         return False
@@ -43,14 +43,15 @@ def is_metadata_enough(served: ServedResource) -> bool:
 
 
 class Counting:
-    """What can be counted. now: unix seconds; not needed where nothing is counted, but only asked who could."""
+    """The evaluators of all resources, with their tables."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
+        """now: returns Unix seconds; needed only to count objects."""
         self._tables, self.now = tables, now
         self._reading = UsageCache()
 
     def evaluators(self) -> Iterator[Evaluator]:
-        """One for each resource that there is."""
+        """Return an evaluator for each namespaced resource."""
         yield Pods(self.now)
         yield Services()
         yield VolumeClaims()
@@ -60,11 +61,11 @@ class Counting:
                 yield self.evaluator(resource)
 
     def evaluator(self, resource: Resource) -> Evaluator:
-        """Of a discovered resource."""
+        """Return the evaluator of a discovered resource."""
         return ResourceClaims(self) if resource.name == resource_claims.RESOURCE else Evaluator(resource.name)
 
     def lister(self, evaluator: Evaluator) -> Lister:
-        """Raises NotCountedError while its table cannot be read."""
+        """Return the table to count. Raises NotCountedError while it cannot be read."""
         for resource in (*STATIC, *self._discovered()):
             if resource.name == evaluator.resource:
                 try:
@@ -74,7 +75,7 @@ class Counting:
         raise NotCountedError(f"{evaluator.resource} are not served")
 
     def has_read(self, evaluator: Evaluator, namespace: str) -> bool:
-        """Whether `objects` takes no long time; else it takes less the next time."""
+        """Read a batch of objects into the cache. Returns whether all are read, so that `objects` is fast."""
         if not evaluator.has_essence:
             return True
         try:
@@ -83,7 +84,7 @@ class Counting:
             return True
 
     def objects(self, evaluator: Evaluator, namespace: str) -> Sequence[Object]:
-        """Or their essences. Raises NotCountedError where not all of them can be read."""
+        """Return the objects of a namespace, or their essences. Raises NotCountedError if an object cannot be read."""
         lister = self.lister(evaluator)
         for entry in lister.unreadable(namespace):
             raise NotCountedError(f"{lister.resource} {entry.key} cannot be read: {entry.why}")
@@ -94,14 +95,13 @@ class Counting:
         return [{}] * len(lister.entries(namespace))
 
     def live(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
-        """The server's objects of a namespace, or their essences. Raises NotCountedError."""
+        """Return objects that were read live, or their essences. Raises NotCountedError."""
         return self._reading.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
 
     def forget(self, namespace: str) -> None:
-        """Nothing is counted there any more."""
         self._reading.forget(namespace)
 
-    # What the evaluator of ResourceClaims looks at.
+    # Used by the evaluator of ResourceClaims.
 
     def device_classes(self) -> DeviceClasses:
         return DeviceClasses(self._objects_of(DEVICE_CLASSES, None))
@@ -123,7 +123,6 @@ class Counting:
 
 
 def limits(quota: Mapping[str, Object]) -> Object:
-    """What users want it to limit."""
     return (quota.get("spec") or {}).get("hard") or {}
 
 
@@ -132,7 +131,7 @@ def status_of(quota: Mapping[str, Object]) -> Object:
 
 
 def is_uncounted(quota: Object, evaluators: Iterable[Evaluator]) -> bool:
-    """Whether its limits are not in force yet, or the usage of one of them is not known and could be."""
+    """Report whether the limits are not enforced yet, or the usage of a limit is missing and can be counted."""
     status = status_of(quota)
     if not equal(read_amounts(limits(quota)), read_amounts(status.get("hard"))):
         return True
@@ -141,7 +140,7 @@ def is_uncounted(quota: Object, evaluators: Iterable[Evaluator]) -> bool:
 
 
 def quotas_of(evaluator: Evaluator, quotas: Lister, namespace: str) -> Iterator[Key]:
-    """The keys of quotas in a namespace that limit something that it counts."""
+    """Return the keys of quotas in a namespace with limits for the resource of this evaluator."""
     for entry in quotas.entries(namespace):
         if evaluator.matching(status_of(quotas.object_of(entry)).get("hard") or ()):
             yield entry.key

@@ -1,20 +1,22 @@
-"""What the resourcequota controller does with one quota: it counts what its namespace uses.
+"""Reconciler of the resourcequota controller: counts the usage of a quota's namespace.
 
-In: ResourceQuotas, and all that they limit. Out: updates of their status, which has the limits that are in force and
-what is used of them. Key: a quota's namespace and name. Two queues, so that quotas whose usage is not known, which
-let nothing through, do not wait for those that are only counted again.
+Input: ResourceQuotas, and the objects that they limit. Output: updates of their status, which contains the enforced
+limits and the usage. Key: "namespace/name" of a quota. There are two queues, so that quotas with unknown usage, which
+reject all requests, do not wait for periodic recounts.
 
-What cannot be counted keeps its last usage; the rest is written, and the key is tried again.
+The usage of a resource that cannot be counted is kept; the others are written, and the sync is retried.
 
-A usage that is written was counted from a table at least as new as the quota. Else an object might not be in it that
-was charged already, and the quota would be exceeded by as much. A table that is behind is waited for; then the server
-itself is asked for the objects of the namespace. What comes between the first count and the write that puts limits in
-force is charged to nobody: so they are counted once more then, at once.
+A usage is counted from tables that are at least as new as the quota. Otherwise an object that was charged already might
+be missing, and the quota could be exceeded. The reconciler waits for a table that is behind, and then lists the objects
+of the namespace live. Objects that are created between the first count and the write that enforces the limits are not
+charged by admission, so the quota is counted again immediately after that write.
 
-Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences: the one above; a pod
-that should be gone by a certain time has its quota counted again then; a resource that is served from now on has the
-quotas counted that wait for it; and some time after a usage has changed it is looked at once more, as what came and
-went while a watch was away was charged, and no event tells that it is gone.
+Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences:
+- The check of the tables' age, as described above.
+- A quota is counted again when the grace period of a deleted pod is over.
+- Quotas that limit a resource are counted when the resource becomes served.
+- A quota is counted again some time after its usage has changed: objects that were created and deleted while a watch
+  was disconnected were charged, and no event reports that they are deleted.
 """
 
 from __future__ import annotations
@@ -42,22 +44,22 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 PRIMARY, PRIORITY, CHANGED = "resourcequota_primary", "resourcequota_priority", "resourcequota_changed"
-LOOKS_AGAIN_AFTER = 10.0  # seconds from a change of the usage until it is compared with what there is
-CATCHES_UP_WITHIN = 1.0  # seconds that a table is waited for which is behind a quota
-PAGE = 500  # objects of one live list
-BEHIND_CHECK = 0.2  # seconds between two looks at whether it still is
+RECOUNT_AFTER = 10.0  # seconds from a change of the usage to the recount
+CATCHES_UP_WITHIN = 1.0  # seconds to wait for a table that is older than a quota
+PAGE = 500  # objects in a page of a live list
+BEHIND_CHECK = 0.2  # seconds between two checks of such a table
 
 
 class ResourceQuotaReconciler:
-    """Remembers which quotas wait for a table, and since when."""
+    """Keeps the quotas that wait for a table, with the start of each wait."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
         self._quotas = tables[RESOURCE_QUOTAS]
         self._counting = Counting(tables, clock.now)
-        self._behind: dict[Key, float] = {}  # since when, by the uptime
-        self._partly: set[Key] = set()  # quotas of which something could not be counted, as nobody knew its resource
-        self._just_in_force: dict[Key, frozenset[str]] = {}  # names that the last write put in force
+        self._behind: dict[Key, float] = {}  # monotonic start of the wait
+        self._partly: set[Key] = set()  # quotas with a limit whose resource was not discovered yet
+        self._just_in_force: dict[Key, frozenset[str]] = {}  # names of the limits that the last write enforced
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
@@ -81,9 +83,9 @@ class ResourceQuotaReconciler:
             yield Enqueue(PRIMARY, entry.key)
         return None
 
-    def look_again(self, key: Key) -> Reconciliation:
-        """Somebody has changed what is used, admission or we; or a pod has begun to go."""
-        yield Enqueue(PRIMARY, key, after=LOOKS_AGAIN_AFTER)
+    def recount_later(self, key: Key) -> Reconciliation:
+        """Enqueue a quota whose usage was changed by admission or this controller, or whose pod is being deleted."""
+        yield Enqueue(PRIMARY, key, after=RECOUNT_AFTER)
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -95,7 +97,7 @@ class ResourceQuotaReconciler:
         evaluators = list(self._counting.evaluators())
         for evaluator in evaluators:
             if evaluator.matching(limits(quota)) and not self._counting.has_read(evaluator, namespace):
-                return RequeueAfter(0.0)  # others have their turn before the rest is read
+                return RequeueAfter(0.0)  # lets other keys run before the next batch is read
         usage = calculate_usage(
             quota, limits(quota), evaluators, lambda evaluator: self._counting.objects(evaluator, namespace)
         )
@@ -110,7 +112,7 @@ class ResourceQuotaReconciler:
             used = _used(quota, usage)
         self._behind.pop(key, None)
         if limits(quota).keys() - frozenset().union(*usage.counted.values()):
-            self._partly.add(key)  # after a start it is not known yet what is served
+            self._partly.add(key)  # after a start, discovery may be incomplete
         else:
             self._partly.discard(key)
         if _differs(quota, used):
@@ -124,7 +126,7 @@ class ResourceQuotaReconciler:
             yield Enqueue(PRIMARY, key)
         for error in usage.errors:
             raise error
-        return None if fresh else self._when_pods_are_gone(quota, usage)
+        return None if fresh else self._next_recount(quota, usage)
 
     def _forget(self, key: Key) -> None:
         self._behind.pop(key, None)
@@ -135,7 +137,7 @@ class ResourceQuotaReconciler:
             self._counting.forget(namespace)
 
     def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
-        """The names whose usage is new, or was not charged until it was counted."""
+        """Return the names whose usage has changed, or was not charged by admission before the limit was enforced."""
         known = read_amounts(status_of(quota).get("used"))
         changed = {name for name, amount in used.items() if name not in known or known[name].value != amount.value}
         return self._just_in_force.get(key_of(quota), frozenset()) | changed
@@ -143,7 +145,7 @@ class ResourceQuotaReconciler:
     def _tables_behind(
         self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
     ) -> list[Evaluator]:
-        """Those by whose count the usage changes, from a table that is older than the quota."""
+        """Return the evaluators of changed usage whose tables are older than the quota."""
         if not changed:
             return []
         version = parse_version(resource_version_of(quota)) or 0
@@ -155,7 +157,7 @@ class ResourceQuotaReconciler:
         ]
 
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
-        """The same, with what the server itself has where tables are behind."""
+        """Count the usage with live lists instead of the tables that are behind."""
         namespace = namespace_of(quota)
         live: dict[str, Sequence[Object] | NotCountedError] = {}
         for evaluator in behind:
@@ -173,7 +175,7 @@ class ResourceQuotaReconciler:
         return calculate_usage(quota, limits(quota), evaluators, listed)
 
     def _live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
-        """In pages, which take some time each to be decoded. Raises NotCountedError."""
+        """List the objects in pages, because decoding takes time. Raises NotCountedError."""
         resource = self._counting.lister(evaluator).resource
         found: list[Object] = []
         rest = ""
@@ -184,8 +186,8 @@ class ResourceQuotaReconciler:
             if not rest:
                 return found
 
-    def _when_pods_are_gone(self, quota: Object, usage: Usage) -> RequeueAfter | None:
-        """A pod that is being deleted does not count beyond its time, and no event tells of that."""
+    def _next_recount(self, quota: Object, usage: Usage) -> RequeueAfter | None:
+        """Requeue when the grace period of a deleted pod ends: then it does not count, and there is no event."""
         if not usage.counted.get(PODS.name, frozenset()) - {"count/pods"}:
             return None
         now = self._clock.now()
@@ -196,13 +198,13 @@ class ResourceQuotaReconciler:
 
 
 def _used(quota: Mapping[str, Any], usage: Usage) -> dict[str, Quantity]:
-    """What was counted, and of what was not the last usage."""
+    """Return the counted usage, with the last usage for resources that were not counted."""
     known = read_amounts(status_of(quota).get("used"))
     return masked({**known, **usage.used}, limits(quota))
 
 
 def _differs(quota: Object, used: Amounts) -> bool:
-    """The server leaves out maps that are empty."""
+    # The server omits empty maps.
     status = status_of(quota)
     in_force, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
     return not (equal(read_amounts(limits(quota)), in_force) and equal(used, known))

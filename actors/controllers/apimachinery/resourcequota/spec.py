@@ -1,4 +1,4 @@
-"""How the resourcequota controller presents itself to the system."""
+"""ControllerSpec of the resourcequota controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _workers(options: Options) -> int:
 
 
 def _period(options: Options) -> float:
-    """Without a period all are counted once."""
+    """Return the period of the recount; infinity if it is disabled, so that all quotas are counted once."""
     period = options[ResourceQuotaOptions].sync_period
     return period if period > 0 else math.inf
 
@@ -47,7 +47,7 @@ SPEC = ControllerSpec(
     queues=(
         Queue(PRIMARY, watches=WATCHES, concurrency=_workers, terminal=()),
         Queue(PRIORITY, watches=FIRST, concurrency=_workers, terminal=()),
-        Queue(CHANGED, watches=LATER, reconcile=ResourceQuotaReconciler.look_again, terminal=()),
+        Queue(CHANGED, watches=LATER, reconcile=ResourceQuotaReconciler.recount_later, terminal=()),
     ),
     passes=(Pass("recount", every=_period, run=ResourceQuotaReconciler.enqueue_all),),
     discovers=Discovered(

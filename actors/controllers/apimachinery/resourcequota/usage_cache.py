@@ -1,8 +1,8 @@
-"""What has been read of the objects that are counted, and is kept: of each version its essence, once.
+"""Cache of the essences of objects, which are the parts that a quota counts.
 
-A namespace may have thousands of pods, made of a few templates. Its quotas are counted again whenever one of them goes;
-then only what has changed is decoded, and equal objects are counted together. What was never read is read some at a
-time: the thread that counts is that of all other actors too.
+A namespace may have thousands of pods from a few templates, and its quotas are counted again whenever a pod is deleted.
+Then only the changed objects are decoded, and equal essences are counted together. Objects are read in batches, because
+the thread that counts is shared with all other actors.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from kcm.protocols.quota.evaluators import Evaluator
 from kcm.protocols.versions import parse_version
 from kcm.runtime.tables.lister import Lister
 
-MOST = 250  # objects that are decoded in one turn
+MOST = 250  # objects to decode in one batch
 
 
 class UsageCache:
-    """Of all namespaces that have quotas."""
+    """The essences in all namespaces with quotas."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, str], _Read] = {}  # by resource and namespace
 
     def forget(self, namespace: str) -> None:
-        """It has no quota any more."""
+        """Drop a namespace without quotas."""
         for known in [known for known in self._read if known[1] == namespace]:
             del self._read[known]
 
     def read(self, evaluator: Evaluator, lister: Lister, namespace: str) -> bool:
-        """Whether all is read; else some more was. Raises NotCountedError."""
+        """Read a batch. Returns whether all objects are read. Raises NotCountedError."""
         return self._of(evaluator, namespace).read(evaluator, lister, namespace, most=MOST)
 
     def essences(self, evaluator: Evaluator, lister: Lister, namespace: str) -> Sequence[Object]:
-        """Of all objects of a namespace; the very same for equal ones. Raises NotCountedError."""
+        """Return the essences of all objects in a namespace, identical for equal objects. Raises NotCountedError."""
         read = self._of(evaluator, namespace)
         read.read(evaluator, lister, namespace)
         return read.essences()
 
     def essences_of(self, evaluator: Evaluator, objects: Iterable[Object], namespace: str) -> Sequence[Object]:
-        """Of what the server has, which is mostly what was read already. Raises NotCountedError."""
+        """Return the essences of objects that were read live, from the cache if possible. Raises NotCountedError."""
         return self._of(evaluator, namespace).essences_of(evaluator, objects)
 
     def _of(self, evaluator: Evaluator, namespace: str) -> _Read:
@@ -48,7 +48,7 @@ class UsageCache:
 
 
 class _Read:
-    """Of one resource in one namespace."""
+    """The essences of one resource in one namespace."""
 
     def __init__(self) -> None:
         self._texts: dict[Key, tuple[int, bytes]] = {}  # resourceVersion and essence, as JSON
@@ -93,7 +93,7 @@ class _Read:
 
 
 def _essence(evaluator: Evaluator, key: Key, obj: Object) -> tuple[bytes, Object]:
-    """As JSON, and as it is."""
+    """Return the essence as JSON and as a value."""
     try:
         essence = evaluator.essence(obj)
         return encode_object(essence), essence

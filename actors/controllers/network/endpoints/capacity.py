@@ -1,4 +1,4 @@
-"""Endpoints hold so many addresses and no more; what is ready stays before what is not.
+"""Truncation of Endpoints at 1,000 addresses; ready addresses are kept first.
 
 Source: kubernetes v1.36 pkg/controller/endpoint/endpoints_controller.go, truncateEndpoints.
 """
@@ -17,7 +17,7 @@ READY, NOT_READY = "addresses", "notReadyAddresses"
 
 
 def truncated(subsets: Sequence[Mapping[str, Any]], capacity: int = CAPACITY) -> list[Object] | None:
-    """What fits, from each subset in proportion; None if all does."""
+    """Return the truncated subsets, each in proportion to its size; None if all addresses fit."""
     ready, not_ready = _count(subsets, READY), _count(subsets, NOT_READY)
     if ready + not_ready <= capacity:
         return None

@@ -1,14 +1,14 @@
-"""endpoints-controller: says in Endpoints which pods are behind a Service.
+"""Reconciler of the endpoints controller: writes the addresses of the pods of a Service to its Endpoints.
 
-In: Services with a selector, pods, Endpoints that are deleted. Out: Endpoints created, updated and deleted, events on
-them. Key of the main queue: "namespace/name" of a Service, which is that of its Endpoints.
+Input: Services with a selector, pods, deletions of Endpoints. Output: Endpoints and events about them. Key of the main
+queue: "namespace/name" of the Service and its Endpoints.
 
 Source: kubernetes v1.36 pkg/controller/endpoint/endpoints_controller.go. Differences:
-- No tracker of stale Endpoints: the lister shows our own writes.
-- Endpoints that were truncated are not written again at every sync, nor those of a Service with reserved labels.
-- An event about Endpoints that could not be created is in their namespace, there in "default".
-- The address of a pod without a node has no nodeName, there an empty one, which the server refuses.
-- The deletion for a Service that is gone is of the object that was seen, and not sent if there is none.
+- There is no tracker of stale Endpoints: the lister includes the writes of this controller.
+- Truncated Endpoints, and those of Services with reserved labels, are not written again at every sync.
+- The event about Endpoints that could not be created is in their namespace, upstream in "default".
+- The address of a pod without a node has no nodeName, upstream an empty one, which the server rejects.
+- Endpoints of a deleted Service are deleted with the uid from the table as precondition, if they exist.
 """
 
 from __future__ import annotations
@@ -41,22 +41,25 @@ MANAGER = "endpoint-controller"
 
 
 class EndpointsReconciler:
-    """Remembers of each Service when its pods changed, and their named ports."""
+    """Keeps the trigger times and the named ports of each Service."""
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
-        """batch_period: seconds for which changes of pods are gathered."""
+        """batch_period: seconds for which changes of pods are batched."""
         self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
         self._log, self._batch_period = log, batch_period
         self._times = TriggerTimes()
         self._ports: dict[Key, PodPorts] = {}
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
-        """Pods of this Service have changed."""
+        """Enqueue a Service whose pods have changed."""
         yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
     def sweep(self) -> Reconciliation:
-        """Once, at the start: Endpoints whose Service has gone meanwhile. Those of an old leader election stay."""
+        """Enqueue Endpoints without a Service, once at the start. Source: checkLeftoverEndpoints.
+
+        Endpoints of a leader election are kept.
+        """
         for entry in self._endpoints.entries():
             if self._services.entry(entry.key) is None and LEADER not in annotations_of(
                 self._endpoints.object_of(entry)
@@ -92,7 +95,7 @@ class EndpointsReconciler:
             self._log.info("endpoints deleted", key=key)
 
     def _subsets(self, key: Key, spec: Mapping[str, Any], pods: Iterable[Entry]) -> Iterable[Object]:
-        """One for each pod, with the ports that it has."""
+        """Return a subset for each pod, with its ports."""
         all_ready = bool(spec.get("publishNotReadyAddresses"))
         known = self._ports.get(key)
         if known is None or known.of_service != (spec.get("ports") or ()):
@@ -118,7 +121,7 @@ class EndpointsReconciler:
             yield {field: [address], "ports": objects}
 
     def _address(self, key: Key, spec: Mapping[str, Any], pod: Entry) -> Object | None:
-        """None if the pod has none of the Service's family."""
+        """Return the address of a pod; None if it has none of the family of the Service."""
         facts = pod.facts
         found = addresses_of(facts.ips, _family(spec, facts.ips))
         if not found:
@@ -174,7 +177,7 @@ class EndpointsReconciler:
             return
         if is_new and is_namespace_terminating(outcome):
             return
-        if isinstance(outcome, AlreadyExists):  # made by a request whose answer was lost, or by somebody
+        if isinstance(outcome, AlreadyExists):  # by an earlier request with unknown outcome, or another client
             yield from must(get_live(ENDPOINTS, key), but=(NotFound,))
         elif not isinstance(outcome, Refused):
             reason = "FailedToCreateEndpoint" if is_new else "FailedToUpdateEndpoint"
@@ -188,7 +191,10 @@ def _objects(ports: Iterable[EndpointPort]) -> list[Object]:
 
 
 def _family(spec: Mapping[str, Any], ips: str) -> str:
-    """The Service's first one; of one that an old server stored without as its address, or the pod's, has it."""
+    """Return the first IP family of a Service.
+
+    If an old server has stored the Service without ipFamilies, this is the family of its clusterIP or of the pod.
+    """
     families = spec.get("ipFamilies")
     if families:
         return str(families[0])

@@ -1,4 +1,4 @@
-"""How the Endpoints controller presents itself to the system."""
+"""ControllerSpec of the endpoints controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the EndpointSlice controller counts.
+"""Metrics of the EndpointSlice controller.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/metrics/{metrics,cache}.go.
 """
@@ -48,10 +48,10 @@ DISTRIBUTIONS = Family(
 
 
 class SliceMetrics:
-    """Of all Services together; each is replaced by what its last sync found."""
+    """Totals over all Services. Each contributes the numbers of its last sync."""
 
     def __init__(self, metrics: Metrics, *, most: int) -> None:
-        """most: endpoints in one slice."""
+        """most: maximum number of endpoints in a slice."""
         self._metrics, self._most = metrics, most
         self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
         self._totals = SliceTotals(metrics, FAMILIES)
@@ -64,7 +64,7 @@ class SliceMetrics:
         self._results[result].inc()
 
     def planned(self, service: Key, groups: Mapping[Ports, Group], *, added: int, removed: int) -> None:
-        """As upstream, of a Service with two families the one that was planned last counts."""
+        """Record a plan. As upstream, the last planned family of a dual-stack Service counts."""
         self._added.observe(added)
         self._removed.observe(removed)
         per_slice = self._most
@@ -80,7 +80,7 @@ class SliceMetrics:
         self._metrics.histogram(CHANGED, topology, distribution).observe(slices)
 
     def distribute(self, service: Key, distribution: str) -> None:
-        """distribution: "" for none."""
+        """Record the trafficDistribution of a Service; "" if it has none."""
         if distribution:
             self._distributions[service] = distribution
         else:

@@ -1,20 +1,22 @@
-"""endpointslice-controller: says in EndpointSlices which pods are behind a Service.
+"""Reconciler of the EndpointSlice controller: writes the endpoints of a Service to its EndpointSlices.
 
-In: Services with a selector, pods, nodes (zones, CPUs), its own slices. Out: EndpointSlices created, updated and
-deleted, events on the Service. Key of the main queue: "namespace/name" of a Service.
+Input: Services with a selector, pods, nodes (zones, CPUs), and the slices of this controller. Output: EndpointSlices,
+and events about the Service. Key of the main queue: "namespace/name" of a Service.
 
 Source: kubernetes v1.36 pkg/controller/endpointslice/endpointslice_controller.go and
 staging/src/k8s.io/endpointslice/{reconciler,utils}.go. Differences:
-- No tracker of slices: the lister shows our own writes, so no sync rests on a late watch, and none ends as "stale".
-- Names of slices are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
-- Every update has the version that was looked at as its precondition, also where a slice takes the name of another.
-- Creations are sent at once, and so are deletions.
-- A sync begins 0.1 s after the writes of the one before, so that changes of pods gather. There it begins at once; while
-  the watch has not shown those writes it fails, and is repeated after a second.
-- A slice that somebody changed is put right whatever they changed, labels too, and also after a restart of ours. One
-  that they took away by its managed-by label is replaced; there no slice of the Service is written from then on, as the
-  tracker waits for that one.
-- Endpoints and ports that are none are sent as empty lists, there as null: the server's managedFields name them.
+- There is no tracker of slices: the lister includes the writes of this controller, so no sync depends on a late watch,
+  and none has the result "stale".
+- Names of slices are generated here (actors/controllers/shared/generated_names.py), so that a retried creation does not
+  create a second slice.
+- Every update has the resourceVersion that was read as precondition, even if the slice replaces another one.
+- Creations are sent concurrently, and so are deletions.
+- A sync starts at least 0.1 s after the writes of the previous one, so that changes of pods are batched. Upstream
+  starts it at once, fails until the watch has reported those writes, and retries after a second.
+- Every change of a slice by another client is reverted, including labels, and also after a restart. A slice whose
+  managed-by label was changed is replaced; upstream then writes no slice of the Service, because its tracker waits for
+  that slice.
+- Missing endpoints and ports are sent as empty lists, upstream as null: managedFields contain them.
 """
 
 from __future__ import annotations
@@ -55,16 +57,16 @@ if TYPE_CHECKING:
 
 MANAGER = "endpointslice-controller.k8s.io"
 QUEUE = "endpoint_slice"
-SETTLE = 1.0  # seconds after a foreign change of a slice until its Service is looked at: more may come
-BETWEEN = 0.1  # seconds from the writes of a sync to the next sync of that Service
+SETTLE = 1.0  # seconds from a change by another client to the sync: more changes may follow
+BETWEEN = 0.1  # seconds from the writes of a sync to the next sync of the Service
 
 
 class MissingNodeError(ValueError):
-    """A pod was left out, as its node is not known; the sync did all the rest."""
+    """A pod was left out because its node is unknown; all other endpoints were written."""
 
 
 class EndpointSliceReconciler:
-    """Remembers of each Service when its pods changed, their named ports, which hints were given, and when it wrote."""
+    """Keeps trigger times, named ports, hints and the time of the last write of each Service."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class EndpointSliceReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """most: endpoints in one slice. batch_period: seconds for which changes of pods are gathered."""
+        """most: maximum number of endpoints in a slice. batch_period: seconds for which changes are batched."""
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
         self._slices = tables[ENDPOINT_SLICES]
         self._clock, self._metrics, self._log = clock, metrics, log
@@ -85,24 +87,24 @@ class EndpointSliceReconciler:
         self._topology = Topology(self._nodes)
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
         self._ports: dict[Key, PodPorts] = {}
-        self._next: dict[Key, float] = {}  # when a Service may be synced again, by the monotonic clock
+        self._next: dict[Key, float] = {}  # monotonic time of the earliest next sync
 
     # The queues beside the main one.
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
-        """Pods of this Service have changed."""
+        """Enqueue a Service whose pods have changed."""
         yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
     def reconcile_slice(self, change: SliceChange) -> Reconciliation:
-        """A slice was shown by the watch: by our own write, or another's."""
+        """Enqueue the Services of a slice that another client has changed."""
         if self._writes.is_foreign(change, MANAGER):
             for service in change.services:
                 yield Enqueue(QUEUE, service, after=max(SETTLE, self._batch_period))
         return None
 
     def reconcile_topology(self, _key: str) -> Reconciliation:
-        """Nodes have come, gone, or are ready no more."""
+        """Enqueue the Services whose hints must change after a change of nodes."""
         for service in self._topology.nodes_changed():
             yield Enqueue(QUEUE, service)
         return None
@@ -123,13 +125,13 @@ class EndpointSliceReconciler:
         if rest > 0:
             yield Enqueue(QUEUE, key, after=rest)
             return None
-        troubles: list[str] = []
+        errors: list[str] = []
         try:
-            yield from self._sync(key, service, spec, troubles)
+            yield from self._sync(key, service, spec, errors)
         except (CommandError, MissingNodeError) as err:
             self._metrics.synced("error")
             if not (isinstance(err, CommandError) and isinstance(err.failure, Refused)):
-                text = f"Error updating Endpoint Slices for Service {key}: {aggregate(troubles)}"
+                text = f"Error updating Endpoint Slices for Service {key}: {aggregate(errors)}"
                 yield record(SERVICES, service, "Warning", "FailedToUpdateEndpointSlices", text)
             raise
         self._metrics.synced("success")
@@ -143,9 +145,10 @@ class EndpointSliceReconciler:
         self._writes.forget(key)
         self._ports.pop(key, None)
 
-    def _sync(self, key: Key, service: Object, spec: Mapping[str, Any], troubles: list[str]) -> Step[None]:
-        """troubles: takes what went wrong, in upstream's words. Raises the first failure of a write, else
-        MissingNodeError.
+    def _sync(self, key: Key, service: Object, spec: Mapping[str, Any], errors: list[str]) -> Step[None]:
+        """Sync one Service. Raises the first CommandError of a write, otherwise MissingNodeError.
+
+        errors: receives the messages of all errors, as upstream's.
         """
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
@@ -163,13 +166,13 @@ class EndpointSliceReconciler:
             plan = self._plan(service, present, desired, address_type)
             self._metrics.planned(key, plan.groups, added=plan.added, removed=plan.removed)
             is_complete = is_complete and not missing
-            troubles += missing
+            errors += missing
             notices = self._add_hints(key, service, plan, address_type)
             try:
                 yield from self._write(key, service, plan, trigger_time)
             except CommandError as err:
                 failure = failure or err
-                troubles.append(_failed(err, key))
+                errors.append(_failed(err, key))
             for notice in notices:
                 yield record(SERVICES, service, notice.type, notice.reason, notice.message)
         others = [slice_ for slice_ in slices if slice_.get("addressType") not in types]
@@ -179,16 +182,16 @@ class EndpointSliceReconciler:
             yield from self._writes.delete(others)
         except CommandError as err:
             failure = failure or err
-            troubles.append(_failed(err, key).replace("failed to delete", "error deleting", 1))
+            errors.append(_failed(err, key).replace("failed to delete", "error deleting", 1))
         if failure is not None:
             raise failure
         if not is_complete:
-            raise MissingNodeError(aggregate(troubles))
+            raise MissingNodeError(aggregate(errors))
 
     def _desired(
         self, key: Key, service: Object, pods: Sequence[Entry], address_type: str, missing: list[str]
     ) -> dict[Ports, Endpoints]:
-        """What is to be in the slices of this type, by ports. missing: takes why pods were left out."""
+        """Return the endpoints of one address type by ports. missing: receives a message for each pod left out."""
         spec = service["spec"]
         all_ready = bool(spec.get("publishNotReadyAddresses"))
         ports = self._ports_of(key, spec)
@@ -271,23 +274,23 @@ class EndpointSliceReconciler:
         return notices
 
     def _write(self, key: Key, service: Object, plan: SlicePlan, trigger_time: str) -> Step[None]:
-        create, update, gone = recycled(plan, owner_uid=uid_of(service))
+        create, update, removed = recycled(plan, owner_uid=uid_of(service))
         if is_deleting(service):
-            create = []  # what the garbage collector deletes is not replaced
+            create = []  # the garbage collector deletes the slices of the Service
         for slice_ in (*create, *update):
             set_trigger_time(slice_, trigger_time)
-        done = yield from self._writes.write(key, service, SERVICES, create=create, update=update, delete=gone)
+        done = yield from self._writes.write(key, service, SERVICES, create=create, update=update, delete=removed)
         if not done:
             return
         auto = is_auto(annotations_of(service))
         distribution = service["spec"].get("trafficDistribution") or ""
-        written = len(create) + len(update) + len(gone)
+        written = len(create) + len(update) + len(removed)
         self._metrics.written(
             written, auto=auto, distribution="" if auto or distribution not in KNOWN else distribution
         )
         if written:
             self._next[key] = self._clock.monotonic() + BETWEEN
-            self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(gone))
+            self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(removed))
 
 
 def _failed(err: CommandError, service: Key) -> str:
@@ -304,7 +307,10 @@ def _failed(err: CommandError, service: Key) -> str:
 
 
 def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """The families of a Service; of one that an old server stored without them as its address has it, or both."""
+    """Return the address types of a Service. Source: getAddressTypesForService.
+
+    If an old server has stored the Service without ipFamilies, they follow from its clusterIP; both if it has none.
+    """
     families = tuple(dict.fromkeys(family for family in spec.get("ipFamilies") or () if family in (IPV4, IPV6)))
     if families:
         return families
@@ -315,19 +321,22 @@ def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Object], list[Object]]:
-    """What to create, update and delete, where a slice that is to go becomes one that is to come."""
-    create, update, gone = list(plan.create), list(plan.update), []
+    """Return the slices to create, update and delete: updates replace pairs of deletion and creation.
+
+    Source: finalize.
+    """
+    create, update, removed = list(plan.create), list(plan.update), []
     for slice_ in plan.delete:
         if create and create[-1].get("addressType") == slice_.get("addressType") and is_owned_by(slice_, owner_uid):
             new = create.pop()
             update.append({**slice_, **new, "metadata": {**metadata(slice_), **new["metadata"]}})
         else:
-            gone.append(slice_)
-    return create, update, gone
+            removed.append(slice_)
+    return create, update, removed
 
 
 def set_trigger_time(slice_: Object, time: str) -> None:
-    """time: "" removes the annotation."""
+    """Set the annotation with the trigger time; "" removes it."""
     annotations = {**annotations_of(slice_)}
     annotations.pop(TRIGGER_TIME, None)
     if time:

@@ -1,4 +1,4 @@
-"""Which endpoints go into which slices: as few writes as can be, before slices that are full.
+"""The distribution of endpoints over slices, which prefers few writes to full slices.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/reconciler.go (reconcileByAddressType,
 reconcileByPortMapping).
@@ -22,7 +22,7 @@ Endpoints = dict[Identity, Endpoint]
 
 
 class Group(NamedTuple):
-    """How many endpoints there are to be with one set of ports, and how many slices there will be for them."""
+    """Numbers of endpoints and slices with the same ports, after the writes."""
 
     endpoints: int
     slices: int
@@ -30,18 +30,14 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class SlicePlan:
-    """What is to become of the slices of one address type.
+    """Planned writes of the slices of one address type."""
 
-    create: their endpoints and ports; update: copies that may be changed; unchanged, delete: as they are in the table.
-    added, removed: endpoints. groups: by their ports.
-    """
-
-    create: list[Object] = field(default_factory=list)
-    update: list[Object] = field(default_factory=list)
-    unchanged: list[Object] = field(default_factory=list)
-    delete: list[Object] = field(default_factory=list)
-    added: int = 0
-    removed: int = 0
+    create: list[Object] = field(default_factory=list)  # without names and owners
+    update: list[Object] = field(default_factory=list)  # copies, which may be modified
+    unchanged: list[Object] = field(default_factory=list)  # objects of the table
+    delete: list[Object] = field(default_factory=list)  # objects of the table
+    added: int = 0  # endpoints
+    removed: int = 0  # endpoints
     groups: dict[Ports, Group] = field(default_factory=dict)
 
 
@@ -54,10 +50,13 @@ def plan_slices(
     address_type: str,
     most: int,
 ) -> SlicePlan:
-    """present: the slices of this address type that the controller manages for the Service.
+    """Plan the slices of one address type. Source: reconcileByAddressType.
 
-    desired: endpoints by the ports that they have; emptied. labels: that slices are to have. owner_uid: the Service's.
-    most: endpoints in one slice.
+    present: slices of this type that the controller manages for the Service.
+    desired: endpoints by their ports; the mappings are emptied.
+    labels: labels of the slices.
+    owner_uid: uid of the Service.
+    most: maximum number of endpoints in a slice.
     """
     plan = SlicePlan()
     by_ports: dict[Ports, list[Object]] = {}
@@ -82,9 +81,9 @@ def plan_slices(
 
 
 def _plan_placeholder(plan: SlicePlan, *, labels: Mapping[str, str], owner_uid: str, address_type: str) -> None:
-    """Where there would be no slice there is an empty one.
+    """Keep or create an empty slice if there would be no slice.
 
-    Upstream looks for it only where there is no other slice; else it may write it as it is.
+    Upstream searches the placeholder only if there is no other slice; otherwise it may write it unchanged.
     """
     plan.groups[()] = Group(0, 1)
     for slice_ in plan.delete:
@@ -106,7 +105,10 @@ def _plan_group(
     address_type: str,
     most: int,
 ) -> None:
-    """The slices of one set of ports. missing: what is desired; what a slice has already is taken out."""
+    """Plan the slices of one set of ports. Source: reconcileByPortMapping.
+
+    missing: desired endpoints; those in a slice are removed.
+    """
     changed: list[Object] = []
     unchanged: list[Object] = []
     for slice_ in slices:
@@ -147,7 +149,7 @@ def _plan_group(
 
 
 def is_owned_by(slice_: Object, uid: str) -> bool:
-    """Whether one of its owners is the Service with this uid: it may be of one that had the name before."""
+    """Report whether the Service with this uid owns the slice: a former Service may have had its name."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(
         owner.get("uid") == uid and owner.get("kind") == "Service" and owner.get("apiVersion") == "v1"
@@ -169,7 +171,7 @@ def _changed(slice_: Object, endpoints: list[Endpoint], labels: Mapping[str, str
 
 
 def _has_labels(slice_: Object, labels: Mapping[str, str]) -> bool:
-    """The reserved ones aside: they are no reason to write."""
+    """Compare the labels without the reserved ones, which do not cause a write."""
     return _free(labels_of(slice_)) == _free(labels)
 
 
@@ -187,13 +189,13 @@ def _fill(slice_: Object, missing: Endpoints, most: int) -> None:
 
 
 def _fullest_that_fits(slices: Iterable[Object], count: int, most: int) -> Object | None:
-    """The one that will be the fullest with so many more endpoints."""
+    """Return the slice that is the fullest after `count` endpoints are added; None if none has room."""
     fitting = [slice_ for slice_ in slices if 0 <= most - count - len(slice_.get("endpoints") or ()) < most]
     return max(fitting, key=lambda slice_: (len(slice_.get("endpoints") or ()), name_of(slice_)), default=None)
 
 
 def labels_for(service: Object, *, manager: str, headless: bool) -> dict[str, str]:
-    """The labels of a Service's slices. What the Service itself has under a reserved name is ignored."""
+    """Return the labels of the slices of a Service. Reserved labels of the Service are ignored."""
     labels = _free(labels_of(service))
     if headless:
         labels[HEADLESS] = ""

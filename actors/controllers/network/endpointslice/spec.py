@@ -1,4 +1,4 @@
-"""How the EndpointSlice controller presents itself to the system."""
+"""ControllerSpec of the EndpointSlice controller."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Hints in topology mode "Auto": endpoints are dealt to zones in proportion to the CPUs of their nodes.
+"""Hints in topology mode "Auto": endpoints are allocated to zones in proportion to the CPUs of their nodes.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/topologycache/{topologycache,sliceinfo,utils,event}.go.
-Differences: where upstream takes the first of a Go map, here it is the first by name; and upstream writes slices anew
-where hints cannot be given and there are none, or where they come out as they were.
+Differences: the first zone by name is used where upstream takes the first of a Go map; slices whose hints do not change
+are not written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kcm.protocols.objects import Key, Object
 from kcm.protocols.quantities import parse_quantity
 from kcm.runtime.tables.lister import Lister
 
-OVERLOAD = 0.2  # more traffic than its share that an endpoint may get, as a fraction
+OVERLOAD = 0.2  # fraction by which the traffic of an endpoint may exceed its share
 ZONE_LABEL = "topology.kubernetes.io/zone"
 NOT_COUNTED = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 MODE, OLDER_MODE = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
@@ -51,7 +51,7 @@ class Notice(NamedTuple):
 
 
 class ZoneAllocation(NamedTuple):
-    """How many endpoints a zone is to have."""
+    """Number of endpoints for a zone."""
 
     minimum: int
     maximum: int
@@ -59,20 +59,20 @@ class ZoneAllocation(NamedTuple):
 
 
 def is_auto(annotations: Mapping[str, str]) -> bool:
-    """Whether a Service asks for these hints. The older annotation counts before the newer one."""
+    """Report whether a Service requests these hints. The older annotation takes precedence."""
     return annotations.get(OLDER_MODE, annotations.get(MODE, "")) in ("Auto", "auto")
 
 
 class NodeShare(NamedTuple):
-    """What one node adds to its zone. cpu: allocatable; counts: it is ready, and no node of the control plane."""
+    """Contribution of a node to its zone."""
 
-    counts: bool
+    counts: bool  # the node is ready and does not belong to the control plane
     zone: str
-    cpu: Decimal
+    cpu: Decimal  # allocatable
 
 
 def share_of(node: Object) -> NodeShare:
-    """Raises ValueError on an amount of CPU that is none."""
+    """Return the share of a node. Raises ValueError for an invalid CPU quantity."""
     labels = node["metadata"].get("labels") or {}
     status = node.get("status") or {}
     ready = next(
@@ -85,7 +85,7 @@ def share_of(node: Object) -> NodeShare:
 
 
 def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
-    """Each zone's part of all CPUs; empty if that of one node is not known, or there are fewer than two zones."""
+    """Return the fraction of CPUs of each zone; empty for a single zone, or if zone or CPU of a node is unknown."""
     cpus: dict[str, Decimal] = {}
     for share in shares:
         if not share.counts:
@@ -100,7 +100,7 @@ def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
 
 
 def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, ZoneAllocation] | str:
-    """By zone; or why there can be none."""
+    """Return the allocation of each zone, or the reason why there is none. Source: getAllocations."""
     if not ratios:
         return NODES_UNKNOWN
     counts = f" ({endpoints} endpoints, {len(ratios)} zones)"
@@ -117,7 +117,7 @@ def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, ZoneAl
 
 
 def is_overloaded(allocated: Mapping[str, int], ratios: Mapping[str, float]) -> bool:
-    """Whether a zone has too few endpoints for its CPUs."""
+    """Report whether a zone has too few endpoints for its CPUs."""
     if not allocated:
         return False
     if not ratios:
@@ -130,7 +130,7 @@ def is_overloaded(allocated: Mapping[str, int], ratios: Mapping[str, float]) -> 
 
 
 def exchanges(zones: Mapping[str, ZoneAllocation], allocated: Mapping[str, int]) -> tuple[ByZone, ByZone]:
-    """How many endpoints each zone gives to others, and how many each receives."""
+    """Return the numbers of endpoints that each zone gives and receives. Source: getGivingAndReceivingZones."""
     surplus = {zone: allocated.get(zone, 0) - allocation.desired for zone, allocation in zones.items()}
     giving = {zone: more for zone, more in surplus.items() if more > 0}
     receiving = {zone: -more for zone, more in surplus.items() if more < 0}
@@ -153,7 +153,7 @@ def _most(zones: Mapping[str, float]) -> str:
 
 
 class Topology:
-    """The zones of the cluster, and which Services have how many endpoints for each of them."""
+    """Cache of the CPU ratios of zones, and of the endpoints that each Service has for them. Source: TopologyCache."""
 
     def __init__(self, nodes: Lister) -> None:
         self._nodes = nodes
@@ -163,7 +163,7 @@ class Topology:
         self._hinting: set[Key] = set()
 
     def nodes_changed(self) -> list[Key]:
-        """Returns the Services that have too few endpoints for a zone since."""
+        """Recompute the ratios. Returns the Services with too few endpoints for a zone."""
         self._ratios = None
         if not self._allocated:
             return []
@@ -190,7 +190,7 @@ class Topology:
         return service in self._hinting
 
     def forget(self, service: Key, address_type: str | None = None) -> None:
-        """address_type: None is all."""
+        """Drop a Service. address_type: None for all types."""
         self._hinting.discard(service)
         types = self._allocated.get(service)
         if types is not None:
@@ -199,13 +199,13 @@ class Topology:
                 del self._allocated[service]
 
     def add_hints(self, plan: SlicePlan, service: Key, address_type: str) -> list[Notice]:
-        """Give hints to all endpoints that are ready, or take all away. Returns what is to be told."""
+        """Set the hints of all ready endpoints, or remove all hints. Returns the events. Source: AddHints."""
         ready = sum(is_ready(endpoint) for slice_ in _all(plan) for endpoint in slice_.get("endpoints") or ())
         zones = allocations(self.ratios, ready)
         if isinstance(zones, str):
             return self._without(plan, service, address_type, zones)
         allocated, wrong = _allocated_by(plan, zones)
-        # Before any slice becomes an update: without hints it may be as it should be.
+        # This check precedes the moves to plan.update: a slice without hints may remain unchanged.
         for slice_ in (*plan.create, *plan.update, *wrong):
             for endpoint in slice_.get("endpoints") or ():
                 if is_ready(endpoint):
@@ -218,7 +218,7 @@ class Topology:
         given, received = exchanges(zones, allocated)
         for slice_ in written:
             slice_["endpoints"] = [
-                hinted(endpoint, _for_zone(_dealt(endpoint["zone"], given, received, allocated)))
+                hinted(endpoint, _for_zone(_zone_for(endpoint["zone"], given, received, allocated)))
                 if is_ready(endpoint)
                 else endpoint
                 for endpoint in slice_["endpoints"]
@@ -233,7 +233,7 @@ class Topology:
         return [_notice("Normal", ENABLED, HAS_BEEN_ENABLED, address_type)]
 
     def remove_hints(self, service: Key, address_type: str) -> list[Notice]:
-        """The Service asks for them no more, if it ever did."""
+        """Drop a Service that does not request these hints. Returns the event if it had hints."""
         notices = []
         if service in self._hinting:
             notices.append(_notice("Warning", DISABLED, HAS_BEEN_DISABLED, address_type))
@@ -247,7 +247,7 @@ class Topology:
 
 
 def _leave_equal(plan: SlicePlan, before: Sequence[Object], moved: Sequence[Object]) -> None:
-    """Of the updates that are made for their hints alone, those that change none are not written."""
+    """Move the updates that change no hint back to the unchanged slices."""
     for slice_, update in zip(before, moved, strict=True):
         if update["endpoints"] == (slice_.get("endpoints") or []):
             plan.update = [each for each in plan.update if each is not update]
@@ -266,8 +266,8 @@ def _for_zone(zone: str) -> dict[str, Any]:
     return {"forZones": [{"name": zone}]}
 
 
-def _dealt(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
-    """The zone that an endpoint of this zone is for: another one as long as this one gives."""
+def _zone_for(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
+    """Return the zone for the hint of an endpoint: another one while its own zone gives endpoints away."""
     if not given.get(zone):
         return zone
     to = next((other for other in sorted(received) if received[other]), None)
@@ -281,7 +281,7 @@ def _dealt(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str
 
 
 def _allocated_by(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple[ByZone, list[Object]]:
-    """By the slices that may stay as they are; and those of the unchanged ones whose hints may not."""
+    """Return the endpoints that the valid slices allocate, and the unchanged slices with invalid hints."""
     allocated: ByZone = {}
     wrong: list[Object] = []
     for slice_ in plan.unchanged:
@@ -298,7 +298,7 @@ def _allocated_by(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple
 
 
 def _hints_of(endpoints: Iterable[Endpoint]) -> ByZone | None:
-    """How many hints there are for each zone; None if a ready endpoint has none."""
+    """Return the number of hints for each zone; None if a ready endpoint has no hint."""
     counts: ByZone = {}
     for endpoint in endpoints:
         if not is_ready(endpoint):

@@ -1,4 +1,4 @@
-"""Hints that follow from a Service's trafficDistribution: each endpoint for its own zone, or its own node.
+"""Hints for the trafficDistribution of a Service: each endpoint is preferred in its own zone or on its own node.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go.
 """
@@ -23,7 +23,7 @@ def is_ready(endpoint: Endpoint) -> bool:
 
 
 def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
-    """Give each ready endpoint the hints that this distribution asks for. Slices that lack them become updates."""
+    """Set the hints of all ready endpoints. Slices whose hints change are moved to the updates."""
 
     def wanted(endpoint: Endpoint) -> Hints:
         hints: Hints = {}
@@ -46,7 +46,7 @@ def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
 
 
 def remove_hints(plan: SlicePlan) -> None:
-    """Slices that have some become updates."""
+    """Remove all hints. Slices with hints are moved to the updates."""
     move_to_update(
         plan, lambda slice_: any(endpoint.get("hints") is not None for endpoint in slice_.get("endpoints") or ())
     )
@@ -55,7 +55,7 @@ def remove_hints(plan: SlicePlan) -> None:
 
 
 def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
-    """Those of the unchanged slices of which this is true are to be written; copies of them."""
+    """Move copies of the unchanged slices that differ to the updates."""
     moved = [slice_ for slice_ in plan.unchanged if differs(slice_)]
     if moved:
         plan.unchanged = [slice_ for slice_ in plan.unchanged if all(slice_ is not candidate for candidate in moved)]
@@ -63,7 +63,7 @@ def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
 
 
 def hinted(endpoint: Endpoint, hints: Hints | None) -> Endpoint:
-    """A copy with these hints, or none."""
+    """Return a copy of the endpoint with these hints; None removes them."""
     if endpoint.get("hints") == hints:
         return endpoint
     bare = {name: value for name, value in endpoint.items() if name != "hints"}

@@ -1,4 +1,4 @@
-"""What the EndpointSlice mirroring controller counts.
+"""Metrics of the EndpointSlice mirroring controller.
 
 Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/metrics/{metrics,cache}.go.
 """
@@ -42,7 +42,7 @@ DESIRED, SLICES, DESIRED_SLICES, CHANGES = FAMILIES
 
 
 class MirrorMetrics:
-    """Of all Endpoints together; each is replaced by what its last sync found."""
+    """Totals over all Endpoints. Each contributes the numbers of its last sync."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._histograms = {family: metrics.histogram(family) for family in (ADDED, UPDATED, REMOVED, SKIPPED)}

@@ -1,7 +1,7 @@
-"""The slices that Endpoints are mirrored to: which there should be, and what to write where there are others.
+"""The mirrored slices of Endpoints: the desired slices, and the writes that create them.
 
 Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/{reconciler,reconciler_helpers,utils}.go. Difference: a
-slice that is to go and one that is to come are paired by themselves, there by a name that the latter has not got yet.
+slice to delete is reused for a slice to create of its address type; upstream compares names, which new slices lack.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Kind = tuple[str, Ports]  # address type and ports
 
 
 def is_mirrored(endpoints: Object) -> bool:
-    """Unless it says that it is not to be, or belongs to an election of old."""
+    """Report whether Endpoints are mirrored: neither the skip label nor the leader election annotation is set."""
     return labels_of(endpoints).get(SKIP_MIRROR) != "true" and LEADER not in annotations_of(endpoints)
 
 
 class Desired(NamedTuple):
-    """Endpoints by kind of slice. skipped, invalid: addresses that are left out, and those that are none."""
+    """Desired endpoints by kind of slice."""
 
     slices: dict[Kind, dict[Identity, Endpoint]]
-    skipped: int
-    invalid: int
+    skipped: int  # addresses that are left out, with the invalid ones
+    invalid: int  # addresses that cannot be parsed
 
 
 def desired_slices(endpoints: Object, *, most: int) -> Desired:
-    """most: addresses taken from one subset, those that are ready first."""
+    """Return the desired endpoints. most: maximum number of addresses from a subset; ready addresses come first."""
     found: dict[Kind, dict[Identity, Endpoint]] = {}
     skipped = invalid = 0
     for subset in repacked(endpoints.get("subsets") or ()):
@@ -72,20 +72,20 @@ def _endpoint(address: Mapping[str, Any], text: str, *, ready: bool) -> Endpoint
 
 @dataclass(slots=True)
 class MirrorPlan:
-    """What to write. added, updated, removed: endpoints. slices: how many there will be, by kind."""
+    """Slices to write, and numbers for the metrics."""
 
     create: list[Object] = field(default_factory=list)
     update: list[Object] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
-    added: int = 0
-    updated: int = 0
-    removed: int = 0
-    endpoints: int = 0
-    slices: int = 0
+    added: int = 0  # endpoints
+    updated: int = 0  # endpoints
+    removed: int = 0  # endpoints
+    endpoints: int = 0  # number after the writes
+    slices: int = 0  # number after the writes
 
 
 def plan_mirrors(endpoints: Object, desired: Desired, present: Iterable[Object]) -> MirrorPlan:
-    """One slice of each kind. present: those that the controller manages for these Endpoints."""
+    """Plan one slice of each kind. present: slices that the controller manages for these Endpoints."""
     plan = MirrorPlan()
     by_kind: dict[Kind, list[Object]] = {}
     for slice_ in present:
@@ -140,7 +140,7 @@ def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
 
 
 def under_name(slice_: Object, made: Object) -> Object:
-    """The new content in the place of this slice."""
+    """Return the content of `made` with the name, uid and resourceVersion of a slice."""
     meta = metadata(slice_)
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
     return {**made, "metadata": {**made["metadata"], **kept}}
@@ -151,13 +151,13 @@ def _like(slice_: Object, made: Object) -> bool:
 
 
 def _is_of_another(slice_: Object, endpoints: Object) -> bool:
-    """Whether it is owned by Endpoints of the same name that are gone."""
+    """Report whether the owner is former Endpoints with the same name and another uid."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(owner.get("name") == name_of(endpoints) and owner.get("uid") != uid_of(endpoints) for owner in owners)
 
 
 def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
-    """A slice that is to go becomes one of its address type that is to come, and keeps its generateName."""
+    """Replace deletion and creation of slices with the same address type by an update. Source: recycleSlices."""
     gone, prefix = [], generate_name(name_of(endpoints))
     for slice_ in plan.delete:
         made = next(

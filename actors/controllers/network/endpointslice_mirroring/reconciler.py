@@ -1,11 +1,11 @@
-"""endpointslice-mirroring-controller: EndpointSlices for the Endpoints of Services that select no pods.
+"""Reconciler of the mirroring controller: EndpointSlices for the Endpoints of Services without a selector.
 
-In: Endpoints, Services, its own slices. Out: EndpointSlices created, updated and deleted, events on the Endpoints. Key
-of the main queue: "namespace/name" of the Endpoints, which is that of their Service.
+Input: Endpoints, Services, and the slices of this controller. Output: EndpointSlices, and events about the Endpoints.
+Key of the main queue: "namespace/name" of the Endpoints and their Service.
 
 Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/{endpointslicemirroring_controller,events}.go.
-Differences: no tracker of slices, as the lister shows our own writes; names of slices are chosen here; updates have the
-version that was looked at as their precondition.
+Differences: there is no tracker of slices, because the lister includes the writes of this controller; names of slices
+are generated here; updates have the resourceVersion that was read as precondition.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ INVALID, TOO_MANY = "InvalidIPAddress", "TooManyAddressesToMirror"
 
 
 def endpoints_without_selector(change: Change, tables: Tables) -> Iterable[Key]:
-    """Unless their Service selects pods: then they are another controller's, and there are many of them."""
+    """Return the key of Endpoints, unless their Service has a selector, which most have."""
     service = tables[SERVICES].entry(change.key)
     return () if service is not None and service.facts.selects else (change.key,)
 
 
 def services_without_selector(change: Change, _tables: Tables) -> Iterable[Key]:
-    """Those that select nothing, or did not."""
+    """Return the key of a Service that has no selector, or had none before the change."""
     both = (change.new, change.old)
     return (change.key,) if any(service is not None and not service_facts(service).selects for service in both) else ()
 
 
 class MirroringReconciler:
-    """Remembers its own writes, for the metrics and to know them when the watch shows them."""
+    """Mirrors Endpoints, and keeps its own writes to recognize them in watch events."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class MirroringReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """most: addresses taken from one subset. batch_period: seconds for which changes of slices are gathered."""
+        """most: maximum number of addresses from a subset. batch_period: seconds for which changes are batched."""
         self._services, self._endpoints = tables[SERVICES], tables[ENDPOINTS]
         self._slices = tables[ENDPOINT_SLICES]
         self._clock, self._metrics, self._log = clock, metrics, log
@@ -69,7 +69,7 @@ class MirroringReconciler:
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
 
     def reconcile_slice(self, change: SliceChange) -> Reconciliation:
-        """A slice was shown by the watch: by our own write, or another's."""
+        """Enqueue the Services of a slice that another client has changed."""
         if self._writes.is_foreign(change, MANAGER):
             for service in change.services:
                 yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
@@ -116,6 +116,6 @@ class MirroringReconciler:
 
     @staticmethod
     def _owned(slice_: Object, endpoints: Object) -> Object:
-        """By these Endpoints alone, also where it was a predecessor's."""
+        """Return the slice with these Endpoints as its only owner."""
         meta = {name: value for name, value in metadata(slice_).items() if name != "ownerReferences"}
         return own({**slice_, "metadata": meta}, by=endpoints, of=ENDPOINTS)

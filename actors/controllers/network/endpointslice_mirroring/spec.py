@@ -1,4 +1,4 @@
-"""How the EndpointSlice mirroring controller presents itself to the system."""
+"""ControllerSpec of the EndpointSlice mirroring controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses by family, as they are written in endpoints."""
+"""IP addresses by family, in the form that endpoints contain."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ IPV4, IPV6 = "IPv4", "IPv6"
 
 
 class IPAddress(NamedTuple):
-    """family: IPV4 or IPV6. text: in its canonical form."""
+    """IP address in canonical form."""
 
-    family: str
+    family: str  # IPV4 or IPV6
     text: str
 
 
 @bounded_cache(8192, longest=64)
 def read_address(text: str) -> IPAddress | None:
-    """None for what is no address. Leading zeros are read as decimal, as upstream's ParseIPSloppy does."""
+    """Parse an IP address; None if it is invalid. Leading zeros are accepted, as in upstream's ParseIPSloppy."""
     try:
         found = ip_address(text)
     except ValueError:
@@ -37,6 +37,6 @@ def read_address(text: str) -> IPAddress | None:
 
 @bounded_cache(8192, size=first_size)
 def addresses_of(ips: str, family: str) -> tuple[str, ...]:
-    """Those of one family. ips: as PodFacts.ips."""
+    """Return the addresses of one family. ips: PodFacts.ips."""
     found = (read_address(text) for text in ips.split(",")) if ips else ()
     return tuple(address.text for address in found if address is not None and address.family == family)

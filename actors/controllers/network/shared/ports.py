@@ -1,4 +1,4 @@
-"""The ports of endpoints: a Service's ports, as each of its pods has them.
+"""The ports of endpoints: the ports of a Service, resolved for each pod.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/utils.go (getEndpointPorts, FindPort).
 """
@@ -16,7 +16,7 @@ ALWAYS = "Always"
 
 
 class EndpointPort(NamedTuple):
-    """app_protocol: None where it is not said."""
+    """Port of endpoints."""
 
     name: str
     port: int | None
@@ -32,7 +32,7 @@ Ports = tuple[EndpointPort, ...]
 
 
 def ports_of_slice(slice_: Mapping[str, Any]) -> Ports:
-    """In one order, so that equal sets of ports are equal."""
+    """Return the sorted ports of a slice, so that equal sets of ports compare equal."""
     return in_order(
         EndpointPort(port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol"))
         for port in slice_.get("ports") or ()
@@ -44,17 +44,17 @@ def in_order(ports: Iterable[EndpointPort]) -> Ports:
 
 
 class PodPorts:
-    """The ports of one Service's pods. What was found in a pod is kept, as its containers' ports never change."""
+    """The ports of the pods of one Service. The result for a pod is cached, because container ports are immutable."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        """spec: the Service's."""
+        """spec: spec of the Service."""
         self.of_service: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
         self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.of_service)
         self._same_for_all = in_order(self._found({})) if self._by_number else ()
         self._known: dict[str, Ports] = {}  # by the uid of the pod
 
     def of_pod(self, pods: Lister, pod: Entry) -> Ports:
-        """Those that it has: a named port that no container of it has is left out."""
+        """Return the ports of a pod. A named port that no container has is left out."""
         if self._by_number:
             return self._same_for_all
         found = self._known.get(pod.uid)
@@ -63,7 +63,7 @@ class PodPorts:
         return found
 
     def keep(self, pods: Iterable[Entry]) -> None:
-        """Forget all other pods."""
+        """Drop the cached ports of all other pods."""
         if self._known:
             known = self._known
             self._known = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
@@ -77,7 +77,7 @@ class PodPorts:
 
 
 def named_ports(pod: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """(name, protocol) → number, over containers and then sidecars; the first one counts."""
+    """Return the number of each (name, protocol). The first container with the port wins; sidecars come last."""
     spec = pod.get("spec") or {}
     sidecars = [container for container in spec.get("initContainers") or () if container.get("restartPolicy") == ALWAYS]
     found: dict[tuple[str, str], int] = {}

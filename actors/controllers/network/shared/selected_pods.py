@@ -1,8 +1,8 @@
-"""Which pods a Service selects, and which Services select a pod.
+"""The pods that a Service selects, and the Services that select a pod.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/controller_utils.go (GetPodUpdateProjectionKey,
-GetServicesToUpdate). Differences: Services are found by an index and not compared one by one; a pod without an address,
-before and after its change, concerns none; one that ends concerns its Services at once, there with their next change.
+GetServicesToUpdate). Differences: Services are found by an index; a pod without an address before and after the change
+enqueues no Service; a pod that finishes enqueues its Services at once, upstream with their next change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVERY_POD = ""
 
 
 def selector_values(service: Object) -> Iterable[str]:
-    """One pair of its selector, which each of its pods has; EVERY_POD for an empty one."""
+    """Return the index value: a label of the selector, which each selected pod has; EVERY_POD if it is empty."""
     selector = service_facts(service).selector
     if selector is None:
         return ()
@@ -47,7 +47,7 @@ def matches(pairs: Pairs, labels: Mapping[str, str]) -> bool:
 
 
 def selected_pods(pods: Lister, namespace: str, pairs: Pairs) -> list[Entry]:
-    """The pods of this namespace that have all of these labels."""
+    """Return the pods of a namespace that have all of these labels."""
     known: dict[int, bool] = {}  # pods with equal labels share one mapping
     found = []
     for entry in pods.entries(namespace):
@@ -61,7 +61,7 @@ def selected_pods(pods: Lister, namespace: str, pairs: Pairs) -> list[Entry]:
 
 
 def selecting_services(services: Lister, namespace: str, labels: Mapping[str, str]) -> set[Key]:
-    """The Services of this namespace that select a pod with these labels."""
+    """Return the Services of a namespace that select a pod with these labels."""
     found = {entry.key for entry in services.indexed_entries(SELECTOR, _value(namespace, None))}
     for pair in labels.items():
         for entry in services.indexed_entries(SELECTOR, _value(namespace, pair)):
@@ -71,7 +71,7 @@ def selecting_services(services: Lister, namespace: str, labels: Mapping[str, st
 
 
 def services_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
-    """The Services whose endpoints a pod's change may change."""
+    """Return the Services whose endpoints may change with this pod. Source: GetServicesToUpdate."""
     services, namespace = tables[SERVICES], change.namespace
     entry = None if change.deleted else tables[PODS].entry(change.key)
     now: PodFacts = pod_facts(change.new) if entry is None else entry.facts
@@ -89,7 +89,7 @@ def services_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def _differ(before: PodFacts, now: PodFacts) -> bool:
-    """Whether the pod's endpoint may be another one, its labels aside."""
+    """Report whether the endpoint of the pod may differ, apart from its labels. Source: podEndpointsChanged."""
     return (before.ips, before.ready, before.deleting, is_terminal(before)) != (
         now.ips,
         now.ready,
@@ -104,8 +104,8 @@ PODS_CHANGED: Watch[Key] = Watch(
 
 
 def hostname_of(pods: Lister, pod: Entry, service: Key) -> str:
-    """The pod's name in the domain of a headless Service; "" if it has none there."""
-    if b'"subdomain"' not in pod.raw:  # may stand elsewhere, but is never missed
+    """Return the hostname of a pod in the domain of a headless Service; "" if it has none."""
+    if b'"subdomain"' not in pod.raw:  # a search of the bytes may match another field, but misses none
         return ""
     namespace, name = split_key(service)
     spec = pods.object_of(pod).get("spec") or {}

@@ -1,4 +1,4 @@
-"""What the controllers of EndpointSlices count alike, each under a name of its own.
+"""Metrics that both controllers of EndpointSlices have, each with its own prefix.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/metrics, pkg/controller/endpointslicemirroring/metrics.
 """
@@ -20,7 +20,7 @@ class SliceFamilies(NamedTuple):
 
 
 def slice_families(subsystem: str) -> SliceFamilies:
-    """subsystem: what their names begin with."""
+    """subsystem: prefix of the names."""
     return SliceFamilies(
         Family(name=f"{subsystem}endpoints_desired", kind="gauge", help="Number of endpoints desired"),
         Family(name=f"{subsystem}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices"),
@@ -36,7 +36,7 @@ def slice_families(subsystem: str) -> SliceFamilies:
 
 
 class SliceTotals:
-    """Of all keys together; each is replaced by what its last sync found."""
+    """Totals over all keys. Each key contributes the numbers of its last sync."""
 
     def __init__(self, metrics: Metrics, families: SliceFamilies) -> None:
         self._operations = {
@@ -49,11 +49,11 @@ class SliceTotals:
             gauge.set(0)
 
     def changed(self, operation: str) -> None:
-        """operation: "create", "update" or "delete" of a slice."""
+        """Count a write of a slice. operation: "create", "update" or "delete"."""
         self._operations[operation].inc()
 
     def replace(self, key: Key, now: Mapping[Family, int] | None) -> None:
-        """None: the key is gone."""
+        """Set the numbers of a key; None removes the key."""
         before = self._by_key.pop(key, {})
         if now is not None:
             self._by_key[key] = now

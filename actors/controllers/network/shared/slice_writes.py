@@ -1,4 +1,4 @@
-"""How slices are written, and which changes of slices are our own."""
+"""Writes of EndpointSlices, and the detection of changes by other clients."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kcm.runtime.tables.lister import Lister
 
 
 class SliceWrites:
-    """Remembers the newest version of each slice that was written here, and names that may be taken unseen."""
+    """Keeps the newest version of each slice that it wrote, and the names of slices that may have been created."""
 
     def __init__(self, slices: Lister, *, changed: Callable[[str], None]) -> None:
-        """changed: called with "create", "update" or "delete" for each slice that was written."""
+        """changed: called with "create", "update" or "delete" for each write."""
         self._slices, self._changed = slices, changed
         self._written: dict[Key, int] = {}
-        self._gone: set[str] = set()  # uids of slices that were deleted here, until the watch shows it
-        self._unsure: dict[Key, list[str]] = {}  # by owner
+        self._gone: set[str] = set()  # uids of slices that were deleted here, until the watch reports it
+        self._maybe_created: dict[Key, list[str]] = {}  # names of slices by owner
 
     def is_foreign(self, change: SliceChange, manager: str) -> bool:
-        """Whether somebody else has changed a slice that this controller manages, or did."""
+        """Report whether another client has changed a slice that this controller manages, or managed before."""
         if change.deleted:
             known = self._written.pop(change.slice, None) is not None
             if change.uid in self._gone:
@@ -39,7 +39,7 @@ class SliceWrites:
         return known or manager in change.managers
 
     def forget(self, owner: Key) -> None:
-        self._unsure.pop(owner, None)
+        self._maybe_created.pop(owner, None)
 
     def _deleted(self, slice_: Object) -> None:
         self._gone.add(uid_of(slice_))
@@ -56,11 +56,12 @@ class SliceWrites:
         update: Sequence[Object],
         delete: Sequence[Object],
     ) -> Step[bool]:
-        """In this order: creations at once, updates one after the other, deletions at once.
+        """Send all creations at once, then the updates sequentially, then all deletions at once.
 
-        While one update is under way, changes of pods gather: a rollout costs fewer writes than with updates at once.
-        Returns False where the namespace is being terminated, and takes none. Raises CommandError for the first that
-        failed; later updates, and what comes after its list, are not sent.
+        During an update further changes of pods arrive, so a rollout needs fewer writes than with concurrent updates.
+
+        Returns False if the namespace is terminating. Raises CommandError for the first failure; then later updates and
+        the lists after the failed one are not sent.
         """
         if create and not (yield from self._create(key, owner, owners, create)):
             return False
@@ -74,7 +75,7 @@ class SliceWrites:
         def taken(name: Key) -> bool:
             return self._slices.entry(name) is not None
 
-        again = [name for name in self._unsure.pop(key, ()) if not taken(make_key(namespace, name))]
+        again = [name for name in self._maybe_created.pop(key, ()) if not taken(make_key(namespace, name))]
         fresh = generated_names(owner, len(slices), taken=taken)
         names = list(dict.fromkeys([*again, *fresh]))[: len(slices)]
         base = generate_name(name_of(owner))
@@ -98,12 +99,12 @@ class SliceWrites:
                     self._remember(make_key(namespace, name), "create")
                 case _ if is_namespace_terminating(outcome):
                     terminating = True
-                case AlreadyExists():  # ours, made by a request whose answer was lost; or somebody's
+                case AlreadyExists():  # created by an earlier request with unknown outcome, or by another client
                     yield from must(get_live(ENDPOINT_SLICES, make_key(namespace, name)), but=(NotFound,))
                     failure = failure or CommandError(command, outcome)
                 case _:
                     if isinstance(outcome, Unknown):
-                        self._unsure.setdefault(key, []).append(name)
+                        self._maybe_created.setdefault(key, []).append(name)
                     failure = failure or CommandError(command, as_if_generated(outcome, name, base=base))
         if terminating:
             return False
@@ -117,7 +118,7 @@ class SliceWrites:
             self._remember(key_of(slice_), "update")
 
     def delete(self, slices: Sequence[Object]) -> Step[None]:
-        """All at once. Raises CommandError for the first that failed."""
+        """Send all deletions at once. Raises CommandError for the first failure."""
         commands = [delete(ENDPOINT_SLICES, slice_) for slice_ in slices]
         outcomes: list[Outcome] = yield from together(commands)
         failure: CommandError | None = None

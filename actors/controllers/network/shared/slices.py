@@ -1,4 +1,4 @@
-"""EndpointSlices as their controllers see them: whose they are, what identifies an endpoint, what differs.
+"""EndpointSlices: their Service and manager, the identity of endpoints, and their comparison.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/{endpointset,controller_utils}.go.
 """
@@ -31,7 +31,7 @@ def _service_and_manager(slice_: Object) -> Iterable[str]:
 
 
 def managed_value(service: Key, manager: str) -> str:
-    """The value of the index SERVICE for the slices of a Service that this controller manages."""
+    """Return the value of the index SERVICE for the slices of a Service that this controller manages."""
     return f"{manager} {service}"
 
 
@@ -40,19 +40,19 @@ SLICES_BY_MANAGER = Index(ENDPOINT_SLICES, BY_MANAGER, _manager)
 
 
 def managed_by(manager: str) -> Interest:
-    """In slices that this controller manages, or managed before a change."""
+    """Return an interest in slices that this controller manages, or managed before the change."""
     return Interest(indexed=((BY_MANAGER, manager),))
 
 
 class SliceChange(NamedTuple):
-    """A key: a version of a slice that the watch has shown. services, managers: whose it is, and was before."""
+    """Key: a version of a slice that a watch has reported."""
 
     slice: Key
     uid: str
     version: int
     deleted: bool
-    services: tuple[Key, ...]
-    managers: tuple[str, ...]
+    services: tuple[Key, ...]  # before and after the change
+    managers: tuple[str, ...]  # before and after the change
 
     def __str__(self) -> str:
         return self.slice
@@ -77,7 +77,7 @@ Endpoint = Mapping[str, Any]
 
 
 def identity_of(endpoint: Endpoint) -> Identity:
-    """What makes two endpoints the same one: addresses, hostname, and the pod's name."""
+    """Return the identity of an endpoint: addresses, hostname, namespace and name of the pod. Source: hashEndpoint."""
     target = endpoint.get("targetRef") or {}
     addresses = endpoint.get("addresses") or ()
     return (

@@ -1,7 +1,7 @@
-"""The subsets of Endpoints in one form, so that equal ones are equal.
+"""The canonical form of the subsets of Endpoints.
 
-Source: kubernetes v1.36 pkg/api/v1/endpoints/util.go (RepackSubsets). Difference: ports and subsets are in the order of
-their names and numbers, there in that of a hash.
+Source: kubernetes v1.36 pkg/api/v1/endpoints/util.go (RepackSubsets). Difference: ports and subsets are sorted by names
+and numbers, upstream by a hash.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from kcm.actors.controllers.network.shared.ports import EndpointPort
 from kcm.protocols.objects import Object
 
 Address = Mapping[str, Any]
-Host = tuple[str, str]  # an address, and the uid of its pod: pods of one host network have one address
+Host = tuple[str, str]  # address and uid of the pod, because pods in the host network share an address
 Ready = dict[Host, bool]
 _FIELDS = (("addresses", True), ("notReadyAddresses", False))
 
 
 def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Ports that have the same addresses are in one subset, and an address that is not ready anywhere is not ready."""
+    """Return the canonical subsets: ports with the same addresses share a subset.
+
+    An address that is not ready in one of the subsets is not ready.
+    """
     addresses: dict[Host, Address] = {}
     by_port: dict[EndpointPort | None, Ready] = {}
-    # By the identity of a list of ports, which many subsets share; holds the list, so that no other gets its id.
+    # By the id of a list of ports, which many subsets share. The value refers to the list, so that no other list gets
+    # its id.
     of_list: dict[int, tuple[Any, list[Ready]]] = {}
     for subset in subsets:
         given = subset.get("ports") or ()
@@ -66,7 +70,7 @@ def _port(port: Mapping[str, Any]) -> EndpointPort:
 
 
 def endpoint_port(port: EndpointPort) -> dict[str, Any]:
-    """As it is in Endpoints, where an empty name is left out."""
+    """Return a port in the form of Endpoints, without an empty name."""
     found = port.as_object()
     if not port.name:
         del found["name"]
@@ -83,7 +87,7 @@ def _host(address: Address) -> Host:
 
 
 def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Without the versions of the pods that they refer to."""
+    """Return the subsets without the resourceVersions of the target pods."""
     return [
         {
             field: [_without_version(address) for address in value]

@@ -1,4 +1,4 @@
-"""When what a Service's endpoints show began to be true: for the annotation that tells how late it was written.
+"""Trigger times of endpoints: when the change of a Service or pod happened, for the annotation that measures latency.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go.
 """
@@ -14,22 +14,22 @@ from kcm.runtime.tables.table import Entry
 
 
 class _Seen(NamedTuple):
-    """Unix seconds; of pods by their names."""
+    """The last times of a Service and its pods, in Unix seconds."""
 
     service: float
     pods: Mapping[Key, float]
 
 
 class TriggerTimes:
-    """What was seen of each Service when its endpoints were last looked at."""
+    """The times of each Service at the last sync of its endpoints."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, _Seen] = {}
 
     def changed(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
-        """The earliest of the times that are newer than when this was asked last; "" if none is.
+        """Return the earliest time that is newer than in the last call; "" if there is none.
 
-        The first time it is when the Service was created, whatever its pods say.
+        The first call returns the creation time of the Service, whatever the times of its pods.
         """
         created = _created(service)
         times = {pod.key: pod.facts.ready_changed for pod in pods if pod.facts.ready_changed is not None}
