@@ -65,7 +65,7 @@ class LiveFaults:
         """Inject nothing more, and let silent nodes send heartbeats again."""
         self._stopped = True
         for name in sorted(self._silenced):
-            self._say(name, silent=False)
+            self._set_silent(name, silent=False)
         self._log.info("faults are over", struck={str(kind): count for kind, count in self.strikes.struck.items()})
 
     def _at(self, when: float, fault: Fault, what: str, act: Callable[[], None] | None) -> None:
@@ -112,7 +112,7 @@ class LiveFaults:
                 return
             for node in decode_object(response.body)["items"]:
                 if concerns(fault, node) and annotations_of(node).get(SILENT) != wanted and not self._stopped:
-                    self._say(name_of(node), silent=silent)
+                    self._set_silent(name_of(node), silent=silent)
 
         self._send(Request(method="GET", path=resource_path(NODES.id), timeout=TIMEOUT), on_nodes)
 
@@ -123,7 +123,7 @@ class LiveFaults:
         when = self._real_clock.monotonic() + max(fault.seconds, SHORTEST_FLAP)
         self._real_clock.call_at((self, fault, "flaps"), when, lambda: self._flap(fault, silent=not silent))
 
-    def _say(self, node: str, *, silent: bool) -> None:
+    def _set_silent(self, node: str, *, silent: bool) -> None:
         if silent:
             self._silenced.add(node)
         else:

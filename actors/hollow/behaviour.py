@@ -1,33 +1,33 @@
 """Annotations that make a hollow node or pod misbehave, for demonstrations and tests; set by `kubectl annotate`.
 
 On a pod:
-    hollow.kcm.dev/reject: "true"               its kubelet does not take it: Failed, reason OutOfcpu
-    hollow.kcm.dev/ready-after-seconds: "5"     its containers are ready only so long after they have started
-    hollow.kcm.dev/unready-after-seconds: "60"  … and no more from then on
-    hollow.kcm.dev/flap-seconds: "30"           they are ready for so long, then not ready for as long, by turns
-    hollow.kcm.dev/ready: "false"               they are not ready
-    hollow.kcm.dev/start-seconds: "20"          they pass none of their probes before
-    hollow.kcm.dev/hang-after-seconds: "60"     … and none from then on: a liveness probe has them killed
-    hollow.kcm.dev/run-seconds: "30"            its containers end after so long
-    hollow.kcm.dev/exit-code: "1"               … with this code; without run-seconds they end at once
-    hollow.kcm.dev/terminate-after-seconds      how long its containers take to stop, bounded by its grace period
-    hollow.kcm.dev/unpullable-images: "a:2,b*"  images that cannot be pulled, beside those that never can (images.py)
-    hollow.kcm.dev/cpu-usage, memory-usage      what its metrics show; the API server reads them, no kubelet does
+    hollow.kcm.dev/reject: "true"               the kubelet rejects it: phase Failed, reason OutOfcpu
+    hollow.kcm.dev/ready-after-seconds: "5"     containers become ready this long after they start
+    hollow.kcm.dev/unready-after-seconds: "60"  containers become unready this long after they start, and stay so
+    hollow.kcm.dev/flap-seconds: "30"           containers alternate between ready and unready with this interval
+    hollow.kcm.dev/ready: "false"               containers are never ready
+    hollow.kcm.dev/start-seconds: "20"          all probes fail until this long after the start
+    hollow.kcm.dev/hang-after-seconds: "60"     all probes fail from then on: a liveness probe kills the container
+    hollow.kcm.dev/run-seconds: "30"            containers exit after this time
+    hollow.kcm.dev/exit-code: "1"               exit code; without run-seconds the containers exit at once
+    hollow.kcm.dev/terminate-after-seconds      time that containers take to stop, limited by the grace period
+    hollow.kcm.dev/unpullable-images: "a:2,b*"  images that cannot be pulled, besides the built-in list (images.py)
+    hollow.kcm.dev/cpu-usage, memory-usage      usage in the pod's metrics; read by the API server, not by the kubelet
                                                 (runtime/apiserver/kinds/pod_spec/usage.py)
 
-All but reject, terminate-after-seconds and unpullable-images may be for one container: NAME.hollow.kcm.dev/run-seconds.
-Those without a name are for all containers but the init containers.
+All except reject, terminate-after-seconds and unpullable-images can be set for one container:
+NAME.hollow.kcm.dev/run-seconds. Without a name they apply to all containers except init containers.
 
 On a node:
-    hollow.kcm.dev/silent: "true"               its kubelet neither says nor does anything, as if the machine were gone
-    hollow.kcm.dev/flap-seconds: "90"           it is so silent for that long, then speaks for as long, by turns
-    hollow.kcm.dev/heartbeat-seconds: "60"      its heartbeats come so far apart (from 1 on), instead of every 10 s
-    hollow.kcm.dev/ready: "false"               from its next heartbeat on its kubelet says that it is not ready
-    hollow.kcm.dev/terminate-after-seconds      for all of its pods that do not say it themselves
-    hollow.kcm.dev/unpullable-images            for all of its pods, beside what they say themselves
+    hollow.kcm.dev/silent: "true"               the kubelet does nothing, as if the machine were lost
+    hollow.kcm.dev/flap-seconds: "90"           the kubelet alternates between silent and active with this interval
+    hollow.kcm.dev/heartbeat-seconds: "60"      interval of heartbeats (at least 1) instead of 10 s
+    hollow.kcm.dev/ready: "false"               the kubelet reports NotReady from its next heartbeat on
+    hollow.kcm.dev/terminate-after-seconds      default for all pods on the node
+    hollow.kcm.dev/unpullable-images            applies to all pods on the node, besides their own annotation
 
-All nodes of a zone fall silent with
-`kubectl annotate nodes -l topology.kubernetes.io/zone=zone-a hollow.kcm.dev/silent=true`, and come back with `silent-`.
+`kubectl annotate nodes -l topology.kubernetes.io/zone=zone-a hollow.kcm.dev/silent=true` silences all nodes of a zone;
+`silent-` undoes it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def heartbeat_interval(node: Object, *, usual: float) -> float:
     return usual if asked is None else max(1.0, asked)
 
 
-def says_ready(node: Object) -> bool:
+def reports_ready(node: Object) -> bool:
     return annotations_of(node).get(READY) != "false"
 
 

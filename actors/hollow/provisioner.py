@@ -1,11 +1,11 @@
-"""A hollow provisioner: makes volumes without disks for the claims that ask for them, and deletes what is released.
+"""Hollow provisioner: creates volumes without disks for claims, and deletes released volumes.
 
-At the start it makes two StorageClasses, if they are not there: `hollow`, the default one, whose claims are bound at
-once; and `hollow-wait`, whose claims wait for a pod, and whose volumes can be reached from the zone of its node alone.
-Its volumes look like those of a CSI driver, named as it is. Keys: "namespace/name" of a claim; a volume's name.
+At the start it creates two StorageClasses if they do not exist: `hollow`, the default class, with immediate binding,
+and `hollow-wait`, with WaitForFirstConsumer, whose volumes are reachable only from the zone of the selected node.
+Volumes look like those of a CSI driver with the provisioner's name. Keys: "namespace/name" of a claim; a volume's name.
 
-Source: kubernetes-sigs/sig-storage-lib-external-provisioner controller/controller.go, for what it is asked for, what it
-deletes and what it says.
+Source: kubernetes-sigs/sig-storage-lib-external-provisioner controller/controller.go, for the conditions of
+provisioning and deletion, and for the events.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class HollowProvisioner:
         self._classes, self._nodes = tables[STORAGE_CLASSES], tables[NODES]
 
     def make_classes(self) -> Reconciliation:
-        """Once, at the start. What users have changed stays so."""
+        """Create the missing StorageClasses, once at the start. Changes by users are kept."""
         missing = [cls for cls in classes() if self._classes.get(name_of(cls)) is None]
         yield from must_all([create(STORAGE_CLASSES, storage_class) for storage_class in missing], but=(AlreadyExists,))
         return None
@@ -136,7 +136,9 @@ class HollowProvisioner:
     # Queue of volumes.
 
     def reclaim(self, name: Key) -> Reconciliation:
-        """Delete a volume that is released, and let one go that somebody has deleted."""
+        """Delete a released volume with reclaim policy Delete, and remove the finalizer of a volume that is being
+        deleted.
+        """
         volume = self._volumes.get(name)
         if volume is None or annotations_of(volume).get(PROVISIONED_BY) != NAME:
             return None
@@ -161,7 +163,7 @@ class HollowProvisioner:
 
 
 def volume_for(claim: Mapping[str, Any], class_: Mapping[str, Any], *, zone: str) -> Object:
-    """zone: "" where all nodes can reach it."""
+    """Build the volume for a claim. zone: "" if all nodes can reach the volume."""
     name, spec = f"pvc-{uid_of(claim)}", claim["spec"]
     policy = class_.get("reclaimPolicy") or "Delete"
     meta: Object = {"name": name, "annotations": {PROVISIONED_BY: NAME}}

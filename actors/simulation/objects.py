@@ -198,7 +198,6 @@ def service(
 
 
 def namespace(name: str = "default", *, metadata: Fields = None, spec: Fields = None, status: Fields = None) -> Object:
-    """A Namespace."""
     return _object(_metadata(name, "", None, None, metadata), spec=spec, status=status)
 
 

@@ -86,25 +86,25 @@ def runs_to_completion(pod: Object) -> bool:
 
 
 def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: bool) -> Scripts:
-    """Return the behaviour of each run by restart count. asked: see behaviour.is_asked."""
+    """Return the behaviour of each run by restart count. asked: result of behaviour.is_asked."""
     image = container.get("image") or ""
     if init:  # a sidecar is an init container that runs forever
         default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once
     else:
         default = _done_soon if runs_to_completion(pod) and not is_server(image) else _for_ever
-    told = container.get("command") or container.get("args") or ends_without_arguments(image)
-    if not asked and not told:
+    has_command = container.get("command") or container.get("args") or ends_without_arguments(image)
+    if not asked and not has_command:
         return default
     annotated = _annotated(pod, container["name"], main=not init) if asked else {}
 
     def script(restarts: int) -> Script:
-        ends = annotated if "run_seconds" in annotated else {**_told(pod, container, restarts), **annotated}
+        ends = annotated if "run_seconds" in annotated else {**_has_command(pod, container, restarts), **annotated}
         return replace(default(restarts), **ends) if ends else default(restarts)
 
     return script
 
 
-def _told(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str, Any]:
+def _has_command(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str, Any]:
     result = result_of(container, pod, restarts)
     return {} if result is None else {"run_seconds": result.seconds, "exit_code": result.exit_code}
 
@@ -112,18 +112,18 @@ def _told(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str,
 def _annotated(pod: Object, container: str, *, main: bool) -> dict[str, Any]:
     """The fields of Script that annotations set."""
 
-    def said(name: str) -> str | None:
+    def annotation(name: str) -> str | None:
         return behaviour.said_of(pod, name, container=container, main=main)
 
-    run_seconds = behaviour.as_seconds(said(behaviour.RUN_SECONDS))
-    code = behaviour.as_exit_code(said(behaviour.EXIT_CODE))
+    run_seconds = behaviour.as_seconds(annotation(behaviour.RUN_SECONDS))
+    code = behaviour.as_exit_code(annotation(behaviour.EXIT_CODE))
     fields: dict[str, Any] = {
-        "ready_after": behaviour.as_seconds(said(behaviour.READY_AFTER)),
-        "unready_after": behaviour.as_seconds(said(behaviour.UNREADY_AFTER)),
-        "flap": behaviour.as_seconds(said(behaviour.FLAP)),
-        "ready": False if said(behaviour.READY) == "false" else None,
-        "start_seconds": behaviour.as_seconds(said(behaviour.START_SECONDS)),
-        "hang_after": behaviour.as_seconds(said(behaviour.HANG_AFTER)),
+        "ready_after": behaviour.as_seconds(annotation(behaviour.READY_AFTER)),
+        "unready_after": behaviour.as_seconds(annotation(behaviour.UNREADY_AFTER)),
+        "flap": behaviour.as_seconds(annotation(behaviour.FLAP)),
+        "ready": False if annotation(behaviour.READY) == "false" else None,
+        "start_seconds": behaviour.as_seconds(annotation(behaviour.START_SECONDS)),
+        "hang_after": behaviour.as_seconds(annotation(behaviour.HANG_AFTER)),
         "run_seconds": 0.0 if run_seconds is None and code is not None else run_seconds,
         "exit_code": code,
     }

@@ -1,12 +1,12 @@
-"""The life of one hollow container: what its status says at a moment, and when that changes next.
+"""Lifecycle of a hollow container: its status at a moment, and the time of the next change.
 
-A status is what the last look left in the pod (`before`, None at first); looking again at the same moment changes
-nothing. Times in it are whole seconds, so a duration may seem up to a second shorter than asked for. What a kubelet
-remembers beside it, as upstream's in memory only, is a Memory.
+The input is the status that the last sync stored in the pod (`before`, None at first); a second sync at the same moment
+changes nothing. Times in the status are whole seconds, so a duration may appear up to a second shorter than requested.
+A Memory contains what the kubelet keeps in memory only, as upstream.
 
 Source: kubernetes v1.36 pkg/kubelet/kuberuntime/kuberuntime_manager.go (computePodActions, doBackOff), kubelet_pods.go
-(convertToAPIContainerStatuses), status/status_manager.go (TerminatePod). The first restart is at once, then after 10 s,
-doubled up to 5 min, and anew once a container has run for 10 min.
+(convertToAPIContainerStatuses), status/status_manager.go (TerminatePod). The first restart is immediate, the next after
+10 s, doubled up to 5 min; the backoff is reset once a container has run for 10 min.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcm.actors.hollow.kubelet.container_runs import FOR_EVER, Script, Scripts
-from kcm.actors.hollow.kubelet.images import Pull, Said, hindrance
+from kcm.actors.hollow.kubelet.images import PodEvent, Pull, hindrance
 from kcm.actors.hollow.kubelet.probes import first_verdict, probe_of, readiness
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.messages.events import RecordType
@@ -73,7 +73,7 @@ class Life(NamedTuple):
     status: Object
     due: float | None
     memory: Memory = NOTHING
-    said: Sequence[Said] = ()
+    events: Sequence[PodEvent] = ()
 
 
 @bounded_cache(1024)
@@ -122,8 +122,10 @@ def initialising(container: Mapping[str, Any], before: Mapping[str, Any] | None)
 
 
 def stopped(before: Mapping[str, Any], *, exit_code: int, now: float, initialised: bool = True) -> Object:
-    """A container whose pod has come to its end; one that had ended before stays as it was, and so does one that never
-    had its turn, for want of initialised ones before it.
+    """Return the status of a container whose pod has terminated.
+
+    A container that had already terminated keeps its status, and so does one that never ran because the pod was not
+    initialised.
     """
     state = before.get("state") or {}
     last = (before.get("lastState") or {}).get("terminated")
@@ -144,7 +146,7 @@ def stopped(before: Mapping[str, Any], *, exit_code: int, now: float, initialise
 class _Look:
     """One look at a container."""
 
-    __slots__ = ("_around", "_before", "_container", "_forgiven", "_now", "_pull", "_said", "_scripts")
+    __slots__ = ("_around", "_before", "_container", "_events", "_forgiven", "_now", "_pull", "_scripts")
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class _Look:
     ) -> None:
         self._container, self._before, self._scripts, self._around = container, before, scripts, around
         self._pull, self._forgiven, self._now = memory.pull, memory.forgiven, around.now
-        self._said: list[Said] = []
+        self._events: list[PodEvent] = []
 
     def life(self) -> Life:
         before = self._before
@@ -186,14 +188,14 @@ class _Look:
             self._pull = None
             return self._running({"startedAt": format_time(self._now)}, last, restarts)
         self._pull = waiting.pull
-        self._said += waiting.said
+        self._events += waiting.events
         shown = restarts - 1 if last is not None else restarts
         return self._life(waiting.state, last, shown, waiting.due, ran=last is not None)
 
     def _replaced(self, running: Mapping[str, Any], restarts: int) -> Life:
-        """Another image is asked for: whatever the restart policy, it is started anew."""
+        """Restart the container because its image changed, whatever the restart policy."""
         name = self._container["name"]
-        self._say("Normal", "Killing", f"Container {name} definition changed, will be restarted")
+        self._record("Normal", "Killing", f"Container {name} definition changed, will be restarted")
         return self._begin(self._over(running, 0, restarts, at=self._now), restarts + 1)
 
     def _running(self, running: Mapping[str, Any], last: Mapping[str, Any] | None, restarts: int) -> Life:
@@ -216,7 +218,7 @@ class _Look:
         dues = [at for at in (end, changes, None if started else up) if at is not None]
         same = running is (self._before.get("state") or {}).get("running")
         if not ready and same and self._before.get("ready") and "readinessProbe" in container:
-            self._say("Warning", "Unhealthy", "Readiness probe failed: no answer")
+            self._record("Warning", "Unhealthy", "Readiness probe failed: no answer")
         due = begun + min(dues) if dues else None
         return self._life({"running": dict(running)}, last, restarts, due, ready=ready and started, started=started)
 
@@ -229,14 +231,14 @@ class _Look:
         last: Mapping[str, Any] | None,
         restarts: int,
     ) -> Life:
-        """probe: that has it killed; "" if it ends by itself."""
+        """Terminate the container. probe: name of the failed probe that killed it; "" if it exited."""
         code = KILLED if probe else script.exit_code
         if probe:
             name = self._container["name"]
             again = restarts_after(self._container, self._around.restart_policy, code)
-            self._say("Warning", "Unhealthy", f"{probe} probe failed: no answer")
+            self._record("Warning", "Unhealthy", f"{probe} probe failed: no answer")
             suffix = ", will be restarted" if again else ""
-            self._say("Normal", "Killing", f"Container {name} failed {probe.lower()} probe{suffix}")
+            self._record("Normal", "Killing", f"Container {name} failed {probe.lower()} probe{suffix}")
         over = self._over(running, code, restarts, at=at)
         if parse_time(over["finishedAt"]) - parse_time(over["startedAt"]) > CALM:
             self._forgiven = restarts
@@ -252,7 +254,7 @@ class _Look:
             return self._begin(over, restarts + 1)
         name = container["name"]
         if self._waits_for() != CRASH_LOOP or over is not (self._before.get("lastState") or {}).get("terminated"):
-            self._say("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {around.name}")
+            self._record("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {around.name}")
         waiting = {
             "reason": CRASH_LOOP,
             "message": f"back-off {_go_duration(wait)} restarting failed container={name} pod={around.name}",
@@ -264,8 +266,8 @@ class _Look:
         over["containerID"] = container_id(self._around.uid, self._container["name"], restarts)
         return over
 
-    def _say(self, type: RecordType, reason: str, message: str) -> None:
-        self._said.append(Said(type, reason, message, self._container["name"]))
+    def _record(self, type: RecordType, reason: str, message: str) -> None:
+        self._events.append(PodEvent(type, reason, message, self._container["name"]))
 
     def _life(
         self,
@@ -283,7 +285,7 @@ class _Look:
         if ready or started:
             status["ready"], status["started"] = ready, started
         memory = NOTHING if self._pull is None and not self._forgiven else Memory(self._pull, self._forgiven)
-        return Life(status, due, memory, self._said)
+        return Life(status, due, memory, self._events)
 
 
 def _judged(container: Mapping[str, Any], script: Script) -> tuple[float, list[tuple[float, str]]]:
@@ -304,7 +306,7 @@ def _judged(container: Mapping[str, Any], script: Script) -> tuple[float, list[t
 
 
 def _readiness(container: Mapping[str, Any], script: Script, *, up: float, age: float) -> tuple[bool, float | None]:
-    """Whether it is ready, and after how many seconds from its start that changes; None for never."""
+    """Return whether the container is ready, and the age in seconds at which that changes (None for never)."""
     if script.flap and script.ready:
         turn = age // script.flap
         return turn % 2 == 0, (turn + 1) * script.flap
@@ -337,7 +339,7 @@ def _status(
     identity: str | None,
     restarts: int,
 ) -> Object:
-    """identity: of the container that ran last; None if none has."""
+    """Build a containerStatus. identity: container ID of the last run; None before the first run."""
     image = container.get("image") or ""
     status = {
         "name": container["name"],

@@ -1,7 +1,7 @@
-"""Images that a hollow node cannot pull, and what its kubelet says of a container that waits for one.
+"""Images that a hollow node cannot pull, and the waiting state of a container that needs such an image.
 
 Source: kubernetes v1.36 pkg/kubelet/images/image_manager.go (EnsureImageExists, pullImage), pkg/kubelet/kubelet.go
-(imageBackOffPeriod, MaxImageBackOff). Unlike there, an image that can be pulled is there at once and without an event.
+(imageBackOffPeriod, MaxImageBackOff). Unlike upstream, all other images are present at once and without an event.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Pull(NamedTuple):
     at: float
 
 
-class Said(NamedTuple):
-    """An event about a container, "" for one about its pod."""
+class PodEvent(NamedTuple):
+    """Event about a container, or about the pod if `container` is ""."""
 
     type: RecordType
     reason: str
@@ -49,7 +49,7 @@ class Waiting(NamedTuple):
     state: Object
     due: float | None
     pull: Pull | None
-    said: Sequence[Said] = ()
+    events: Sequence[PodEvent] = ()
 
 
 def is_reference(image: str) -> bool:
@@ -100,8 +100,8 @@ def hindrance(
 
 def _for_good(reason: str, message: str, event: str, container: Mapping[str, Any], shown: str) -> Waiting:
     name = container["name"]
-    said = (Said("Warning", event, message, name), Said("Warning", "Failed", f"Error: {reason}", name))
-    return Waiting(_state(reason, message), None, None, () if shown == reason else said)
+    events = (PodEvent("Warning", event, message, name), PodEvent("Warning", "Failed", f"Error: {reason}", name))
+    return Waiting(_state(reason, message), None, None, () if shown == reason else events)
 
 
 def _pulling(
@@ -111,12 +111,12 @@ def _pulling(
     again = 0.0 if pull is None else pull.at + BACKOFF.delay(pull.attempts - 1)
     if pull is None or now >= again:
         pull = Pull(1 if pull is None else pull.attempts + 1, now)
-        said = (
-            Said("Normal", "Pulling", f'Pulling image "{image}"', name),
-            Said("Warning", "Failed", f'Failed to pull image "{image}": {why}', name),
-            Said("Warning", "Failed", "Error: ErrImagePull", name),
+        events = (
+            PodEvent("Normal", "Pulling", f'Pulling image "{image}"', name),
+            PodEvent("Warning", "Failed", f'Failed to pull image "{image}": {why}', name),
+            PodEvent("Warning", "Failed", "Error: ErrImagePull", name),
         )
-        return Waiting(_state("ErrImagePull", why), now + SHOWN, pull, said)
+        return Waiting(_state("ErrImagePull", why), now + SHOWN, pull, events)
     if now < pull.at + SHOWN:
         return Waiting(_state("ErrImagePull", why), pull.at + SHOWN, pull)
     back_off = f'Back-off pulling image "{image}"'
@@ -124,8 +124,8 @@ def _pulling(
     if shown == "ImagePullBackOff":
         return Waiting(state, again, pull)
     backing_off = (
-        Said("Normal", "BackOff", back_off, name),
-        Said("Warning", "Failed", "Error: ImagePullBackOff", name),
+        PodEvent("Normal", "BackOff", back_off, name),
+        PodEvent("Warning", "Failed", "Error: ImagePullBackOff", name),
     )
     return Waiting(state, again, pull, backing_off)
 

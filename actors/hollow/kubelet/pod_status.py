@@ -23,7 +23,7 @@ from kcm.actors.hollow.kubelet.containers import (
     stopped,
     surroundings,
 )
-from kcm.actors.hollow.kubelet.images import Said
+from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.scheduler.node_fit import NO_PORTS
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object, metadata
@@ -44,7 +44,7 @@ class PodPlan(NamedTuple):
     status: Object
     due: float | None = None
     memories: Memories = NO_MEMORIES
-    said: Sequence[Said] = ()
+    events: Sequence[PodEvent] = ()
 
 
 def has_started(pod: Object) -> bool:
@@ -73,8 +73,8 @@ def without_ports(pod: Object, *, now: float) -> PodPlan:
 def _rejected(pod: Object, reason: str, why: str, *, now: float) -> PodPlan:
     message = f"Pod was rejected: {why}"
     status = {"phase": "Failed", "reason": reason, "message": message}
-    said = (Said("Warning", reason, message),)
-    return PodPlan({**status, "startTime": _start_time(pod, now=now)}, said=said)
+    events = (PodEvent("Warning", reason, message),)
+    return PodPlan({**status, "startTime": _start_time(pod, now=now)}, events=events)
 
 
 def running(
@@ -109,13 +109,13 @@ def running(
     due = min((at for at in (deadline, cast.due) if at is not None), default=None)
     if phase in ("Succeeded", "Failed"):
         due = None
-    return PodPlan({**addresses, **plan}, due, cast.memories, cast.said)
+    return PodPlan({**addresses, **plan}, due, cast.memories, cast.events)
 
 
 class _Cast:
     """Containers of a pod, evaluated in order. failed: an init container has failed and will not be restarted."""
 
-    __slots__ = ("_around", "_asked", "_before", "_pod", "due", "failed", "initialised", "memories", "said")
+    __slots__ = ("_around", "_asked", "_before", "_pod", "due", "events", "failed", "initialised", "memories")
 
     def __init__(self, pod: Object, around: Surroundings, memories: Memories) -> None:
         self._pod, self._around, self._before = pod, around, memories
@@ -123,7 +123,7 @@ class _Cast:
         self.initialised, self.failed = True, False
         self.due: float | None = None
         self.memories: dict[str, Memory] = {}
-        self.said: list[Said] = []
+        self.events: list[PodEvent] = []
 
     def init_containers(self) -> list[Object]:
         """In their order: each waits for those before it, and sidecars only have to start up."""
@@ -174,7 +174,7 @@ class _Cast:
             self.due = life.due
         if life.memory is not NOTHING:
             self.memories[name] = life.memory
-        self.said += life.said
+        self.events += life.events
         return life.status
 
 
@@ -200,8 +200,8 @@ def _overdue(pod: Object, addresses: Object, *, now: float) -> PodPlan:
     reason, message = OVERDUE
     init, containers = _halted(pod, exit_code=KILLED, now=now)
     plan = _plan(pod, init, containers, "Failed", now=now)
-    said = (Said("Normal", reason, message),)
-    return PodPlan({**addresses, **plan, "reason": reason, "message": message}, said=said)
+    events = (PodEvent("Normal", reason, message),)
+    return PodPlan({**addresses, **plan, "reason": reason, "message": message}, events=events)
 
 
 # Of a pod that was deleted before a kubelet took it up.
@@ -345,7 +345,9 @@ def _initialized(pod: Object, init: Sequence[Object], containers: Sequence[Objec
 
 
 def _since(known: Mapping[str, Any] | None, condition: Object, stamp: str) -> Object:
-    """The condition with its lastTransitionTime; one that says the same already stays as it is, to the last field."""
+    """Return the condition with its lastTransitionTime; an unchanged condition is returned as it was, with all its
+    fields.
+    """
     if known is None or known.get("status") != condition["status"]:
         return {**condition, "lastTransitionTime": stamp}
     if all((known.get(field) or "") == condition.get(field, "") for field in ("reason", "message")):

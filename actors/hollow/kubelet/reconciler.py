@@ -19,7 +19,7 @@ import msgspec
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.kubelet import pod_status
-from kcm.actors.hollow.kubelet.images import Said
+from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.kubelet.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
 from kcm.actors.hollow.nodes.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from kcm.actors.hollow.nodes.fleet import HollowNode
@@ -50,14 +50,14 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
-# Seconds to stop a pod that has a running container, where nothing else is asked for: less than a real one takes.
-# Without it a StatefulSet's next pod of the name is there before `kubectl delete pod` has begun to watch, which then
-# waits for that one to go (its wait.IsDeleted gets the pod, and lists later what it watches).
+# Default time to stop a pod with a running container, in seconds; a real kubelet takes longer. Without a delay a
+# StatefulSet recreates the pod before `kubectl delete pod` has begun to watch, and kubectl then waits for the
+# deletion of the new pod (its wait.IsDeleted gets the pod first, and lists and watches later).
 TIME_TO_STOP = 0.3
 
 
 def kubelet_watches(nodes: Collection[str]) -> tuple[Watch[Key], ...]:
-    """nodes: the names of the hollow ones."""
+    """Return the kubelet's watches. nodes: names of the hollow nodes."""
     return (
         Watch(PODS, to=_bound_to(nodes), interest=Interest(indexed=tuple((NODE, name) for name in nodes))),
         Watch(NODES, to=_pods_of(nodes), interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
@@ -88,14 +88,14 @@ def _pods_of(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]
 
 
 class _Stopping(NamedTuple):
-    """Since when the containers of the pod with this uid stop, by the monotonic clock."""
+    """Monotonic time at which the containers of a pod began to stop."""
 
     uid: str
     since: float
 
 
 class _Remembered(NamedTuple):
-    """Of the containers of the pod with this uid."""
+    """Memories of the containers of the pod with this uid."""
 
     uid: str
     memories: Memories
@@ -143,9 +143,9 @@ class HollowKubelet:
             plan = pod_status.without_ports(pod, now=now)
         else:
             plan = self._running(entry, pod, node, now=now)
-        for said in plan.said:
-            path = _field_path(pod, said)
-            event = record(PODS, pod, said.type, said.reason, said.message, field_path=path)
+        for pod_event in plan.events:
+            path = _field_path(pod, pod_event)
+            event = record(PODS, pod, pod_event.type, pod_event.reason, pod_event.message, field_path=path)
             yield msgspec.structs.replace(event, host=hollow.name, user=hollow.user)
         yield from self._write(hollow, pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
@@ -237,12 +237,12 @@ class HollowKubelet:
         self._remembered.pop(key, None)
 
 
-def _field_path(pod: Object, said: Said) -> str:
-    """Of the container that an event is about."""
-    if not said.container:
+def _field_path(pod: Object, event: PodEvent) -> str:
+    """Return the field path of the container that an event refers to; "" for events of the pod."""
+    if not event.container:
         return ""
-    init = any(container["name"] == said.container for container in pod["spec"].get("initContainers") or ())
-    return f"spec.{'initContainers' if init else 'containers'}{{{said.container}}}"
+    init = any(container["name"] == event.container for container in pod["spec"].get("initContainers") or ())
+    return f"spec.{'initContainers' if init else 'containers'}{{{event.container}}}"
 
 
 def _ips_of(pod: Object) -> list[str]:

@@ -15,7 +15,7 @@ Range = IPv4Network | IPv6Network
 
 @lru_cache(maxsize=1024)
 def pod_ranges(cidrs: tuple[str, ...]) -> tuple[Range, ...]:
-    """Raises ValueError on what is no CIDR."""
+    """Parse CIDRs. Raises ValueError on an invalid one."""
     return tuple(ip_network(cidr, strict=False) for cidr in cidrs)
 
 

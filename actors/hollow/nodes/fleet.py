@@ -43,12 +43,13 @@ def zone_name(index: int) -> str:
 def make_fleet(
     *, nodes: int, zones: int, cpu: str = "32", memory: str = "128Gi", pods: int = 110
 ) -> Mapping[str, HollowNode]:
-    """By name, hollow-node-0 and on, dealt to the zones in turn. Raises ValueError on counts that make no sense,
-    or for which there are not enough addresses.
+    """Return the hollow nodes by name (hollow-node-0 and on), assigned to the zones in turn.
+
+    Raises ValueError on invalid counts, or if there are not enough addresses.
     """
     if nodes < 0 or zones < 1 or pods < 1:
         raise ValueError(f"hollow nodes: nodes >= 0, zones >= 1, pods >= 1; got {nodes=} {zones=} {pods=}")
-    # Twice as many addresses as pods: those on their way out still have theirs.
+    # Twice as many addresses as pods: terminating pods keep theirs.
     bits = max(8, (2 * pods + 1).bit_length())
     if nodes > NODE_RANGE.num_addresses - 2 or nodes << bits > POD_RANGE.num_addresses:
         raise ValueError(f"there are not enough addresses for {nodes} hollow nodes of {pods} pods")

@@ -18,7 +18,7 @@ from kcm.protocols.times import format_micro_time, format_time
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 
-Said = tuple[str, str, str, str]  # of a condition: type, status, reason, message
+Condition = tuple[str, str, str, str]  # type, status, reason, message
 _PRESSURES = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -89,32 +89,35 @@ def new_node(hollow: HollowNode, *, now: float) -> Object:
 def status_changes(
     node: Object, machine: Mapping[str, Any], *, now: float, heartbeat: bool, ready: bool = True
 ) -> Object:
-    """The parts of the status to write, {} for none. machine: see machine_status. ready: what its kubelet says.
+    """Return the fields of the node status to write; {} if there is nothing to write.
 
-    Without a heartbeat conditions are written only if one says something else than its kubelet would (Ready is Unknown,
-    because the node was thought lost).
+    Without a heartbeat, conditions are written only if one of them differs from the kubelet's (for example Ready is
+    Unknown because node-lifecycle considered the node lost).
+
+    machine: see machine_status.
+    ready: status of the Ready condition that the kubelet reports.
     """
     status = node.get("status") or {}
     changes: Object = {field: value for field, value in machine.items() if status.get(field) != value}
-    said = (*_PRESSURES, _READY if ready else _NOT_READY)
-    if changes or heartbeat or not _says(status, said):
-        changes["conditions"] = _conditions(status, said, now=now)
+    wanted = (*_PRESSURES, _READY if ready else _NOT_READY)
+    if changes or heartbeat or not _has_conditions(status, wanted):
+        changes["conditions"] = _conditions(status, wanted, now=now)
     return changes
 
 
-def _says(status: Mapping[str, Any], said: Iterable[Said]) -> bool:
+def _has_conditions(status: Mapping[str, Any], wanted: Iterable[Condition]) -> bool:
     there = {
         (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("message"))
         for condition in status.get("conditions") or ()
     }
-    return there.issuperset(said)
+    return there.issuperset(wanted)
 
 
-def _conditions(status: Mapping[str, Any], said: Iterable[Said], *, now: float) -> list[Object]:
+def _conditions(status: Mapping[str, Any], wanted: Iterable[Condition], *, now: float) -> list[Object]:
     """The kubelet's four; those of others (NetworkUnavailable) are not among them. For a patch that merges by type."""
     stamp = format_time(now)
     conditions = []
-    for type, value, reason, message in said:
+    for type, value, reason, message in wanted:
         before = find_condition(status.get("conditions"), type)
         kept = before is not None and before.get("status") == value
         since = before.get("lastTransitionTime") if before is not None and kept else None

@@ -1,13 +1,13 @@
-"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name.
+"""Hollow nodes: registers them and sends their heartbeats. Key: node name.
 
-Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
-are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
-not registered again before a restart (of this controller's actor); its heartbeats go on if a user creates it by hand.
-Hollow nodes that an earlier, larger fleet has left are deleted, as no kubelet would run their pods; that alone is not
-done in a node's name.
+Every 10 s a node's Lease is renewed; its status is written if it differs from the kubelet's or was last written 5 min
+ago. Both are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a deleted node is
+not registered again before a restart (of this controller's actor); heartbeats resume if a user creates it by hand.
+Hollow nodes left by an earlier, larger fleet are deleted, because no kubelet would run their pods; this is the only
+request that is not sent in a node's name.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
-there, the Lease is not read: each renewal is a patch, and one that finds nothing creates it.
+upstream, the Lease is not read: each renewal is a patch, and the Lease is created if the patch returns NotFound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 
-from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
+from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, reports_ready, silence
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.hollow.nodes.objects import (
@@ -79,8 +79,10 @@ def spread(name: str, beat: int) -> float:
 
 @dataclass(slots=True)
 class _Kubelet:
-    """What a kubelet remembers while it runs. due, status_due: when it speaks next, and when its status is due even
-    if unchanged; by the monotonic clock.
+    """State of a running kubelet. Times are monotonic.
+
+    due: time of the next heartbeat.
+    status_due: time of the next status write if the status does not change.
     """
 
     machine: Object
@@ -96,13 +98,13 @@ class HollowNodes:
     def __init__(
         self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode], heartbeat: float = LEASE_INTERVAL
     ) -> None:
-        """heartbeat: seconds between two of a node that does not say otherwise."""
+        """Initialise for a fleet. heartbeat: default interval of heartbeats, in seconds."""
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
         self._heartbeat = heartbeat
         self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
 
     def enqueue_fleet(self) -> Reconciliation:
-        """Once, at the start: what is to be registered does not exist yet, so no watch shows it."""
+        """Enqueue all nodes once at the start: a node that does not exist yet causes no watch event."""
         for name in self._fleet:
             yield Enqueue(QUEUE, name)
         return None
@@ -126,10 +128,10 @@ class HollowNodes:
         if node is None:
             return None
         now = self._clock.monotonic()
-        # Whoever is asked to speak more often does so from now on.
+        # A shorter heartbeat interval takes effect at once.
         kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=self._heartbeat) * (1 + JITTER))
         if now >= kubelet.due:
-            yield from self._speak(kubelet, node, hollow, now)
+            yield from self._send_heartbeat(kubelet, node, hollow, now)
         return look_again(due=kubelet.due, now=now)
 
     def _register(self, hollow: HollowNode, node: Object | None) -> Step[Object | None]:
@@ -145,17 +147,17 @@ class HollowNodes:
             yield from must(in_name_of(hollow.user, labelled))
         return node
 
-    def _speak(self, kubelet: _Kubelet, node: Object, hollow: HollowNode, started: float) -> Step[None]:
-        """Renew the Lease and, if there is something to say, write the status; together."""
+    def _send_heartbeat(self, kubelet: _Kubelet, node: Object, hollow: HollowNode, started: float) -> Step[None]:
+        """Renew the Lease and, if it changed or is due, write the status; both requests are sent together."""
         name, user, now = hollow.name, hollow.user, self._clock.now()
         renewal = patch(LEASES, make_key(LEASE_NAMESPACE, name), {"spec": lease_spec(name, now=now)})
         commands: list[Command] = [in_name_of(user, renewal)]
         due = started >= kubelet.status_due
-        changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=says_ready(node))
+        changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=reports_ready(node))
         if changes:
             body = {"status": in_element_order(node.get("status") or {}, changes)}
-            said = patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status")
-            commands.append(in_name_of(user, said))
+            status_patch = patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status")
+            commands.append(in_name_of(user, status_patch))
         renewed, *written = yield from together(commands)
         if isinstance(renewed, NotFound):
             commands[0] = in_name_of(user, create(LEASES, new_lease(node, now=now)))
@@ -178,7 +180,7 @@ def _next(name: str, beats: int, interval: float, now: float) -> tuple[int, floa
 
 
 def nodes_spec(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL) -> ControllerSpec:
-    """heartbeat: see HollowNodes."""
+    """Return the spec of the hollow-nodes controller. heartbeat: see HollowNodes."""
     return ControllerSpec(
         name="hollow-nodes-controller",
         never_blocks=True,

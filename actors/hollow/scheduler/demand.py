@@ -15,7 +15,7 @@ from kcm.protocols.objects import Object, OwnerRef
 from kcm.protocols.quantities import milli_value, whole_value
 from kcm.protocols.selectors import Operator
 
-# What a pod that asks for nothing is counted as when nodes are compared. Source: pkg/scheduler/util/pod_resources.go.
+# Requests of a pod without requests when nodes are scored. Source: pkg/scheduler/util/pod_resources.go.
 UNASKED_CPU, UNASKED_MEMORY = 100, 200 * 1024 * 1024
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -54,12 +54,14 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one pod asks for; pods of one owner usually share theirs.
+    """Requirements of a pod; pods of one owner usually share one value.
 
-    requests: amounts by resource: cpu in thousandths, all else in units; what is not asked for is not there.
-    cpu, memory: the same, or what a pod that does not ask is counted as. selector: nodeSelector's pairs.
-    terms: of the required node affinity, one of which has to match; None without one. names: the only nodes that the
-    terms' fields allow; None for no such limit. owner: uid of its controller, "" for none.
+    requests: amounts by resource, cpu in millicores, all others in units; contains only requested resources.
+    cpu, memory: the requested amounts, or the defaults for a pod without requests.
+    selector: pairs of nodeSelector.
+    terms: terms of the required node affinity, of which one must match; None without node affinity.
+    names: the only nodes that the terms' fields allow; None without such a limit.
+    owner: uid of the controller; "" for none.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -162,7 +164,9 @@ def _ports(spec: Mapping[str, Any]) -> Iterable[Port]:
 
 
 def _names(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
-    """Which nodes are left if each alternative names some; DaemonSets bind their pods so."""
+    """Return the names of the nodes to which every term is limited (as in pods of DaemonSets); None without such a
+    limit.
+    """
     if not terms:
         return None
     names: set[str] = set()

@@ -1,7 +1,7 @@
-"""Whether a pod fits on a node, and how well.
+"""Filtering and scoring of nodes for a pod.
 
-Not looked at: preferences (preferred affinity, PreferNoSchedule), affinity between pods, topology spread constraints,
-volumes, images, priorities; no pod is preempted.
+Not supported: preferences (preferred affinity, PreferNoSchedule), affinity between pods, topology spread constraints,
+volumes, images, priorities, preemption.
 
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/{nodeunschedulable,tainttoleration,nodeaffinity,nodeports,
 noderesources}; the spreading is that of the older selectorspread.
@@ -169,9 +169,9 @@ def _room(demand: Demand, allocatable: Mapping[str, int], usage: Usage) -> float
 
 
 def failure_message(nodes: int, reasons: Mapping[str, int]) -> str:
-    """Why a pod fits nowhere. reasons: on how many nodes each holds.
+    """Return the message of an unschedulable pod. reasons: number of nodes by reason.
 
-    kube-scheduler goes on to say what preemption would not help with.
+    Unlike kube-scheduler's message, it does not continue with the outcome of preemption.
     """
     if nodes == 0:
         return "no nodes available to schedule pods"
@@ -191,7 +191,7 @@ def nodes_to_find(nodes: int) -> int:
 
 
 def interleaved(nodes: Sequence[NodeView]) -> list[NodeView]:
-    """One of each zone in turn, by name, so that any stretch of the list covers all zones."""
+    """Sort nodes by name and interleave their zones, so that any slice of the list covers all zones."""
     zones: dict[str, list[NodeView]] = {}
     for node in sorted(nodes, key=lambda each: (each.zone, each.name)):
         zones.setdefault(node.zone, []).append(node)

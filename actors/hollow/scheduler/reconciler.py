@@ -145,7 +145,7 @@ class HollowScheduler:
     """Key: "namespace/name" of a pod. It remembers placements, and pods that fitted nowhere."""
 
     def __init__(self, *, tables: Tables, clock: Clock, volumes: PodVolumes | None = None) -> None:
-        """volumes: None: claims of pods are not looked at."""
+        """Initialise the scheduler. volumes: None to ignore claims of pods."""
         self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock
         self._volumes = volumes
         self._placements: Placements | None = None
@@ -201,7 +201,7 @@ class HollowScheduler:
         return placements
 
     def _account(self, placements: Placements, key: Key, entry: Entry | None) -> None:
-        """Count this pod as the table shows it, but for a binding that it does not show yet."""
+        """Count this pod as the table shows it, except for a binding that the table does not show yet."""
         known = placements.get(key)
         if entry is None or is_terminal(entry.facts):
             placements.remove(key)
@@ -228,7 +228,7 @@ class HollowScheduler:
             self._node_changes += 1
 
     def _too_early(self, key: Key, demand: Demand, placements: Placements, *, has_claims: bool) -> RequeueAfter | None:
-        """When this pod is worth another try; None if it is now. What becomes of claims is not counted."""
+        """Return when to retry an unschedulable pod; None to retry now. Changes of claims are not counted."""
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
             return None
@@ -330,8 +330,10 @@ CLIENT = "hollow-scheduler"
 
 
 def scheduler_spec(*, volumes: bool = True) -> ControllerSpec:
-    """volumes: pods wait for their claims, and claims that wait for a pod are given a node. Without them none of that
-    is watched.
+    """Return the spec of the hollow scheduler.
+
+    volumes: let pods wait for their claims, and select nodes for claims that wait for a pod. Otherwise claims and
+        volumes are not watched.
     """
     return ControllerSpec(
         name="hollow-scheduler-controller",

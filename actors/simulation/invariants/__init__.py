@@ -1,1 +1,1 @@
-"""What must hold in every run of the simulator, whatever goes wrong in it."""
+"""Invariants: properties checked in every run of the simulator, whatever faults are injected."""

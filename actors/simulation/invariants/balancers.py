@@ -1,4 +1,4 @@
-"""What holds for load balancers in a cloud at every moment."""
+"""Invariants of cloud load balancers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen to requests for certificates, by what the server holds."""
+"""Invariants of CertificateSigningRequests, checked against the state of the server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _asked(request: Mapping[str, Any]) -> Any:
 
 
 class ApprovedByWhoMay:
-    """What is approved by the approver names a node and nothing else, and its user may have it approved."""
+    """The approver approves only requests that name a node and nothing else, and whose user is authorized."""
 
     name = "only kubelets are approved"
 
@@ -85,14 +85,20 @@ def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
 
 
 class SignedAsApproved:
-    """A certificate is what was asked for, of a request that was approved, and stays. It is signed by an authority that
-    the files had since the request was made: which of them, as the files are replaced in two steps, is left open.
+    """Only approved requests are signed; the certificate is what was requested, and does not change.
+
+    It is signed by an authority that the files contained at some time since the request was created. Which one is not
+    checked, because the files are replaced in two steps.
     """
 
     name = "certificates are what was approved"
 
     def __init__(self, authorities: Sequence[KeyPair], current: Callable[[], KeyPair]) -> None:
-        """current: what the files have now. authorities: in the order in which the files come to have them."""
+        """Initialise the invariant.
+
+        authorities: all authorities, in the order in which the files will contain them.
+        current: returns the authority in the files.
+        """
         self._authorities, self._current = authorities, current
         self._replaced: dict[str, int] = {}  # uid → how many authorities were gone when the request was made
 
@@ -130,7 +136,7 @@ class SignedAsApproved:
 
 
 def is_overdue(request: Mapping[str, Any], *, now: float) -> bool:
-    """Whether it may be cleaned up. now: Unix seconds."""
+    """Report whether the cleaner may delete the request. now: Unix seconds."""
     ages = {condition["type"]: now - parse_time(condition["lastUpdateTime"]) for condition in _conditions(request)}
     if not ages:
         return now - parse_time(metadata(request)["creationTimestamp"]) > 24 * HOUR
@@ -178,7 +184,7 @@ class NoPodRequestGoesEarly:
     observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster, life: float) -> None:
-        """life: seconds."""
+        """Initialise the invariant. life: seconds."""
         self._cluster, self._life = cluster, life
 
     def observe(self, observation: Observation, fail: Fail) -> None:

@@ -1,4 +1,4 @@
-"""What the garbage collector may delete, by what the server holds."""
+"""Invariants of the garbage collector, checked against the state of the server."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a decision may rest on: the state at a version, and what was known when the reconciliation began.
+"""State that a decision may rest on: the history by version, and the state known when the reconciliation began.
 
-Stale reads are explained by versions, and not by a grace period: a table has reached a version, and the history has the
-state at it. When a reconciliation begins cannot be observed, only when it submits. So reconciliations of one owner that
-may be one and the same are taken together, as a streak: what was known when its first commands were submitted may still
-be what its last ones rest on.
+Stale reads are explained by versions, not by a grace period: a table has reached a version, and the history contains
+the state at that version. The start of a reconciliation cannot be observed, only its commands. So reconciliations of
+one owner that may be the same are combined into a streak: its last commands may still rest on the state that was known
+when its first commands were submitted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class History(Generic[Value]):
 
 
 def handling_delay(faults: Iterable[Fault]) -> float:
-    """For how many seconds a plan can keep a message in a mailbox."""
+    """Return for how many seconds a fault plan can keep a message in a mailbox."""
     seconds = 0.0
     for fault in faults:
         if fault.kind in (FaultKind.ACTOR_HUNG, FaultKind.MESSAGE_DELAYED):
@@ -57,9 +57,11 @@ def handling_delay(faults: Iterable[Fault]) -> float:
 
 @dataclass(slots=True)
 class Streak(Generic[Value]):
-    """See the module. begun: what the invariant noted as it began. open: commands without an outcome.
+    """Commands that may belong to one reconciliation (see the module's docstring).
 
-    last: when a command was submitted or had its outcome last, in seconds of the simulation.
+    begun: the invariant's note at the beginning.
+    open: number of commands without an outcome.
+    last: virtual time at which a command was submitted or had its outcome last.
     """
 
     begun: Value
@@ -101,8 +103,10 @@ class Streaks(Generic[Value]):
         return streak.begun
 
     def admitted(self, process: str, sender: str, incarnation: int, lost: Iterable[Command]) -> bool:
-        """The dispatcher admits it. Returns whether the incarnation is new: then it knows nothing that its predecessor
-        knew. Else it goes on; the dispatcher was restarted, and `lost` count as refused.
+        """Record that the dispatcher admitted an incarnation; return whether it is new.
+
+        A new incarnation starts without its predecessor's knowledge. Otherwise the dispatcher was restarted, and the
+        `lost` commands count as rejected.
         """
         if self._incarnations.get((process, sender)) == incarnation:
             for command in lost:

@@ -1,4 +1,4 @@
-"""What the namespace controller may do to a namespace and its content, by what the server holds."""
+"""Invariants of the namespace controller, checked against the state of the server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class EmptiedInOrder:
 
 
 def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Resource, list[Object]]]:
-    """By resource, those of which there are objects."""
+    """Return the objects of a namespace by resource, without empty resources."""
     for served in cluster.server.registry:
         if served.namespaced and served.is_stored and "list" in served.verbs:
             resource = Resource(group=served.group, version=served.version, plural=served.plural, kind=served.kind)

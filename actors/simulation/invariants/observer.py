@@ -1,6 +1,6 @@
-"""What invariants observe of a simulated cluster, and what checks them.
+"""Observations of a simulated cluster, and the checker that passes them to invariants.
 
-An invariant is an object with a name and `observe`. It keeps its state in itself; every run makes new ones.
+An invariant is an object with a name and `observe`. It contains its own state; every run creates new ones.
 
     checker = InvariantChecker(cluster, [SingleOwner(), ...])
     cluster.run_until(lambda: bool(checker.violations), within=60.0)
@@ -108,13 +108,13 @@ class Called(NamedTuple):
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Of a function: by position, and by name."""
+        """Return the positional and keyword arguments of the called function."""
         by_position, by_name = unpack(self.call.arguments) if isinstance(self.call, Call) else ([], {})
         return by_position, by_name
 
 
 class Entitled(NamedTuple):
-    """The elector tells the dispatcher that it may write until then, in virtual seconds."""
+    """The elector permits the dispatcher to write until the given virtual time."""
 
     process: str
     until: float
@@ -163,7 +163,7 @@ def _observed(invariant: Invariant) -> tuple[type, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """at: virtual seconds."""
+    """Violation of an invariant. at: virtual seconds."""
 
     at: float
     invariant: str

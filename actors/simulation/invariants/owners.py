@@ -1,4 +1,4 @@
-"""Whose pods a command is about, by what the process that submits it can know."""
+"""Owner of the pods that a command concerns, by the information of the submitting process."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _Returned(NamedTuple):
 
 
 class Owners:
-    """The owners of a number of pods that one process can know: by its tables, and by what was returned to it.
+    """Owners with a number of pods by the tables of one process and by its responses.
 
-    A table may be late: of an owner, and of another one that has got the same name since.
+    A table may be late: about an owner, and about a later owner of the same name.
     """
 
     def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
@@ -42,7 +42,7 @@ class Owners:
         self._known: dict[str, _Returned] = {}  # by uid
 
     def returned(self, command: Get | Update, body: bytes) -> None:
-        """A read or a write of an owner was answered with this."""
+        """Record the response to a read or a write of an owner."""
         owner, table = decode_object(body), self._tables[command.resource]
         wanted = self._ownership.replicas(owner, table.resource.kind)
         found = _Returned(uid_of(owner), int(resource_version_of(owner)), table.epoch, wanted)
@@ -60,7 +60,9 @@ class Owners:
         return OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], uid) if uid else None
 
     def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
-        """How many pods the owner wants, by its table and as it was returned; nothing if it is unknown."""
+        """Return the numbers of pods that the owner may want, by its table and by responses; empty for an unknown
+        owner.
+        """
         table = self._tables[self._ownership.counted[owner.kind].owner.id]
         entry, returned = table.get(make_key(namespace, owner.name)), self._known.get(owner.uid)
         wanted = []
@@ -76,8 +78,9 @@ class Owners:
         return 0 if returned is None else returned.version
 
     def concerned(self, command: Command) -> tuple[str, OwnerRef] | None:
-        """(namespace, owner) of the pod that a command is about, by the command itself or by the process's tables; or
-        the owner of a number of pods that it is about. None if there is none.
+        """Return (namespace, owner) of the pod, or the owner itself, that a command concerns; otherwise None.
+
+        The owner follows from the command itself or from the process's tables.
         """
         match command:
             case Create(PODS.id, namespace, body, subresource=""):

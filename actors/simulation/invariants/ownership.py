@@ -1,4 +1,4 @@
-"""Which controller keeps which dependents for which owners, as trials declare it: what invariants attach to.
+"""Dependents and owners of each controller, as declared by trials; the basis of several invariants.
 
 DAEMON_SETS = Trial(controller="daemonset-controller", owns=(Owns(DAEMONSETS, PODS),))
 """
@@ -21,11 +21,12 @@ Count = Callable[[Object], int]
 class Owns:
     """A controller creates and deletes `dependents` for each object of `owner`.
 
-    wanted: how many dependents an owner wants, where its spec alone says so; else None. pods: how many pods it may have
-    at once, by its spec alone and be it through its dependents; by default `wanted`. removal: how many writes take a
-    pod away: two where it has a finalizer. asked: an incarnation asks the server once for each owner, and for its
-    dependents, before it does what must not be done twice. looks: it reads both live before it acts, where a table may
-    be late, each version once. Other live looks need a reason (calls.py).
+    wanted: returns how many dependents an owner wants, if its spec alone determines it; otherwise None.
+    pods: returns the maximum number of pods by the owner's spec, also through its dependents; by default `wanted`.
+    removal: number of writes that remove a pod: two if it has a finalizer.
+    asked: an incarnation reads each owner and its dependents live once, before an action that must not be repeated.
+    looks: owner and dependents are read live before an action where a table may be late, each version once. Other live
+        reads need a cause (calls.py).
     """
 
     owner: Resource
@@ -47,9 +48,12 @@ class Owns:
 
 
 class Keeper(NamedTuple):
-    """A controller of a setting. sender: its actor. client: in whose name it writes.
+    """A controller of a setting.
 
-    deletes: resources of which it may delete objects that it does not own. deletes_any: of all resources.
+    sender: name of its actor.
+    client: user name of its writes.
+    deletes: resources of which it may delete objects that it does not own.
+    deletes_any: it may delete objects of all resources.
     """
 
     sender: str
@@ -67,20 +71,22 @@ def keeper(
     deletes: Sequence[Resource] = (),
     deletes_any: bool = False,
 ) -> Keeper:
-    """Of a controller by its name."""
+    """Return the Keeper for a controller's name."""
     return Keeper(controller_name(controller), client or controller, owns, deletes, deletes_any)
 
 
 def storage_of(resource: Resource) -> str:
-    """As changes of the server's state name it."""
+    """Return the storage name that changes of the server contain."""
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 class Ownership:
-    """The keepers of a setting, and what follows from them.
+    """Keepers of a setting, and indexes over them.
 
-    keepers: by their actor's name. looked_at: what is read live as a rule. dependents: what each resource owns, by its
-    id. counted: owners of a known number of pods, by their kind.
+    keepers: by actor name.
+    looked_at: resources that are read live regularly.
+    dependents: dependents of each resource, by its id.
+    counted: owners with a known number of pods, by kind.
     """
 
     def __init__(self, keepers: Iterable[Keeper]) -> None:
@@ -103,12 +109,12 @@ class Ownership:
         )
 
     def replicas(self, owner: Object, kind: str) -> int:
-        """How many pods an owner of this kind wants. Raises KeyError if that is not known."""
+        """Return how many pods an owner of this kind wants. Raises KeyError for other kinds."""
         wanted = self.counted[kind].wanted
         assert wanted is not None
         return wanted(owner)
 
 
 def replicas_of(owner: Object) -> int:
-    """spec.replicas, which is 1 where it is left out."""
+    """Return spec.replicas, 1 by default."""
     return int((owner.get("spec") or {}).get("replicas", 1))

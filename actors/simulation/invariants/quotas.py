@@ -1,4 +1,4 @@
-"""That no quota is exceeded, and that what is counted was there, by what the server holds."""
+"""Invariants of resource quotas: no quota is exceeded, and counted usage existed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _JUST = 0.001  # seconds after which a pod that should be gone does not count
 
 
 def evaluators_at(now: float) -> tuple[Evaluator, ...]:
-    """Of COUNTED. now: unix seconds."""
+    """Return the evaluators of COUNTED. now: Unix seconds."""
     return Pods(lambda: now), Services(), VolumeClaims(), Evaluator("configmaps"), Evaluator("secrets")
 
 
 def really_used(
     cluster: SimulatedCluster, quota: Object, names: Iterable[str], *, ahead: float = 0.0
 ) -> Mapping[str, Quantity]:
-    """What the quota's namespace uses, by what the server holds now. ahead: by how much the clock is that ends pods."""
+    """Return the usage of the quota's namespace on the server. ahead: seconds by which the manager's clock is ahead."""
     namespace = namespace_of(quota)
 
     def listed(evaluator: Evaluator) -> list[Object]:
@@ -53,11 +53,11 @@ def really_used(
 
 
 class QuotasHold:
-    """Nothing is created beyond the limits that a quota's status says are in force.
+    """Nothing is created beyond the limits in a quota's status.
 
-    There may be more than a quota allows: it was there before, or the limits were higher. Then there is no more of it.
-    What is created before the write that puts limits in force, and after the count that it rests on, is charged to
-    nobody until the next count; there may be as much more. To a manager whose clock is ahead pods are over before.
+    Usage may exceed a quota if it existed before, or if the limits were higher; then it does not grow. Objects created
+    between the count and the write that puts limits in force are not charged until the next count, so usage may exceed
+    the quota by them. For a manager whose clock is ahead, pods end earlier.
     """
 
     name = "quotas hold"
@@ -175,7 +175,7 @@ class CountsWhatWasThere:
                         yield self._used(quota, names, resource, objects, time)
 
     def _states(self, resource: str, namespace: str, version: int) -> Iterator[Sequence[Object]]:
-        """What there was, from now back to that version."""
+        """Yield the states of a resource from the present back to that version."""
         objects: dict[Key, Object] = {key_of(obj): obj for obj in self._cluster.shown(COUNTED[resource], namespace)}
         yield list(objects.values())
         for change in reversed(self._changes.get((resource, namespace), [])):

@@ -1,4 +1,4 @@
-"""What may happen to ClusterRoles: reckoned apart from the controller."""
+"""Invariants of aggregated ClusterRoles, computed independently of the controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORAGE = "clusterroles.rbac.authorization.k8s.io"
 
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Of the forms that the trial draws."""
+    """Evaluate a selector; supports only the forms that the trial draws."""
     pairs, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
     return all(labels.get(key) == value for key, value in pairs.items()) and all(
         expression["operator"] == "Exists" and expression["key"] in labels for expression in expressions
@@ -61,6 +61,6 @@ class NothingButRulesOfAggregated:
 
 
 def _beside_rules(role: Object) -> Object:
-    """What a user says of it."""
+    """Return the fields of a role that only users set."""
     meta = {field: metadata(role).get(field) for field in ("uid", "labels", "annotations")}
     return {"metadata": meta, "aggregationRule": role.get("aggregationRule")}

@@ -1,4 +1,4 @@
-"""What may happen to bootstrap tokens, and to what they sign: reckoned apart from the controllers."""
+"""Invariants of bootstrap tokens and their signatures, computed independently of the controllers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _said(secret: Mapping[str, Any], field: str) -> bytes:
 
 
 def expiry(secret: Mapping[str, Any]) -> float | None:
-    """When a Secret may be cleaned up, in Unix seconds. None for never, and for one that is no token."""
+    """Return when a Secret may be cleaned up, in Unix seconds; None for never, and for Secrets of other types."""
     return _expiration(secret) if secret.get("type") == OF_TOKENS else None
 
 

@@ -92,14 +92,14 @@ class BoundOnce:
 
 
 def _uid(volume: Object) -> str:
-    """Of the claim that it names."""
+    """Return the uid of the claim in the volume's claimRef."""
     return (volume["spec"].get("claimRef") or {}).get("uid") or ""
 
 
 class HeldWhileUsed:
-    """The finalizers of claims and volumes are taken away by their controllers once nobody uses them.
+    """The protection finalizers of claims and volumes are removed only once they are unused.
 
-    A pod that got its node after the claim was deleted does not count: it may have done so after the pods were listed.
+    A pod that was bound after the claim was deleted does not count: this may have happened after the pods were listed.
     """
 
     name = "what is used is held"

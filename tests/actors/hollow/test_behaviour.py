@@ -12,8 +12,8 @@ from kcm.actors.hollow.behaviour import (
     as_exit_code,
     heartbeat_interval,
     is_asked,
+    reports_ready,
     said_of,
-    says_ready,
     seconds,
     silence,
     unpullable,
@@ -79,7 +79,7 @@ def test_heartbeats_come_as_far_apart_as_the_node_says(text: str, expected: floa
 
 @pytest.mark.parametrize("text, ready", [("false", False), ("true", True), ("", True)])
 def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text: str, ready: bool) -> None:
-    assert says_ready(annotated(READY, text)) is ready
+    assert reports_ready(annotated(READY, text)) is ready
 
 
 def test_what_is_said_of_one_container_goes_before_what_is_said_of_all() -> None:

@@ -1,9 +1,10 @@
-"""What kube-apiserver's bootstrap roles let the service account of each controller do, and an invariant that holds
-controllers to it: with --use-service-account-credentials a request beyond that is refused.
+"""Rights that kube-apiserver's bootstrap roles give to each controller's service account, and an invariant for them.
+
+With --use-service-account-credentials a request beyond these rights is rejected.
 
 Source: the roles system:controller:… and system:kube-controller-manager in runtime/apiserver/bootstrap/policy.py;
-tests/e2e/test_bootstrap_roles.py compares them with those of the server at hand. The group extensions is left out:
-nothing is served there.
+tests/e2e/test_bootstrap_roles.py compares them with those of a real API server. The group extensions is left out,
+because it serves no resources.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 class Right(NamedTuple):
-    """resource: with its subresource. "*" is any. name: of the one object; "" for any."""
+    """Permission for one verb on a resource.
+
+    resource: with its subresource; "*" for any.
+    name: name of the only permitted object; "" for any.
+    """
 
     verb: str
     group: str
@@ -41,7 +46,7 @@ class Right(NamedTuple):
 
 @cache
 def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
-    """By client. gated: with the rights that come with the gates GenericWorkload and WorkloadWithJob."""
+    """Return the rights by client. gated: include those of the gates GenericWorkload and WorkloadWithJob."""
     policy = with_workloads(bootstrap_policy()) if gated else bootstrap_policy()
     named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}
@@ -56,7 +61,7 @@ def _rights(role: Object) -> Iterator[Right]:
 
 
 def wanted_right(request: Request) -> Right | None:
-    """What its sender has to be allowed; None for what is no resource: discovery is for all."""
+    """Return the right that a request requires; None for non-resource requests, as discovery is open to all."""
     root, *parts = request.path.strip("/").split("/")
     group = parts.pop(0) if root == "apis" and parts else ""
     if root not in ("api", "apis") or len(parts) < 2:

@@ -1,12 +1,12 @@
-"""No more API calls than what happens gives reason for, by the controllers that own anything (ownership.py).
+"""Controllers that own objects (ownership.py) make no more API calls than events in the cluster justify.
 
-Three looks at it, none of which needs a table of exceptions for faults:
-- what is written differs from what is there: a PUT of what was read and not changed is never explained, as one that
-  rests on an older version is refused;
-- a live look has a reason: a call before it that did not succeed, an orphan, for whose sake the owner is looked at, or
-  dependents whose owner is not shown; and where ownership says so, it is the first one of an incarnation, or at another
-  version than the last one or than the table shows;
-- in all there are so many writes at most as CallsInProportion grants.
+Three checks, none of which needs exceptions for faults:
+- a write changes the object: a PUT of an unmodified object is always a violation, because a PUT based on an older
+  version is rejected;
+- a live read has a cause: an earlier call that failed, an orphan whose owner is read, or dependents whose owner is not
+  in the table; and, where the ownership declares it, the first read of an incarnation, or a read at another version
+  than the previous read or than the table shows;
+- the number of writes is at most what CallsInProportion permits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NothingWrittenTwice:
             if request.method == "PUT" and observation.response.status == 200:
                 if not changes or _without_version(changes[0].raw) == _without_version(changes[0].previous):
                     fail(f"{observation.client} writes {request.path} as it is")
-            # One that names a version came first, and so is no repetition whose answer was lost.
+            # A patch with a resourceVersion succeeds only once, so it cannot be a retry whose response was lost.
             elif request.method == "PATCH" and observation.response.status == 200 and not changes:
                 if b'"resourceVersion"' in request.body:
                     fail(f"{observation.client} patches {request.path} as it is: {request.body.decode()}")
@@ -118,13 +118,13 @@ class NoLookWithoutReason:
                         self._versions[self._storages[change.storage], change.key] = version
 
     def _forget(self, process: str, name: str) -> None:
-        """Another incarnation knows nothing."""
+        """Drop the state of the previous incarnation."""
         del self._reasons[process, name]
         self._asked = {target for target in self._asked if target[:2] != (process, name)}
         self._looked = {target: version for target, version in self._looked.items() if target[:2] != (process, name)}
 
     def _sees_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
-        """Whether an owner is read live while some possible dependents have no owner."""
+        """Report whether an owner is read live while some possible dependents have no owner."""
         dependents = self._ownership.dependents.get(command.resource)
         if dependents is None or not isinstance(command, Get):
             return False
@@ -132,7 +132,7 @@ class NoLookWithoutReason:
         return any(system.tables[resource.id].indexed(OWNER, orphans) for resource in dependents)
 
     def _sees_no_owner(self, system: ControllerSystem, command: Get | List) -> bool:
-        """Whether an owner is read live that some dependents name, and that is not shown as they name it."""
+        """Report whether an owner is read live that dependents refer to by a uid which the table does not show."""
         owns = self._ownership.asked.get(command.resource)
         if owns is None or not isinstance(command, Get):
             return False
@@ -145,7 +145,7 @@ class NoLookWithoutReason:
         return bool(named - {"" if shown is None else shown.uid})
 
     def _asks_first(self, process: str, sender: str, command: Get | List) -> bool:
-        """Whether an incarnation asks for this owner, or its dependents, for the first time."""
+        """Report whether an incarnation reads this owner, or its dependents, for the first time."""
         owned = self._ownership.keepers[sender].owns
         resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in owned if owns.asked}
         if command.resource not in resources:
@@ -157,7 +157,9 @@ class NoLookWithoutReason:
         return is_first
 
     def _looks_at_another(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
-        """Whether what it looks at is not what it saw last, or not what its table shows, as it may where `looks`."""
+        """Report whether a live read permitted by `looks` reads another version than the last read, or than the table
+        shows.
+        """
         resources = {each for owns in self._ownership.keepers[sender].owns if owns.looks for each in owns.resources}
         if not isinstance(command, Get) or command.resource not in resources:
             return False
@@ -241,7 +243,7 @@ class CallsInProportion:
             fail(f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}")
 
     def _take(self, changes: Sequence[Change], *, ours: bool) -> None:
-        """ours: whether it was one of these controllers who wrote it."""
+        """Process committed changes. ours: the writer is one of the checked controllers."""
         for change in changes:
             if change.storage == "pods":
                 self._pod(change, ours=ours)
@@ -285,7 +287,10 @@ RENEWED_BY = ("template", "ordinals")  # fields of a spec: after another value o
 
 
 def pods_to_change(before: Object, after: Object, owns: Owns) -> int:
-    """How many writes of pods a change may be a reason for; of a workload that begins or ends, both are the same."""
+    """Return how many writes of pods a change of their owner justifies.
+
+    For an owner that is created or deleted, before and after are the same object.
+    """
     most = owns.most_pods
     assert most is not None
     old, new = most(before), most(after)

@@ -1,7 +1,8 @@
-"""No pod is created beyond what its owner wants, and none deleted below it, by what the deciding process can know.
+"""No pod is created beyond what its owner wants, and none deleted below it, given the information of the deciding
+process.
 
-A process can know what its tables show and what it has submitted itself. It applies to every controller that owns a
-number of pods which the owner's spec says (ownership.py).
+This information consists of the process's tables and its own commands. The invariant applies to every controller whose
+owners specify a number of pods (ownership.py).
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ class _Pod:
 
 @dataclass(slots=True)
 class _Room:
-    """How many pods may be created and deleted, by what was known as a streak began; less those that were."""
+    """Remaining numbers of permitted creations and deletions, from the state known at the beginning of a streak."""
 
     creations: int
     deletions: int
 
 
 class _Own:
-    """What one process has written and read. deleted: uids of pods that it has deleted or released."""
+    """Writes and reads of one process. deleted: uids of pods that it has deleted or released."""
 
     def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
         self.system, self.ownership = system, ownership
@@ -88,14 +89,16 @@ class _Own:
         return self.system.tables[PODS.id]
 
     def owner_of(self, key: Key) -> OwnerRef | None:
-        """The owner of a pod, as far as this process can know it."""
+        """Return the owner of a pod, by this process's tables and commands."""
         own, entry = self.pods.get(key), self.table.get(key)
         if own is not None:
             return own.owner
         return entry.controller if entry is not None else None
 
     def pods_of(self, owner: str, *, surely: bool = False) -> set[Key]:
-        """Active pods of this owner that the process can know of. surely: without those that may not be there."""
+        """Return the owner's active pods by this process's tables and commands. surely: without pods that may not
+        exist.
+        """
         table = self.table
         active = {
             entry.key
@@ -198,7 +201,7 @@ class NoPodTooMany:
             self._judge(own, submit.sender, owner, commands, room, fail)
 
     def _judge(self, own: _Own, sender: str, owner: OwnerRef, commands: list[Command], room: _Room, fail: Fail) -> None:
-        """room: before these commands; less what they take, afterwards."""
+        """Check commands against the room, and deduct them from it."""
         for command in commands:
             if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
                 pod = decode_object(command.body)
@@ -229,9 +232,9 @@ class NoPodTooMany:
 
 
 def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
-    """(namespace, owner) as Owners has it, also of pods that only this process knows of.
+    """Return (namespace, owner) as Owners does, also for pods that only this process has created.
 
-    A pod that is adopted concerns its new owner, although this process may have created it for another one.
+    An adoption concerns the new owner, even if this process created the pod for another owner.
     """
     by_adoption = adopter(command)
     if by_adoption is not None:
@@ -242,7 +245,7 @@ def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
 
 
 def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) -> None:
-    """What an outcome says of pods and their owners. room: of the streak in which the command was submitted."""
+    """Record what an outcome shows about pods and owners. room: of the streak in which the command was submitted."""
     match command, outcome:
         case Create(PODS.id), _:
             asked = decode_object(command.body)

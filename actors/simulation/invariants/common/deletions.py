@@ -11,10 +11,10 @@ from kcm.protocols.resources import resource_path
 
 
 class DeletesWhatItSaw:
-    """A deletion hits the very object that was decided on, and not another one that has taken its name since.
+    """A deletion deletes the object that was decided on, and not a later object of the same name.
 
-    A deletion that names a uid hits no other object. It is told apart from others by that uid: several queues of a
-    controller may delete one name at a time, each for another uid.
+    A deletion with a uid precondition cannot delete another object. Deletions are distinguished by this uid, because
+    several queues of a controller may delete the same name at the same time, each for another uid.
     """
 
     name = "a deletion hits what was seen"
@@ -49,7 +49,7 @@ def _uid_of_request(body: bytes) -> str:
 
 
 def _uid_of_response(body: bytes) -> str:
-    """Of the object, or of what a Status says was deleted."""
+    """Return the uid of the deleted object from the response, which is the object or a Status."""
     response = decode_object(body)
     return uid_of(response) or str((response.get("details") or {}).get("uid") or "")
 

@@ -102,7 +102,7 @@ class NoEventStorm:
             )
 
     def _newest_reason(self, event: Record) -> int:
-        """Return the revision of the newest change that may have caused the event; 0 if there is none."""
+        """Return the revision of the latest change that may have caused the event; 0 if no change did."""
         newest = 0
         for namespace in {"", event.namespace} if event.namespace else self._changes:
             for changed, revision in self._changes.get(namespace, {}).items():
@@ -113,13 +113,13 @@ class NoEventStorm:
 
 
 def _generation(raw: bytes) -> bytes:
-    """Return metadata.generation without decoding the object, as every change is asked for it."""
+    """Return metadata.generation without decoding the object: this is called for every change."""
     found = _GENERATION.search(raw)
     return b"" if found is None else found[1]
 
 
 def _identity(event: Record) -> tuple[str, ...]:
-    """What makes two events equal, as for the recorder."""
+    """Return the fields by which the recorder considers two events equal."""
     return (
         event.component,
         event.kind,

@@ -1,4 +1,4 @@
-"""What holds for objects at every moment: they have one controller, and their status does not go back."""
+"""Invariants of all objects: at most one controller owner, and a status that does not go back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kcm.runtime.client.api import Request
 
 
 class SingleOwner:
-    """An object has one controller at most, and is released by it before it has another one.
+    """An object has at most one controller owner, and is released before another controller adopts it.
 
-    But for a claim of a StatefulSet, which goes from the set to its pod, and back, as its retention policy has it.
+    Exception: a claim of a StatefulSet moves between the set and its pod, according to its retention policy.
     """
 
     name = "ownership is single"
@@ -41,13 +41,13 @@ class SingleOwner:
 
 
 def _are_of_one_set(owner_ref: OwnerRef, other: OwnerRef) -> bool:
-    """Whether these are a StatefulSet and one of its pods."""
+    """Report whether the owners are a StatefulSet and one of its pods."""
     names = {owner_ref.kind: owner_ref.name, other.kind: other.name}
     return names.keys() == {"StatefulSet", "Pod"} and names["Pod"].rpartition("-")[0] == names["StatefulSet"]
 
 
 class StatusGoesForward:
-    """status.observedGeneration never goes back, and is never ahead of the generation."""
+    """The observedGeneration of a status never decreases, and is never greater than the generation."""
 
     name = "observedGeneration is true"
     observes = (Committed,)
@@ -69,7 +69,7 @@ def _observed(obj: Object) -> int:
 
 
 class OnlyEmptyReplicaSetsGo:
-    """A controller deletes a ReplicaSet only if that costs no pod; but for the garbage collector, after its owner."""
+    """Controllers, except for the garbage collector, delete a ReplicaSet only if it has no pods."""
 
     name = "only empty ReplicaSets are deleted"
     observes = (Submitted,)

@@ -1,9 +1,9 @@
-"""The pods that really exist: never more active ones than an owner wants, beyond what stale reads explain.
+"""Owners never have more active pods than they want, except for the effects of stale reads.
 
-A pod is one too many if its creator had to know that there were enough: by the versions that its tables had reached,
-whatever they contain, by what it has submitted itself, and by what its owner wanted at the version that the owner's
-table had reached. It applies to the same controllers as counts.py. A creation that reaches the server after its sender
-was sent an outcome of each try is nobody's decision any more: it is not judged.
+A pod is surplus if it is surplus by all information of its creator: by the versions that its tables had reached
+(whatever they contain), by its own commands, and by what its owner wanted at the version that the owner's table had
+reached. The invariant applies to the same controllers as counts.py. A creation that reaches the server after its sender
+received an outcome for every attempt is not checked.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class NeverMorePodsThanWanted:
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._starts: dict[str, int] = {}
         self._owners: dict[str, Owners] = {}  # by process
-        self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and what it asks for
-        self._open: Counter[tuple[str, bytes]] = Counter()  # creations without an outcome, likewise
+        self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and request
+        self._open: Counter[tuple[str, bytes]] = Counter()  # pending creations by process and request
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
         self._owner: dict[str, str] = {}  # of each active pod, by uids
 

@@ -1,4 +1,6 @@
-"""What actors, reconciliations, passes, `to` functions and indexes raise: all but CommandError is a violation."""
+"""Exceptions raised by actors, reconciliations, passes, `to` functions and indexes: all except CommandError are
+violations.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's n
 
 
 class Mishap(NamedTuple):
-    """at: virtual seconds. what: as in ActorSystem.raised."""
+    """An exception raised in a process.
+
+    at: virtual seconds.
+    what: as in ActorSystem.raised.
+    """
 
     at: float
     process: str
@@ -34,7 +40,11 @@ class Mishap(NamedTuple):
 
 
 class Mishaps:
-    """counts: by actor and what it did. latest: of each of these."""
+    """Records exceptions of all processes.
+
+    counts: number of exceptions by actor and function.
+    latest: latest exception by actor and function.
+    """
 
     name = "nothing raises but CommandError"
 
@@ -61,7 +71,7 @@ class Mishaps:
         return self._of_anyone if controller is None else self._allowed.get(controller, ())
 
     def lines(self) -> Iterator[str]:
-        """For people: of each kind how many, and the last with its traceback, the newest kind last."""
+        """Describe the exceptions: per kind the count and the latest traceback, the most recent kind last."""
         for kind, mishap in sorted(self.latest.items(), key=lambda item: item[1].at):
             yield f"{self.counts[kind]} times: {described(mishap)} (the last, at {mishap.at:.3f} s in {mishap.process})"
             if not isinstance(mishap.error, EXPECTED):

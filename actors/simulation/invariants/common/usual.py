@@ -1,4 +1,4 @@
-"""The invariants that every simulated run is held to, whatever it simulates."""
+"""Invariants checked in every simulated run."""
 
 from __future__ import annotations
 

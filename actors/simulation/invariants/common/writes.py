@@ -1,4 +1,4 @@
-"""Who may write, and how much."""
+"""Invariants of who may write, and how often."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, Change
 from kcm.runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
-STOLEN = 15.0  # seconds in which a leader cannot yet know that its lease was taken by force
+STOLEN = 15.0  # seconds until a leader notices that its lease was taken by another identity
 
 
 class NoWriteByTheReplaced:
@@ -70,9 +70,9 @@ class NoWriteByTheReplaced:
 
 
 class NoWriteByTheDeposed:
-    """A manager begins no write and no call of what is outside when its lease is over, or another identity holds it.
+    """A manager starts no write and no external call after its lease expired, or while another identity holds it.
 
-    What began in time may arrive late: nobody but the server could prevent that.
+    Requests that started in time may arrive late: only the server could prevent that.
     """
 
     name = "no write by a deposed leader"
@@ -81,7 +81,7 @@ class NoWriteByTheDeposed:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._elections: dict[str, Election | None] = {}
-        self._until: dict[str, float] = {}  # by process: what its elector has told
+        self._until: dict[str, float] = {}  # end of the permission by the elector, by process
         self._holder = ""
         self._renewed_at = float("-inf")
         self._stolen_at = float("-inf")
@@ -126,11 +126,11 @@ class NoWriteByTheDeposed:
 
 
 class NoHotLoop:
-    """No client writes, reads or creates the same object again and again, or calls the same function for one.
+    """No client repeatedly writes, reads or creates the same object, or calls the same function for it.
 
-    A budget is counted with each pod of its namespace that comes, goes, or counts otherwise than before, and an owner
-    of pods with each of its own: so many more writes of its status have a reason. A pod that is made anew under the
-    name of one that is gone is another object.
+    Additional status writes are permitted for each pod that is created, deleted, or changes its effect on the status:
+    to a PodDisruptionBudget for pods of its namespace, to an owner for its own pods. A pod that is recreated under the
+    same name is another object.
     """
 
     name = "no hot loop"
@@ -172,7 +172,7 @@ class NoHotLoop:
             fail(f"{asked[1]} asked for {asked[2]} {len(times)} times within {WINDOW:g} s")
 
     def _reasons(self, path: str, now: float) -> int:
-        """How many changes of pods within the window had what is at this path written."""
+        """Return how many changes of pods within the window justify a status write to this path."""
         written = _STATUS.fullmatch(path)
         if written is None:
             return 0
@@ -184,7 +184,7 @@ _STATUS = re.compile(r"/apis/(?:policy|apps|batch)/v1/namespaces/([^/]+)/([^/]+)
 
 
 def _concerns(change: Change, namespace: str, plural: str, name: str) -> bool:
-    """Whether the status of this object may count the pod: a budget's, or its own owner's."""
+    """Report whether this object's status may count the pod: a PodDisruptionBudget, or the pod's owner."""
     if split_key(change.key)[0] != namespace:
         return False
     owner = controller_of(decoded(change.raw))
@@ -194,7 +194,7 @@ def _concerns(change: Change, namespace: str, plural: str, name: str) -> bool:
 
 
 def _counts_otherwise(change: Change) -> bool:
-    """Whether a pod came or went, or is another one to a budget than before."""
+    """Report whether a pod was created or deleted, or changed for a PodDisruptionBudget."""
     if change.type != MODIFIED:
         return True
     before, after = (pod_facts(decode_object(raw)) for raw in (change.previous, change.raw))
@@ -205,10 +205,11 @@ _UNCOUNTED = ("/events", "/leases", "accessreviews")
 
 
 class Quiet:
-    """Once it is on, managers write nothing. Leases and events do not count, nor questions that are posted.
+    """Managers write nothing while this is on, except for leases, events and reviews that are sent by POST.
 
-    A StatefulSet may ask again for a pod while another owner's pod goes, on a node that is silent, and keeps the name:
-    as upstream, its controller tries with backoff.
+    A StatefulSet may retry the creation of a pod while a pod of another owner with the same name is terminating on a
+    silent
+    node: as upstream, its controller retries with backoff.
     """
 
     name = "a settled system writes nothing"
@@ -225,7 +226,7 @@ class Quiet:
                 fail(f"{observation.client} writes {request.method} {request.path}")
 
     def _is_kept_waiting(self, request: Request) -> bool:
-        """Whether it asks for a pod of a StatefulSet that cannot come yet."""
+        """Report whether the request creates a pod of a StatefulSet whose name is still in use."""
         if request.method != "POST" or not request.path.endswith("/pods"):
             return False
         asked = decode_object(request.body)

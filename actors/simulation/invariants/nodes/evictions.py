@@ -1,7 +1,7 @@
-"""Nodes are tainted no faster than their zone's rate allows, and pods evicted only for taints, and in their time.
+"""Nodes are tainted no faster than their zone's rate, and pods evicted only for taints, and not too early.
 
-All is judged at the moment of the decision, by what the process that decides can know (node_views.py): its table of
-nodes, what it has read live, and what it has asked for itself.
+Checks are made at the moment of the decision, by the information of the deciding process (node_views.py): its table of
+nodes, its live reads, and its own commands.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ ROUNDING = 0.01  # seconds
 
 
 class TaintsWithinTheRate:
-    """node-lifecycle taints nodes NoExecute no faster than their zone's rate allows, and none where that is 0.
+    """The node lifecycle controller taints nodes NoExecute no faster than their zone's rate, and none at rate 0.
 
-    A turn may be taken late, so that the next one follows closely: over any time at most one more node is tainted than
-    the rate allows in that time from a full bucket of one. A process that goes on after a pause may take a turn before
-    its next pass, as upstream: what it knew before the pause is no older to it.
+    A token may be used late, so that the next follows closely: in any period at most one more node is tainted than the
+    rate permits from a full bucket of one. A process that resumes after a pause may use a token before its next pass,
+    as
+    upstream: its information from before the pause does not look older to it.
     """
 
     name = "zones are evicted at their rate"
@@ -100,7 +101,7 @@ class TaintsWithinTheRate:
 
 
 class EvictionsHaveACause:
-    """taint-eviction deletes no pod of a node without NoExecute taints, nor one whose time there is not over."""
+    """Taint eviction deletes no pod from a node without NoExecute taints, and none before its toleration ends."""
 
     name = "evictions have a cause"
 
@@ -144,7 +145,7 @@ class EvictionsHaveACause:
             return
         tainted = view.tainted.get(name)
         if tainted is None:
-            return  # only what was read live says that it is
+            return  # the taint was seen by a live read only
         tolerations = pod["spec"].get("tolerations") or ()
         due = min(_stay(tolerations, taints) for taints in {*tainted.seen, no_execute(node)})
         since = max(tainted.since, self._bound_at.get(command.key, ("", 0.0))[1])
@@ -154,7 +155,7 @@ class EvictionsHaveACause:
 
 
 def _stay(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[tuple[str, str, str]]) -> float:
-    """Seconds; inf for ever."""
+    """Return for how many seconds the taints are tolerated; inf if forever."""
     seconds = float("inf")
     for key, value, effect in taints:
         toleration = find_toleration(tolerations, {"key": key, "value": value, "effect": effect})

@@ -1,7 +1,7 @@
-"""What managers can know of nodes: what their tables have shown over time, and what the server returned to them.
+"""Knowledge of managers about nodes: what their tables have shown over time, and what the server returned to them.
 
-A process is looked at whenever a node changes on the server, and once a second. What came and went in its table between
-two looks is not seen here; so times are taken as early as they may have been.
+A process is sampled whenever a node changes on the server, and once a second. Changes of its table between two samples
+are not seen; so times are taken as early as possible.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class _Returned(NamedTuple):
 
 
 class View:
-    """One process. rates: (when, nodes a second by zone), as what node-lifecycle knows gives them, now's last.
+    """One process's knowledge of nodes. rates: (time, nodes per second by zone) as node-lifecycle may compute it,
+    latest last.
 
-    A silent node whose status could not be written is unclear, and counts in no zone, until the node or its Lease has
-    changed. Whether it is counted can only be told from the outcomes, so that the higher rate of the two is taken.
+    A silent node whose status could not be written is unclear and counts in no zone, until the node or its Lease
+    changes. Whether it is counted follows only from the outcomes, so the higher of the two rates is used.
     """
 
     def __init__(self, system: ControllerSystem, now: float) -> None:
@@ -112,10 +113,10 @@ class View:
             self._unclear[name] = self._signs(name)
 
     def node(self, sender: str, name: str) -> Object | None:
-        """The newest that this sender can know of the node."""
+        """Return the latest state of the node by the sender's table and live reads."""
         entry = self.system.tables[NODES.id].get(name)
         if entry is None:
-            return None  # a node that the table does not show any more is gone
+            return None  # the table shows that the node is deleted
         newer = self._newer(sender, entry)
         return decode_object(entry.raw) if newer is None else newer.node
 
@@ -132,13 +133,13 @@ class View:
         return facts
 
     def _signs(self, name: str) -> tuple[int, int]:
-        """The versions of a node and of its Lease that the tables show: an older sign of life is none."""
+        """Return the versions of a node and its Lease in the tables."""
         node = self.system.tables[NODES.id].get(name)
         lease = self.system.tables[LEASES.id].get(make_key(LEASE_NAMESPACE, name))
         return (0 if node is None else node.resource_version), (0 if lease is None else lease.resource_version)
 
     def highest_rate(self, zone: str, since: float) -> float:
-        """That the zone may have been evicted at, by what was seen since then; at least by the last look."""
+        """Return the highest eviction rate of the zone since then; at least that of the last sample."""
         seen = [rates.get(zone, 0.0) for when, rates in self.rates if when >= since]
         return max(seen or [self.rates[-1][1].get(zone, 0.0) if self.rates else 0.0])
 

@@ -138,8 +138,8 @@ class RoutesOfNodesStay:
 
 
 class OnlyGarbageIsRemoved:
-    """podgc removes pods at their end beyond its threshold; of nodes that have not been there for the whole quarantine;
-    and on their way out, if that is on no node, or on one that is out of service.
+    """podgc deletes only terminated pods beyond its threshold, pods of nodes missing for the quarantine, and
+    terminating pods that are unscheduled or on an out-of-service node.
     """
 
     name = "podgc removes garbage only"

@@ -1,4 +1,4 @@
-"""How fast nodes of a zone may be evicted, computed apart from the controller that is checked with it.
+"""Eviction rates of zones, computed independently of the controller that is checked with them.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, ComputeZoneState,
 ReducedQPSFunc, handleDisruption.

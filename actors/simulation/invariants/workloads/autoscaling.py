@@ -35,10 +35,10 @@ class _Change(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What one incarnation knows of one autoscaler.
+    """Knowledge of one incarnation about one autoscaler.
 
-    started: how many replicas its target had at first, and when. window: the shortest one since, in seconds: a longer
-    one does not bring back what was forgotten.
+    started: first observed number of replicas of the target, and when.
+    window: shortest stabilization window since then, in seconds: a longer one does not restore dropped recommendations.
     """
 
     spec: Mapping[str, Any]
@@ -51,14 +51,14 @@ class _Known:
 
 
 class KeepsToItsBounds:
-    """Each update of a scale is judged by the autoscaler that was looked at, and the target as it was read for it.
+    """Autoscalers scale within their bounds and policies. window: default stabilization window, in seconds.
 
-    It is within minReplicas and maxReplicas. It is no further than the policies of spec.behavior allow, after all that
-    this incarnation changed within their periods; without behavior, no more than the double, or 4. And for as long as
-    scaling down is stabilized, nothing is scaled below what the target had when this incarnation saw it first: it knows
-    nothing of what was recommended before. A target that is outside its bounds is brought back at once.
-
-    window: seconds, where an autoscaler does not say its own.
+    Each update of a scale is checked against the autoscaler that was synced and the target that was read for it:
+    - it is within minReplicas and maxReplicas; a target outside its bounds is corrected at once;
+    - it is within the policies of spec.behavior, given all changes of this incarnation within their periods; without
+      behavior, at most doubled, or 4;
+    - during the stabilization window of scaling down it is not below the first observed number of replicas, because
+      this incarnation does not know earlier recommendations.
     """
 
     name = "autoscalers keep to their bounds and rates"
@@ -161,7 +161,7 @@ class KeepsToItsBounds:
 def _too_fast(
     behavior: Mapping[str, Any], changes: Iterable[_Change], current: int, replicas: int, now: float
 ) -> Iterable[str]:
-    """By each policy alone: Max needs one that allows it, Min all."""
+    """Return the policies that a change violates; selectPolicy Max needs one permitting policy, Min all of them."""
     up = replicas > current
     rules = behavior["scaleUp" if up else "scaleDown"]
     allowed = []

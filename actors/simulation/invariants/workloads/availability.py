@@ -23,16 +23,17 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 
 class NeverFewerThanAllowed:
-    """As a ReplicaSet shrinks in a rollout, no available pod has to go of which the Deployment cannot spare one.
+    """A ReplicaSet that shrinks in a rollout deletes no available pod that the Deployment needs.
 
-    A ReplicaSet that shrinks loses first what is not available, and keeps as many available pods as its spec says. What
-    is then left is counted from the pods that exist. It is a violation only if the deciding process could know: if also
-    the statuses of the ReplicaSets leave too few: that of the one that shrinks as it was before the write, which names
-    the version that it was decided from; of the others each the best that the process's tables may have shown.
+    A shrinking ReplicaSet first loses unavailable pods, and keeps as many available pods as its spec permits. The
+    remaining available pods are counted from the pods that exist. It is a violation only if the deciding process could
+    know it: if the statuses of the ReplicaSets leave too few as well. For the shrinking ReplicaSet this is the status
+    before the write, which names the version it was decided from; for the others it is the best status that the tables
+    may have shown.
 
-    It does not see: pods that a ReplicaSet's status counts and that are not available any more, as its controller is
-    late (upstream decides by these statuses too); that a pod is ready and not yet available (minReadySeconds); what a
-    change of the Deployment's size does, which keeps shares and not availability; and whether the ReplicaSet's
+    Not detected: pods counted in a ReplicaSet's status that are no longer available because its controller is late
+    (upstream decides by these statuses too); pods that are ready but not yet available (minReadySeconds); effects of a
+    change of the Deployment's size, which keeps proportions and not availability; and whether the ReplicaSet's
     controller deletes the right pods.
     """
 
@@ -106,5 +107,5 @@ class NeverFewerThanAllowed:
 
 
 def _left(available: dict[str, int], uid: str, wanted: int) -> int:
-    """Of the available pods of each ReplicaSet, those that are left in all once that one has so many."""
+    """Return the total of available pods after one ReplicaSet is resized."""
     return sum(min(count, wanted) if set_uid == uid else count for set_uid, count in available.items())

@@ -32,9 +32,9 @@ CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Who submitted a pod's creation last: a process, and which start of it.
+    """Origin of a pod's creation: a process, and which start of it.
 
-    seen: up to which version the table showed the pods as its streak began (knowledge.py): a sync looks at them once.
+    seen: version of the table of pods when its streak began (known_state.py): a sync reads them once.
     """
 
     process: str
@@ -44,7 +44,11 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """created: at which version, or 0 for one that was adopted. asked: None if a user made it."""
+    """Pod of a DaemonSet.
+
+    created: version of the creation; 0 for an adopted pod.
+    asked: None if a user created it.
+    """
 
     key: str
     owner: str  # uid
@@ -137,7 +141,7 @@ class OneDaemonPodOnANode:
 
 
 def _is_unforeseen(pod: _Pod, made: _Pod) -> bool:
-    """Whether the process that asked for `made` could not know of the other pod then."""
+    """Report whether the process that created `made` could not know of the other pod then."""
     if pod.asked is None or made.asked is None:
         return False
     previous, other = pod.asked, made.asked

@@ -1,11 +1,11 @@
-"""How large a Deployment's ReplicaSets may be together, and how few of its pods it may leave available.
+"""Maximum total size of a Deployment's ReplicaSets, and minimum of available pods during a rollout.
 
-A Deployment bounds the sizes of its ReplicaSets, and not the pods there are: a set that was made smaller may still have
-the pods that it no longer wants when another is given room for new ones, as upstream. How many pods each set has is
-what NeverMorePodsThanWanted looks at.
+A Deployment limits the sizes of its ReplicaSets, not the existing pods: as upstream, a ReplicaSet that was scaled down
+may still have its surplus pods while another one is scaled up. The number of pods of each set is checked by
+NeverMorePodsThanWanted.
 
-A write is judged twice: by what its process has in its tables and in the outcomes of its own commands, and by what
-these tables must contain, given the versions that they had reached.
+A write is checked twice: by the content of its process's tables and the outcomes of its own commands, and by what these
+tables must contain, given the versions that they had reached.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ SENDER = controller_name("deployment-controller")
 
 
 class _Own:
-    """What one process has read and written of ReplicaSets: uid → (version, uid of the Deployment, size).
+    """ReplicaSets and Deployments that one process has read and written.
 
-    bounds: likewise of Deployments: uid → (version, bounds). gone: uids of ReplicaSets that it knows to be gone.
+    bounds: Deployments: uid → (version, bounds).
+    written: ReplicaSets: uid → (version, uid of the Deployment, size).
+    gone: uids of ReplicaSets that it knows to be deleted.
     """
 
     def __init__(self, system: ControllerSystem) -> None:
@@ -51,7 +53,7 @@ class _Own:
         self.gone: set[str] = set()
 
     def view(self, deployment: str) -> View | None:
-        """None if it cannot know of the Deployment."""
+        """Return the known state of the Deployment; None if the process cannot know of it."""
         deployments, replica_sets = self.system.tables[DEPLOYMENTS.id], self.system.tables[REPLICASETS.id]
         version, bounds = self.bounds.get(deployment, (0, Bounds(0, 0)))
         if version <= deployments.version:
@@ -70,7 +72,10 @@ class _Own:
 
 
 class SizesWithinBounds:
-    """By what the writer can know: growing makes no more pods than allowed, shrinking leaves enough available."""
+    """Scaling up creates no more pods than permitted, and scaling down leaves enough available.
+
+    Both are checked by the information of the writing process.
+    """
 
     name = "a rollout keeps its bounds"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
@@ -152,12 +157,12 @@ class Decision(NamedTuple):
 
 
 class Decisions:
-    """What writes of a Deployment's ReplicaSets may rest on, by the versions that the tables had reached."""
+    """Versions that writes of a Deployment's ReplicaSets may rest on."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._streaks: Streaks[Begun] = Streaks(cluster)
         self._read: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → newest version that it read live
-        self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and what it asks for
+        self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and request
 
     def observe(self, observation: Observation) -> None:
         match observation:
@@ -200,10 +205,10 @@ class Decisions:
 
 
 class NeverLargerThanAllowed:
-    """What is really there: as a ReplicaSet grows, all together are no larger than their Deployment allows.
+    """When a ReplicaSet is scaled up, the total size is within the limit of its Deployment on the server.
 
-    Of each, the smallest size counts that the process which let it grow may have known, by the versions its tables had
-    reached; and of what the Deployment allowed, the most.
+    For each ReplicaSet the smallest size counts that the deciding process may have known, by the versions that its
+    tables had reached; for the Deployment, the highest limit.
     """
 
     name = "never larger than a Deployment allows"
@@ -259,7 +264,7 @@ class NeverLargerThanAllowed:
 
 
 def deployment_concerned(system: ControllerSystem, command: Command) -> str:
-    """The uid of the Deployment that a command is about, itself or by one of its ReplicaSets; "" if it is none."""
+    """Return the uid of the Deployment that a command concerns, itself or through a ReplicaSet; "" if there is none."""
     if command.resource == DEPLOYMENTS.id:
         if isinstance(command, Update):
             return uid_of(decode_object(command.body))

@@ -1,4 +1,4 @@
-"""Evictions never exceed what a PodDisruptionBudget allows, as far as its controller could know."""
+"""Evictions never exceed a PodDisruptionBudget, as far as its controller could know."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ BOTHERED = 100.0  # seconds for which an eviction is surely remembered: shorter 
 
 
 class CountsNoEvictedPod:
-    """No status says that more pods are healthy than there are.
+    """The status of a PodDisruptionBudget contains no more healthy pods than exist.
 
-    A pod counts if it was ready and not being deleted at some version between the one that the controller's table had
-    reached and the newest one. One that was evicted does not, if the version of the budget that was counted from is
-    that of its eviction, or a newer one: the API server notes it there in the same commit. An eviction from before the
-    budget was created is noted nowhere. And nothing more is allowed than what is healthy beyond what has to be.
+    A pod counts if it was ready and not being deleted at some version between that of the controller's table and the
+    latest one. An evicted pod does not count if the status is based on the budget's version of the eviction, or a newer
+    one: the API server records evictions there in the same commit. Evictions from before the creation of the budget are
+    not recorded. And disruptionsAllowed does not exceed healthy minus desired pods.
     """
 
     name = "no evicted pod counts as healthy"
@@ -58,7 +58,7 @@ class CountsNoEvictedPod:
                 for change in changes:
                     self._committed(change)
             case Submitted(process, system, submit) if submit.sender == SENDER:
-                # A reconciliation that asks for a scale has read the pods before it.
+                # A reconciliation that reads a scale has read the pods before.
                 owner, seen = f"{submit.queue} {submit.key}", system.tables[PODS.id].version
                 begun = self._streaks.submitted(process, SENDER, owner, submit.commands, lambda: seen)
                 for command in submit.commands:
@@ -84,7 +84,7 @@ class CountsNoEvictedPod:
             self._evicted[uid] = (change.revision, self._cluster.clock.monotonic())
 
     def _judge(self, begun: int, command: Update, fail: Fail) -> None:
-        """begun: the version that the table of pods had."""
+        """Check a status. begun: version of the table of pods."""
         budget = decode_object(command.body)
         status, version = budget["status"], int(resource_version_of(budget))
         condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}

@@ -1,7 +1,7 @@
-"""The pods of StatefulSets: each identity is held once, and their order is kept.
+"""Pods of StatefulSets: each identity exists once, and the order of pods is kept.
 
-Order is judged by what the controller could know: by the versions of pods and sets between those that its tables showed
-as its reconciliation began, and the newest.
+Order is checked by what the controller could know: by the versions of pods and sets between those of its tables when
+its reconciliation began, and the latest.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _identities(pod: Object) -> list[str]:
 
 
 class _Sized(NamedTuple):
-    """What the order of a set's pods follows from. patience: minReadySeconds."""
+    """Fields of a StatefulSet that determine the order of its pods. patience: minReadySeconds."""
 
     ordinals: range
     ordered: bool
@@ -85,10 +85,10 @@ class _Begun(NamedTuple):
 
 
 class OrderIsKept:
-    """With policy OrderedReady a pod is made once its predecessors are available, and one that is not wanted goes once
-    its successors are gone. With any policy, one that an update replaces goes while its successors are available.
+    """With policy OrderedReady a pod is created once its predecessors are available, and deleted by a scale-down once
+    its successors are deleted. With any policy, a rolling update deletes a pod only while its successors are available.
 
-    A manager whose clock is ahead finds them available by that, as upstream's.
+    As upstream, a manager whose clock is ahead considers pods available earlier.
     """
 
     name = "the order of pods is kept"
@@ -134,7 +134,9 @@ class OrderIsKept:
             self._pod_committed(change)
 
     def _pod_committed(self, change: Change) -> None:
-        """A pod of that name that another set has, or nobody, is none of the set's."""
+        """Record a change of a pod. A pod of the same name with another owner, or with none, does not belong to the
+        set.
+        """
         pod = decoded(change.raw)
         owner, facts = controller_of(pod), pod_facts(pod)
         there = change.type != DELETED and owner is not None
@@ -178,7 +180,7 @@ class OrderIsKept:
             fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
 
     def _against_creation(self, owner: str, key: Key, size: _Sized, begun: _Begun) -> str:
-        """What speaks against it, if the set is so; "" if nothing does."""
+        """Return the reason against a creation if the set has this size; "" if there is none."""
         ordinal = _ordinal(key)
         if ordinal not in size.ordinals:
             return f"its ordinals are {size.ordinals}"
@@ -198,7 +200,7 @@ class OrderIsKept:
         return f"those with ordinals {there} are not gone" if there else ""
 
     def _not_available(self, owner: str, key: Key, ordinals: range, size: _Sized, begun: _Begun) -> str:
-        """Those that could at no version be known to be available."""
+        """Describe the pods that were available at none of the versions that could be known; "" if there are none."""
         latest = self._clock.now() + self._ahead - size.patience
         waiting = [
             each
@@ -221,7 +223,7 @@ def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | N
 
 
 def _of(owner: str, key: Key) -> str:
-    """How a pod of this owner is known."""
+    """Return the key of a pod in the histories."""
     return f"{owner} {key}"
 
 

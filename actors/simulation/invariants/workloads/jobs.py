@@ -1,4 +1,4 @@
-"""Of Jobs: each pod is counted once and none is lost, and never are more of them active than may be."""
+"""Invariants of Jobs: each finished pod is counted exactly once, and parallelism is not exceeded."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class EachPodCountsOnce:
 
 
 class NoEndIsLost:
-    """A pod that has ended keeps its finalizer until its Job speaks of it, or has ended by other means."""
+    """A finished pod keeps its finalizer until the Job's status contains it, or the Job has finished otherwise."""
 
     name = "no end of a Job's pod is lost"
     observes = (Handled,)
@@ -126,7 +126,11 @@ class _Decision(NamedTuple):
 
 
 class _Pod(NamedTuple):
-    """An active one. created: how many pods were, with it. decision: None if no controller asked for it."""
+    """Active pod of a Job.
+
+    created: total of created pods, including this one.
+    decision: None if no controller created it.
+    """
 
     owner: str  # uid
     created: int
@@ -134,10 +138,10 @@ class _Pod(NamedTuple):
 
 
 class NoMoreThanMayRun:
-    """Of a Job's pods no more are active, as one is created, than it was told to have at once, by what could be known.
+    """A creation does not exceed the parallelism of a Job, as far as the process could know.
 
-    A process knows of the Job what its table showed as its streak began (knowledge.py), or what was said since. It does
-    not know of pods that another process asked for, and that came later.
+    A process knows of the Job what its table showed when its streak began (known_state.py), and all later versions. It
+    does not know later pods created by another process.
     """
 
     name = "no more pods of a Job than may run at once"
@@ -194,14 +198,14 @@ class NoMoreThanMayRun:
             self._judge(change, known, known.decision, fail)
 
     def _judge(self, change: Change, made: _Pod, decision: _Decision, fail: Fail) -> None:
-        said = self._most.between(made.owner, decision.version, change.revision)
+        limits = self._most.between(made.owner, decision.version, change.revision)
         active = [pod for pod in self._active.values() if pod.owner == made.owner and not _is_unforeseen(pod, decision)]
-        if said and len(active) > max(said):
-            fail(f"a Job has {len(active)} active pods with {change.key}, and may have {max(said)}")
+        if limits and len(active) > max(limits):
+            fail(f"a Job has {len(active)} active pods with {change.key}, and may have {max(limits)}")
 
 
 def _is_unforeseen(pod: _Pod, decision: _Decision) -> bool:
-    """Whether the process that decided could not know of this pod."""
+    """Report whether the deciding process could not know of this pod."""
     if pod.decision is None or pod.created <= decision.created:
         return False
     return (pod.decision.process, pod.decision.start) != (decision.process, decision.start)

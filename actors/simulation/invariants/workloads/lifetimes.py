@@ -1,4 +1,4 @@
-"""What has a time to live is not deleted before it has lived it."""
+"""Objects with a time to live are not deleted before it expires."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class LivesItsTime:
-    """Of what one client deletes from one resource.
+    """One client deletes objects of one resource only after their expiry.
 
-    It is judged by the version that the deletion met, and not by the one that the controller saw. A manager whose clock
-    is ahead deletes by that, as upstream's.
+    The version that is deleted is checked, and not the version that the controller saw. As upstream, a manager whose
+    clock is ahead deletes earlier.
     """
 
     observes = (Handled,)
@@ -29,7 +29,7 @@ class LivesItsTime:
         storage: str,
         expiry: Callable[[Object], float | None],
     ) -> None:
-        """expiry: when an object may be deleted, in Unix seconds; None if never."""
+        """Initialise the invariant. expiry: returns when an object may be deleted, in Unix seconds; None if never."""
         self.name = name
         self._cluster, self._client, self._storage, self._expiry = cluster, client, storage, expiry
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)

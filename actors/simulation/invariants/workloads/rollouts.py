@@ -1,6 +1,6 @@
-"""What a Deployment's spec bounds, and whether giving one of its ReplicaSets a size keeps to that.
+"""Limits of a Deployment's spec during a rollout, and a check of new sizes of its ReplicaSets.
 
-Written from upstream's rules and not from our controller, which it judges.
+Written from upstream's rules and not from our controller, because it checks the controller.
 
 Source: kubernetes v1.36 pkg/controller/deployment/util/deployment_util.go, ResolveFenceposts and NewRSNewReplicas;
 rolling.go, reconcileOldReplicaSets.
@@ -16,14 +16,14 @@ from kcm.protocols.objects import Object, annotations_of
 
 
 class Bounds(NamedTuple):
-    """A Deployment's: so many pods in all at most, and so many available ones at least."""
+    """Maximum total and minimum available number of pods of a Deployment."""
 
     most: int
     fewest: int
 
 
 def bounds_of(deployment: Object) -> Bounds:
-    """From its spec as the server has completed it. Recreate leaves nothing available for a while."""
+    """Return the bounds of a defaulted spec. Recreate requires no available pods."""
     spec = deployment["spec"]
     replicas = int(spec.get("replicas", 1))
     strategy = spec.get("strategy") or {}
@@ -69,9 +69,9 @@ class View:
     sizes: dict[str, Size]
 
     def objection(self, uid: str, after: Size) -> str:
-        """What is wrong with giving that ReplicaSet this size; nothing if it is right.
+        """Return why a ReplicaSet must not have this size; "" if it may.
 
-        A Deployment whose size changes in a rollout keeps its ReplicaSets' shares, and not what is available.
+        A Deployment that is scaled during a rollout keeps its ReplicaSets' proportions, not availability.
         """
         before, wanted = self.sizes.get(uid, Size(0, 0)), after.wanted
         rest = sum(size.wanted for other, size in self.sizes.items() if other != uid)

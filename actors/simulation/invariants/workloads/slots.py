@@ -18,11 +18,11 @@ from kcm.runtime.scheduling.cron_schedules import parse_schedule
 from kcm.runtime.scheduling.time_zones import load_zone
 
 CRONJOB_STORAGE, JOB_STORAGE = storage_of(CRONJOBS), storage_of(JOBS)
-LATE = 45.0  # seconds for which a controller may go by what a CronJob said before
+LATE = 45.0  # seconds for which a controller may use a CronJob's previous spec
 
 
 class _Wanted(NamedTuple):
-    """What a CronJob says is to be, from a time on."""
+    """Schedule of a CronJob from a time on."""
 
     since: float
     schedule: str
@@ -31,7 +31,7 @@ class _Wanted(NamedTuple):
 
 
 class StartedOnce:
-    """Of the Jobs that one client creates, as the server has them."""
+    """Each scheduled time is started once: checks the Jobs that one client creates on the server."""
 
     name = "each slot is started once"
     observes = (Committed, Handled)
@@ -61,10 +61,10 @@ class StartedOnce:
 
     def _note(self, cron_job: Object) -> None:
         spec = cron_job["spec"]
-        said = (spec["schedule"], spec.get("timeZone") or "", spec["concurrencyPolicy"])
+        spec_fields = (spec["schedule"], spec.get("timeZone") or "", spec["concurrencyPolicy"])
         known = self._wanted.setdefault(uid_of(cron_job), [])
-        if not known or known[-1][1:] != said:
-            known.append(_Wanted(self._cluster.clock.monotonic(), *said))
+        if not known or known[-1][1:] != spec_fields:
+            known.append(_Wanted(self._cluster.clock.monotonic(), *spec_fields))
 
     def _follow(self, change: Change) -> None:
         job = decoded(change.raw)
@@ -86,7 +86,7 @@ class StartedOnce:
         self._started.add((owner.uid, slot))
         now = self._cluster.clock.monotonic()
         known = self._wanted[owner.uid]
-        # What was said before counts until it can be known that it is said no more.
+        # A previous spec counts until the controller must have seen the new one.
         recent = [state for state, after in zip(known, [*known[1:], None], strict=True) if not _is_over(after, now)]
         if slot > self._cluster.clock.now() + self._ahead:
             fail(f"Job {key_of(job)} is started {slot - self._cluster.clock.now():.3f} s too early")

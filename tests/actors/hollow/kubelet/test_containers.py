@@ -41,7 +41,7 @@ def look(
 
 
 def said(life: Life) -> list[tuple[str, str, str]]:
-    return [(event.type, event.reason, event.message) for event in life.said]
+    return [(event.type, event.reason, event.message) for event in life.events]
 
 
 def state_of(life: Life) -> str:
@@ -190,7 +190,7 @@ def test_a_crash_loop_is_told_as_the_kubelet_tells_it() -> None:
     assert said(life) == [
         ("Warning", "BackOff", "Back-off restarting failed container web in pod web_default(uid-1)"),
     ]
-    assert look(life.status, Script(run_seconds=0, exit_code=1), now=T + 5).said == []
+    assert look(life.status, Script(run_seconds=0, exit_code=1), now=T + 5).events == []
 
 
 def test_the_longest_backoff_is_written_as_go_writes_it() -> None:
@@ -253,7 +253,7 @@ def test_a_kubelet_that_backs_off_says_why_once() -> None:
     message = second.status["state"]["waiting"]["message"]
     assert message.startswith('Back-off pulling image "nginx:404": ErrImagePull: failed to resolve reference')
     third = look(second.status, image=BAD, now=T + 7, memory=second.memory)
-    assert (third.status, third.said) == (second.status, [])
+    assert (third.status, third.events) == (second.status, [])
 
 
 def test_a_container_starts_once_its_image_can_be_pulled() -> None:
@@ -303,7 +303,7 @@ def test_a_readiness_probe_passes_after_its_delay() -> None:
     life = look(None, **READINESS)
     assert (life.status["ready"], life.status["started"], life.due) == (False, True, T + 4)
     later = look(life.status, now=T + 4, **READINESS)
-    assert (later.status["ready"], later.due, later.said) == (True, None, [])
+    assert (later.status["ready"], later.due, later.events) == (True, None, [])
 
 
 def test_a_container_that_hangs_is_killed_and_restarted() -> None:

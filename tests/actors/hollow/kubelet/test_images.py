@@ -60,11 +60,14 @@ def test_a_name_that_is_none_is_told_once_and_never_retried() -> None:
     waiting = hindrance(container, (), None, shown="", now=NOW)
     assert waiting is not None
     assert waiting.state["waiting"]["reason"] == "InvalidImageName"
-    assert [(event.reason, event.container) for event in waiting.said] == [("InspectFailed", "web"), ("Failed", "web")]
+    assert [(event.reason, event.container) for event in waiting.events] == [
+        ("InspectFailed", "web"),
+        ("Failed", "web"),
+    ]
     assert waiting.due is None
     again = hindrance(container, (), None, shown="InvalidImageName", now=NOW)
     assert again is not None
-    assert again.said == ()
+    assert again.events == ()
 
 
 def test_an_image_that_shall_never_be_pulled_is_not_there() -> None:

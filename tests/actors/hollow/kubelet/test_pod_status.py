@@ -243,7 +243,7 @@ class Story:
 
     def __init__(self, pod: Object) -> None:
         self.pod, self.memories = pod, NO_MEMORIES
-        self.said: list[str] = []
+        self.events: list[str] = []
         self.due: float | None = T
 
     def until(self, age: float) -> Object:
@@ -260,7 +260,7 @@ class Story:
         looked = plan(self.pod, now=now, memories=self.memories)
         self.pod = after(self.pod, looked.status)
         self.due, self.memories = looked.due, looked.memories
-        self.said += [f"{event.container} {event.reason}" for event in looked.said]
+        self.events += [f"{event.container} {event.reason}" for event in looked.events]
         again = plan(self.pod, now=now, memories=self.memories)
         assert again.status["phase"] in ("Succeeded", "Failed") or not status_changes(self.pod, again.status)
 
@@ -306,7 +306,7 @@ def test_an_init_container_that_fails_is_tried_again(policy: str) -> None:
     assert (status["phase"], states(status["initContainerStatuses"])) == ("Pending", {"setup": "CrashLoopBackOff"})
     assert status["initContainerStatuses"][0]["restartCount"] == 3
     assert states(status["containerStatuses"]) == {"web": "PodInitializing"}
-    assert set(story.said) == {"setup BackOff"}
+    assert set(story.events) == {"setup BackOff"}
 
 
 def test_an_init_container_that_has_succeeded_is_not_started_again_under_the_policy_always() -> None:
@@ -392,7 +392,7 @@ def test_a_pod_whose_image_cannot_be_pulled_is_pending_and_looked_at_ever_less_o
     assert find_condition(status["conditions"], "Ready")["message"] == "containers with unready status: [a]"
     status = story.until(3600)
     assert states(status["containerStatuses"]) == {"a": "ImagePullBackOff", "b": "running"}
-    assert story.said.count("a Pulling") == 16
+    assert story.events.count("a Pulling") == 16
 
 
 # Its end.
@@ -407,7 +407,7 @@ def test_a_pod_that_is_active_for_too_long_has_failed() -> None:
     assert status["message"] == "Pod was active on the node longer than the specified deadline"
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
     assert conditions(status)["Ready"] == ("False", "PodFailed")
-    assert story.said == [" DeadlineExceeded"]
+    assert story.events == [" DeadlineExceeded"]
 
 
 def ending(**spec: object) -> Object:
