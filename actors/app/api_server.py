@@ -1,4 +1,4 @@
-"""An API server alone, for tests of controllers and clients in whatever library.
+"""API server without controllers and nodes, for tests of controllers and clients in any library.
 
 with ApiServer() as server:
     kubernetes.config.load_kube_config(str(server.kubeconfig))
@@ -16,9 +16,9 @@ from kcm.runtime.apiserver.process.settings import FULL, ServerSettings
 
 
 class ApiServer:
-    """A process of its own, without controllers and nodes. `LocalCluster` is one with nodes.
+    """API server in a child process, without controllers and nodes. `LocalCluster` has nodes as well.
 
-    Serves from `start` to `stop`, which `with` calls, and no longer than this process lives, however it ends.
+    It serves from `start` to `stop`, which `with` calls. It ends with this process, however that ends.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class ApiServer:
         service_ranges: Sequence[str] = (),
         account_key_file: str = "",
     ) -> None:
-        """directory: where it keeps what it holds, and finds it again; None keeps all of it in memory.
+        """Other parameters: see LocalCluster.start.
 
-        The rest is as in LocalCluster.start.
+        directory: where objects are stored and loaded from; None keeps them in memory.
         """
         self._directory = None if directory is None else Path(directory).expanduser().resolve()
         self._port, self._durability, self._quiet = port, durability, quiet
@@ -45,11 +45,11 @@ class ApiServer:
         self._server: EmbeddedServer | None = None
 
     def start(self) -> Self:
-        """Returns once it serves. Raises LaunchError, and RuntimeError if it runs already."""
+        """Start the server and return once it serves. Raises LaunchError, and RuntimeError if it runs already."""
         if self._server is not None:
             raise RuntimeError("this API server runs already")
         directory = self._directory
-        if directory is None:  # certificates and the kubeconfig are files even so
+        if directory is None:  # certificates and the kubeconfig are files in any case
             self._temporary = tempfile.TemporaryDirectory(prefix="kcm-apiserver-")
             directory = Path(self._temporary.name)
         try:
@@ -71,7 +71,7 @@ class ApiServer:
         return self
 
     def stop(self) -> None:
-        """Shuts it down gracefully. To be called as often as one likes."""
+        """Shut the server down gracefully. Repeated calls have no effect."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()

@@ -1,4 +1,4 @@
-"""A command line read for the controllers that there are: for run-kcm, its journal, and programs that embed us."""
+"""Parser of run-kcm's flags for a set of controllers, for run-kcm itself, its journal and embedding programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from kcm.protocols.arguments import check_sequence
 
 
 def read_options(arguments: Sequence[str], *, controllers: Iterable[ControllerSpec] = BUILT_IN) -> Options:
-    """What these flags of run-kcm say; they may name these controllers, and upstream's that are not built yet.
+    """Parse flags of run-kcm into options.
 
-    Raises FlagError when a flag cannot be read, InvalidOptionsError when what they say cannot be, ValueError if two
-    controllers claim one alias or flag.
+    controllers: controllers that the flags may name, beside those of upstream that kcm does not have.
+
+    Raises FlagError for a malformed flag, InvalidOptionsError for invalid values, ValueError if two controllers have
+    the same alias or flag.
     """
     check_sequence("read_options", arguments, 'a list of flags, as ["--kube-api-qps=50"]')
     specs = checked_specs("controllers of read_options", controllers)
     taken = {spec.name for spec in specs}
-    return parse_options(arguments, controllers=specs, unbuilt=[one for one in UNBUILT if one.name not in taken])
+    return parse_options(arguments, controllers=specs, unbuilt=[spec for spec in UNBUILT if spec.name not in taken])

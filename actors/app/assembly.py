@@ -75,14 +75,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What all actors of one system share.
-
-    tables: filled with what controllers read, by Table.id; those of discovered resources come and go with their
-    informers. seen: filled with what each controller sees of them, by its name and Resource.id.
-    election: None to write without a lease. seed: makes every random choice of the actors repeatable.
-    calls: the way outside, None without one. cloud: the provider, None where there is none. authority: as
-    ControllerContext has it. warnings: the log of the server's remarks; None for one of each actor's own.
-    """
+    """State and services that all actors of one system share."""
 
     transport: Transport
     clock: Clock
@@ -90,29 +83,32 @@ class Assembly:
     options: Options
     metrics: Metrics
     vitals: Vitals
-    election: Election | None
+    election: Election | None  # None: write without a lease
     make_table: MakeTable = new_table
+    # By Table.id. Tables of discovered resources are added and removed together with their informers.
     tables: dict[str, Table] = field(default_factory=dict)
+    # What each controller sees of the tables, by the controller's name and Resource.id.
     seen: dict[str, Mapping[str, AnyTable]] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     outage: Outage = field(default_factory=Outage)
-    seed: int | None = None
-    calls: Calls | None = None
+    seed: int | None = None  # makes every random choice of the actors repeatable
+    calls: Calls | None = None  # None, as in a replay: no external calls
     functions: Functions = field(default_factory=Functions)
     listeners: list[SourceRunner] = field(default_factory=list)
     cloud: CloudProvider | None = None
-    authority: bytes = b""
-    warnings: ServerWarnings | None = None
+    authority: bytes = b""  # see ControllerContext
+    warnings: ServerWarnings | None = None  # log of the server's warnings; None: each actor has its own
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
-    """enabled: canonical names.
+    """Return the plan of the manager for these controllers.
 
-    Raises ValueError if two controllers have one name, or give one name to two indexes of a resource; also what
-    plan_tables raises.
+    enabled: canonical names.
+
+    Raises ValueError if two controllers have the same name, and the errors of plan_tables.
     """
     specs, chosen = tuple(spec.adapted(spec, assembly.options) for spec in specs), set(enabled)
-    seeds = random.Random(assembly.seed)  # drawn from in this order: a journal is replayed with the same seeds
+    seeds = random.Random(assembly.seed)  # the order of draws is fixed: a replay of a journal needs the same seeds
     tables = plan_tables(specs, options=assembly.options, enabled=chosen, make_table=assembly.make_table)
     assembly.tables.update(tables.tables)
     assembly.seen.update(tables.seen)
@@ -149,7 +145,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
 def manager_spec(
     assembly: Assembly, plan: ManagerPlan, *, ended: Callable[[str], None], seed: int | None = None
 ) -> ActorSpec:
-    steering = Steering()  # one for all incarnations
+    steering = Steering()  # shared by all incarnations
 
     def build(context: Context) -> ControllerManager:
         return ControllerManager(context, plan=plan, steering=steering, vitals=assembly.vitals, ended=ended, seed=seed)
@@ -205,13 +201,13 @@ class _DiscoveryPlan:
 
 
 def _unreadable_objects(assembly: Assembly, controllers: tuple[str, ...]) -> Callable[[], Iterable[Reading]]:
-    """A source for Metrics: how many of each resource cannot be read, or not as some controller's model."""
+    """Return a source of metrics: unreadable objects by resource, with those that a controller's model rejects."""
 
     def read() -> Iterable[Reading]:
-        of_models = Counter(one.resource for one in misread(assembly.vitals, controllers))
-        found: dict[str, set[Key]] = {}  # several tables may hold an object
+        of_models = Counter(obj.resource for obj in misread(assembly.vitals, controllers))
+        found: dict[str, set[Key]] = {}  # a set, because several tables may contain an object
         for table in list(assembly.tables.values()):
-            found.setdefault(table.resource.name, set()).update(one.key for one in table.unreadable())
+            found.setdefault(table.resource.name, set()).update(obj.key for obj in table.unreadable())
         for name, keys in found.items():
             yield UNREADABLE_OBJECTS, (name,), float(len(keys) + of_models[name])
 
@@ -222,9 +218,12 @@ def _unreadable_objects(assembly: Assembly, controllers: tuple[str, ...]) -> Cal
 
 
 def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Container[str]) -> ActorSpec:
-    """enabled: names of the specs that are sure to write; their use of their rate limits is shown from the start."""
+    """Return the spec of the dispatcher.
+
+    enabled: names of the specs that run; the metrics show the use of their rate limits from the start.
+    """
     client, election = assembly.options.client_limits, assembly.election
-    # As client-go: zero values stand for its own defaults, only a negative rate lifts the limit.
+    # As client-go: 0 selects its defaults, and only a negative rate disables the limit.
     limits = DispatchLimits(
         qps=client.qps or 5.0,
         burst=client.burst or 10,
@@ -262,7 +261,7 @@ NO_OWN: tuple[float | None, int | None] = (None, None)
 
 
 def _bucket(own: tuple[float | None, int | None], limits: DispatchLimits, now: float) -> TokenBucket:
-    """A rate of 0 is none said, as in client-go (rest.Config): the client has that of all. Below 0 is no limit."""
+    """Return a client's bucket. As in client-go, a rate of 0 selects the general limit, and below 0 is no limit."""
     qps, burst = own
     return TokenBucket(qps=qps or limits.qps, burst=burst or limits.burst, now=now)
 
@@ -271,8 +270,8 @@ def _own_limits(specs: Iterable[ControllerSpec], options: Options) -> dict[str, 
     """Return qps and burst by client, from the specs. Raises ValueError if specs of one client differ."""
     own: dict[str, tuple[float | None, int | None]] = {}
     for spec in specs:
-        said = (_value(spec.qps, options), _value(spec.burst, options))
-        if said != NO_OWN and own.setdefault(_client(spec), said) != said:
+        chosen = (_value(spec.qps, options), _value(spec.burst, options))
+        if chosen != NO_OWN and own.setdefault(_client(spec), chosen) != chosen:
             raise ValueError(f"{spec.name} and another controller give different rate limits to {_client(spec)}")
     return own
 
@@ -343,14 +342,14 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
     return ControllerPlan(
         spec=ActorSpec(name=controller_name(spec.name), build=build, never_blocks=spec.never_blocks),
         resources=tuple(tables),
-        tables=tuple(one.id for table in tables.values() for one in tables_of(table)),
+        tables=tuple(part.id for table in tables.values() for part in tables_of(table)),
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
         discovers=spec.discovers,
     )
 
 
 def _sources(assembly: Assembly, spec: ControllerSpec, log: FilteringBoundLogger) -> Iterable[tuple[SourceRunner, str]]:
-    """None where nothing outside is reached, as in a replay."""
+    """Yield each source of the controller with the name of its queue. Nothing in a replay, which has no calls."""
     if assembly.calls is None:
         return
     for source in spec.sources:
@@ -362,9 +361,9 @@ def _sources(assembly: Assembly, spec: ControllerSpec, log: FilteringBoundLogger
 
 def _reconciler(spec: ControllerSpec, context: ControllerContext) -> Any:
     reconciler = spec.build(context)
-    if type(reconciler).__module__.partition(".")[0] != "actors":  # for ours a test has looked
+    if type(reconciler).__module__.partition(".")[0] != "actors":  # a test checks ours
         functions: list[Callable[..., Any]] = [queue.reconcile for queue in spec.queues]
-        functions += [one.run for one in spec.passes]
+        functions += [entry.run for entry in spec.passes]
         warn_of_forgotten_steps(reconciler, functions)
     return reconciler
 
@@ -375,7 +374,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         client=_client(spec),
         component=spec.component or spec.name,
         queues=tuple(_queue(assembly, queue, spec.name.removesuffix("-controller")) for queue in spec.queues),
-        passes=tuple(_pass(assembly, one) for one in spec.passes),
+        passes=tuple(_pass(assembly, entry) for entry in spec.passes),
         discovers=spec.discovers,
         resync=_resync(assembly, spec, seed=seed),
         calls=spec.calls,
@@ -407,14 +406,14 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
 T = TypeVar("T")
 
 
-def _value(said: T | Callable[[Options], T], options: Options) -> T:
+def _value(value: T | Callable[[Options], T], options: Options) -> T:
     """Return a field of a spec that is a value or a function of the options."""
-    return said(options) if callable(said) else said
+    return value(options) if callable(value) else value
 
 
-def _pass(assembly: Assembly, one: Pass) -> PassSettings:
-    meter = WorkQueueMeter(assembly.metrics, one.queue) if one.queue else QueueMeter()
-    return PassSettings(name=one.name, every=_value(one.every, assembly.options), run=one.run, meter=meter)
+def _pass(assembly: Assembly, spec: Pass) -> PassSettings:
+    meter = WorkQueueMeter(assembly.metrics, spec.queue) if spec.queue else QueueMeter()
+    return PassSettings(name=spec.name, every=_value(spec.every, assembly.options), run=spec.run, meter=meter)
 
 
 def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:

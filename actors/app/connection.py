@@ -1,4 +1,4 @@
-"""The way to an API server over HTTP, for a process of ours."""
+"""Connection of a process to an API server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLL = 1.0
 
 
 class ServerUnavailableError(Exception):
-    """The API server does not answer, or does not let us in; the text is one line for the operator."""
+    """The API server does not respond, or rejects our credentials. The text is one line for the operator."""
 
 
 def connect(
@@ -82,14 +82,14 @@ def wait_for_server(
     stopping: Ending,
     waiting: Callable[[str, float], None] = lambda _why, _left: None,
 ) -> None:
-    """Raises ServerUnavailableError if the server does not answer in time, or does not know us.
+    """Wait for the server. Raises ServerUnavailableError if it does not respond in time, or rejects our credentials.
 
-    waiting: called whenever it does not answer, with the reason, and for how many seconds it is asked again.
+    waiting: called after each failed request with the reason and the number of seconds that are left.
     """
     patience = SERVER_WAIT
     deadline = clock.monotonic() + SERVER_WAIT
     while True:
-        # Discovery is for those whom the server knows; its health and version may be for anybody.
+        # Discovery needs authentication; /healthz and /version may be open to anonymous users.
         response = transport.request(Request(method="GET", path="/api"), client=OWN_CLIENT, timeout=5.0)
         if response.status == 200:
             return
@@ -112,9 +112,9 @@ def api_transport(
     log: FilteringBoundLogger | None = None,
     program: str = OWN_PROGRAM,
 ) -> Iterator[HttpTransport]:
-    """Connect to the server of a kubeconfig, without one to that of the pod's service account; closed at the end.
+    """Connect to the server of a kubeconfig, or without one to the server of the pod; close the connection at the end.
 
-    log: as ControllerSystem has it.
+    log: see ControllerSystem.
     program: the name that API servers record as the field manager of writes, and that audit logs show in the user
         agent, before its first slash.
 

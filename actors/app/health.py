@@ -1,7 +1,7 @@
-"""Health checks that tell the truth: what each actor last said of itself, against the clock and the tables.
+"""Health checks: they compare the last vitals of each actor with the clock and the tables.
 
-A check returns None when all is well, else why not, in one line. It asks no actor, since the one it is about may be
-stuck; see runtime/system/vitals.py.
+A check returns None if all is well, otherwise the reason in one line. It sends no message to an actor, because the
+actor that it checks may hang; see runtime/system/vitals.py.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kcm.runtime.tables.view import AnyTable
 
 Check = Callable[[], str | None]
 
-CRASH_LOOP = 3  # failures that are remembered, from which on a restarted actor counts as crash-looping
-HUNG_AFTER = 30.0  # seconds that the manager may say nothing; the watchdog waits longer
-STANDSTILL = 600.0  # seconds that keys may wait while no other is begun, and no answer comes
+CRASH_LOOP = 3  # number of remembered failures from which on a restarted actor counts as crash-looping
+HUNG_AFTER = 30.0  # seconds without new vitals of the manager; the watchdog waits longer
+STANDSTILL = 600.0  # seconds that keys may wait while no key is started and no outcome arrives
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
-NAMED = 3  # calls that hang
-MOST_NAMED = 5  # objects in one line
-LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as upstream's leaderElection check has it
+NAMED = 3  # hung calls, or failed sources, that one line names
+MOST_NAMED = 5  # objects that one line names
+LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as in upstream's leaderElection check
 
 
 def child_trouble(child: ChildVitals) -> str | None:
@@ -44,7 +44,7 @@ def child_trouble(child: ChildVitals) -> str | None:
         return f"failed too often and is left stopped: {child.last_error}"
     if not child.alive:
         if child.started_at is None and not child.failures:
-            return None  # its turn has not come
+            return None  # not due yet
         return f"is down, to be restarted: {child.last_error or 'not started yet'}"
     if child.failures >= CRASH_LOOP:
         return f"is crash-looping ({child.failures} failures): {child.last_error}"
@@ -52,7 +52,7 @@ def child_trouble(child: ChildVitals) -> str | None:
 
 
 def table_trouble(table: AnyTable, *, silence_limit: float, now: float) -> str | None:
-    """A table is deaf once the watch that should have been renewed is silent still."""
+    """Check that a table is synced and current. Twice the limit: a silent watch is renewed once before this fails."""
     if not table.synced:
         return f"the table of {table} is not synced"
     age = table.age(now)
@@ -86,7 +86,11 @@ def _named(in_work: InWork) -> str:
 def controller_check(
     name: str, *, vitals: Vitals, tables: Mapping[str, AnyTable], clock: Clock, silence_limit: float
 ) -> Check:
-    """The check of one controller. name: canonical. tables: what it reads, as it sees it."""
+    """Return the check of one controller.
+
+    name: its canonical name.
+    tables: the tables that it reads, as it sees them.
+    """
 
     def check() -> str | None:
         now = clock.monotonic()
@@ -98,8 +102,8 @@ def controller_check(
         if trouble is None and child.started_at is None:
             return None
         if trouble is None and child.started_at is not None:
-            said = vitals.of(controller_name(name), ControllerVitals)
-            trouble = controller_trouble(said, now=now, since=child.started_at)
+            controller = vitals.of(controller_name(name), ControllerVitals)
+            trouble = controller_trouble(controller, now=now, since=child.started_at)
         for table in tables.values():
             trouble = trouble or table_trouble(table, silence_limit=silence_limit, now=now)
         return trouble
@@ -115,11 +119,13 @@ def discovery_check(
     clock: Clock,
     silence_limit: float,
 ) -> Check:
-    """Names the API groups that cannot be discovered, and the discovered resources whose tables cannot be read.
+    """Return a check that names API groups without discovery, and discovered resources whose tables cannot be read.
 
-    A check of its own: one broken CustomResourceDefinition stalls its own table and what rests on it, and a probe that
-    is to restart nothing for that leaves this check out (?exclude=discovery). controllers: the names of those that
-    discover. tables: all, by Resource.id.
+    It is a check of its own, because a broken CustomResourceDefinition affects only its own table and what depends on
+    it. A liveness probe that should not restart the process for that excludes it (?exclude=discovery).
+
+    controllers: names of the controllers that discover resources.
+    tables: all tables, by Resource.id.
     """
 
     def troubles(now: float) -> Iterable[str]:
@@ -129,9 +135,9 @@ def discovery_check(
                 yield f"{stalled.what} cannot be discovered: {stalled.why}"
         arriving: dict[str, float] = {}  # since when
         for name in controllers:
-            said = vitals.of(controller_name(name), ControllerVitals)
-            if said is not None:
-                arriving.update({resource_id: said.arriving.get(resource_id, now) for resource_id in said.discovered})
+            found = vitals.of(controller_name(name), ControllerVitals)
+            if found is not None:
+                arriving.update({resource_id: found.arriving.get(resource_id, now) for resource_id in found.discovered})
         for resource_id, since in arriving.items():
             table = tables.get(resource_id)
             if table is not None and (table.synced or now - since > SYNC_WITHIN):
@@ -143,22 +149,24 @@ def discovery_check(
 
 
 def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers: Iterable[str]) -> Check:
-    """Names the objects that are there and cannot be read: what they may count for is held back. tables: all there are.
-    controllers: those whose models may not read what a table shows.
+    """Return a check that names unreadable objects, for which controllers hold back creations and deletions.
 
-    A HealthNotice: no restart mends it, and a liveness probe is to restart nothing for it.
+    Its result is a HealthNotice, because a restart does not repair an object: liveness probes ignore it.
+
+    tables: all tables.
+    controllers: names of the controllers whose models may reject objects.
     """
 
     def check() -> str | None:
-        # Several tables may hold an object.
+        # Without duplicates: several tables may contain an object.
         found = list(
             dict.fromkeys(
-                f"{table.resource} {one.key}: {one.why}"
+                f"{table.resource} {obj.key}: {obj.why}"
                 for table in list(tables.values())
-                for one in table.unreadable()
+                for obj in table.unreadable()
             )
         )
-        found += [f"{one.resource} {one.key}: {one.why}" for one in sorted(misread(vitals, controllers))]
+        found += [f"{obj.resource} {obj.key}: {obj.why}" for obj in sorted(misread(vitals, controllers))]
         more = len(found) - MOST_NAMED
         named = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
         return HealthNotice(named) if found else None
@@ -168,41 +176,41 @@ def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers
 
 def misread(vitals: Vitals, controllers: Iterable[str]) -> set[Misread]:
     """Return the objects that the models of these controllers could not read."""
-    said = (vitals.of(controller_name(name), ControllerVitals) for name in controllers)
-    return {one for each in said if each is not None for one in each.misread}
+    found = (vitals.of(controller_name(name), ControllerVitals) for name in controllers)
+    return {obj for controller in found if controller is not None for obj in controller.misread}
 
 
 def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
-    """Return a check that fails if a leader has not renewed for longer than the lease lasts, and a margin.
+    """Return a check that fails if a leader has not renewed its lease within the lease duration and a margin.
 
-    A process that waits for the lease is healthy as long as its tries come to an end. If they have all failed for as
-    long as a lease lasts, as RBAC forbids them or the server does not answer, the check is a HealthNotice: it names
-    verb and resource and counts as failed, but a liveness probe does not restart the process, which would not help.
+    A process that waits for the lease is healthy while it can read it. If all its requests have failed for the lease
+    duration (RBAC forbids them, or the server does not respond), the result is a HealthNotice with verb and resource:
+    the check fails, but a liveness probe does not restart the process, which would not help.
 
     Source: kubernetes v1.36 client-go/tools/leaderelection/{leaderelection,healthzadaptor}.go, Check. Differs: the
     HealthNotice; upstream reports nothing while it waits.
     """
 
     def check() -> str | None:
-        said = vitals.of(ELECTOR, ElectorVitals)
+        elector = vitals.of(ELECTOR, ElectorVitals)
         now = clock.monotonic()
-        if said is None:
+        if elector is None:
             return None
-        if said.leading:
-            late = now - said.renewed_at > election.lease_duration + LEASE_MARGIN
+        if elector.leading:
+            late = now - elector.renewed_at > election.lease_duration + LEASE_MARGIN
             return f"failed election to renew leadership on lease {election.name}" if late else None
-        if said.failure and now - said.failing_since >= election.lease_duration:
-            return HealthNotice(said.failure, shown=said.failure.partition(": ")[0])
+        if elector.failure and now - elector.failing_since >= election.lease_duration:
+            return HealthNotice(elector.failure, shown=elector.failure.partition(": ")[0])
         return None
 
     return check
 
 
 def calls_check(calls: Calls, *, clock: Clock) -> Check:
-    """Names the calls of what is outside that hang, those of a cloud provider among them.
+    """Return a check that names hung external calls, including those of a cloud provider.
 
-    A check of its own: to end the process frees the threads that they hold, but calls may hang again at once. A probe
-    that is to restart nothing for that leaves this check out (?exclude=calls).
+    It is a check of its own: a restart frees the threads of hung calls, but new calls may hang at once. A probe that
+    should not restart the process for that excludes it (?exclude=calls).
     """
 
     def check() -> str | None:
@@ -217,10 +225,10 @@ def calls_check(calls: Calls, *, clock: Clock) -> Check:
 
 
 def sources_check(listeners: Sequence[SourceRunner]) -> Check:
-    """Names the sources of controllers that failed, and have not lasted for a while since."""
+    """Return a check that names sources of controllers that failed and have not run steadily since."""
 
     def check() -> str | None:
-        failed = [f"{one.name}: {one.trouble}" for one in listeners if one.trouble]
+        failed = [f"{source.name}: {source.trouble}" for source in listeners if source.trouble]
         more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
         return f"sources fail: {'; '.join(failed[:NAMED])}{more}" if failed else None
 
@@ -228,20 +236,21 @@ def sources_check(listeners: Sequence[SourceRunner]) -> Check:
 
 
 def infrastructure_check(*, vitals: Vitals, clock: Clock, hung_after: float = HUNG_AFTER) -> Check:
-    """hung_after: seconds that an actor may say nothing.
+    """Return a check of the dispatcher, the recorder, the elector and the informers, and of the manager itself.
 
-    The actors that all controllers rest on: dispatcher, recorder, elector, informers; and the manager itself, which
-    has no supervisor to report that it is stuck.
+    The manager has no supervisor that could report that it hangs.
+
+    hung_after: seconds without new vitals of the manager.
     """
 
     def check() -> str | None:
-        said = vitals.of(MANAGER, ManagerVitals)
-        if said is None:
+        manager = vitals.of(MANAGER, ManagerVitals)
+        if manager is None:
             return None
-        silence = clock.monotonic() - said.at
+        silence = clock.monotonic() - manager.at
         if silence > hung_after:
             return f"{MANAGER} hangs: it has said nothing for {silence:.0f} s"
-        for name, child in said.children.items():
+        for name, child in manager.children.items():
             if not is_controller(name):
                 trouble = child_trouble(child)
                 if trouble is not None:

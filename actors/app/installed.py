@@ -74,13 +74,13 @@ def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownControl
 
 def _clash(spec: ControllerSpec, known: Sequence[KnownController]) -> str | None:
     """Return why the spec conflicts with a known controller, or None if it does not."""
-    used = {name for one in known for name in (one.name, *one.aliases)}
+    used = {name for other in known for name in (other.name, *other.aliases)}
     name = next((name for name in (spec.name, *spec.aliases) if name in used), None)
     if name is not None:
         return f"the name {name!r} is taken"
     try:
         all_flags(flags_of_controllers((*known, spec), ()))
-        indexes_of([*(one for one in known if isinstance(one, ControllerSpec)), spec])
+        indexes_of([*(other for other in known if isinstance(other, ControllerSpec)), spec])
     except ValueError as err:
         return str(err)
     return None
@@ -89,9 +89,9 @@ def _clash(spec: ControllerSpec, known: Sequence[KnownController]) -> str | None
 def _specs_of(point: EntryPoint) -> tuple[ControllerSpec, ...]:
     loaded = point.load()
     found = tuple(loaded) if isinstance(loaded, tuple | list) else (loaded,)
-    for one in found:
-        if not isinstance(one, ControllerSpec):
-            raise TypeError(f"expected a ControllerSpec, got {type(one).__name__}")
+    for spec in found:
+        if not isinstance(spec, ControllerSpec):
+            raise TypeError(f"expected a ControllerSpec, got {type(spec).__name__}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A child process that is started again when it ends by itself, after a longer wait each time."""
+"""Child process that is restarted with backoff when it ends by itself."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BACKOFF = Backoff(first=1.0, most=30.0)
-SETTLED = 60.0  # seconds after which a child that ends counts as one that has worked
+SETTLED = 60.0  # uptime in seconds that resets the backoff
 
 
 class KeptChild:
-    """what: its name in the log and in `trouble`. The first child runs already.
-
-    It has no thread: whoever owns it calls `look` a few times a second.
-    """
+    """Child process with restarts. It has no thread: its owner calls `look` a few times a second."""
 
     def __init__(self, start: Callable[[], Child], *, what: str) -> None:
-        """Raises what `start` raises, which is OSError."""
+        """Start the first child. Raises OSError, as `start` does.
+
+        what: name in the log and in `trouble`.
+        """
         self._start, self._what = start, what
         self._child: Child | None = start()
         self._began: float | None = None
@@ -33,12 +33,12 @@ class KeptChild:
 
     @property
     def pid(self) -> int | None:
-        """None while it is down."""
+        """Process id, or None while the child is down."""
         return None if self._child is None else self._child.pid
 
     @property
     def trouble(self) -> str | None:
-        """Why it is down, since the last look; None while it runs."""
+        """Reason why the child is down, or None while it runs; updated by `look`."""
         return self._why if self._child is None else None
 
     def look(self, *, now: float, log: FilteringBoundLogger) -> None:
@@ -57,7 +57,7 @@ class KeptChild:
             self._fail(ended_by(code), now, log)
 
     def stop(self, within: float) -> None:
-        """It is killed if it takes longer than so many seconds to end."""
+        """Terminate the child, and kill it if it does not end within this number of seconds."""
         if self._child is not None:
             self._child.stop(within)
 

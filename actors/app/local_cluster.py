@@ -1,4 +1,4 @@
-"""The cluster that run-kcm brings when it is given none: an API server and hollow nodes, each a process of its own.
+"""Embedded cluster of run-kcm: an API server, and hollow nodes, in two child processes.
 
 with LocalCluster.start("/tmp/cluster", nodes=3) as cluster, api_transport(cluster.kubeconfig) as transport:
     ...
@@ -25,21 +25,18 @@ if TYPE_CHECKING:
 
 STOPPED_WITHIN = 5.0  # seconds
 MOST_PORT = 65535
-GLANCE = 0.5  # seconds between two looks at the nodes
+GLANCE = 0.5  # seconds between two checks of the nodes
 __all__ = ["CONTEXT", "LocalCluster", "start_local_cluster"]
 NODES = "hollow-cluster"  # in the log and among the health checks
 
 
 @dataclass(slots=True)
 class LocalCluster:
-    """Running; a context manager that ends both processes.
-
-    nodes: None without hollow nodes. clock: by which `start` looks after them.
-    """
+    """Running embedded cluster; a context manager that stops both processes."""
 
     server: EmbeddedServer
-    nodes: KeptChild | None
-    clock: SystemClock | None = None
+    nodes: KeptChild | None  # None without hollow nodes
+    clock: SystemClock | None = None  # schedules the supervision of the nodes, if `start` created this cluster
 
     @classmethod
     def start(
@@ -62,27 +59,32 @@ class LocalCluster:
         volumes: bool = False,
         log: FilteringBoundLogger | None = None,
     ) -> Self:
-        """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
+        """Start a cluster in this directory, and return once the API server serves.
 
-        Returns once the API server serves. nodes: how many hollow ones, which run pods in appearance and come when they
-        come; zones: over how many zones they are dealt. port: 0 is that of the last time if it is free, else any.
-        in_memory: nothing is stored, and what was is not looked at. durability: "full" acknowledges what is on disk,
-        "relaxed" what a power cut may take back.
-        quiet: the processes log to standard error only what goes wrong. log: as ControllerSystem has it.
-        collect_garbage: the API server deletes what has lost its owners itself; False where a garbage collector runs,
-        as among BUILT_IN, and for a cluster where nobody does. empty_namespaces: likewise, it empties a namespace that
-        is deleted; False where a namespace controller runs. service_ranges: CIDRs of cluster IPs, one for each IP
-        family, the default family first; none: 10.96.0.0/16. account_key_file: the private key that a token controller
-        signs with (--service-account-private-key-file): the tokens of its Secrets are taken; "" for none.
-        authorization: "rbac": roles and bindings say what users may do, upstream's from the start, and the
-        administrator may do everything; "always-allow": so may everybody who is let in.
-        enable_plugins, disable_plugins: admission plugins that are on beside kube-apiserver's default ones, or off; by
-        default those are off that rest on controllers, as ServiceAccount does on the one that makes the accounts.
-        volumes: claims get hollow volumes, and pods wait for those of their claims; for clusters where a controller
-        binds the two, as persistentvolume-binder-controller among BUILT_IN.
+        The directory is created if it does not exist. A cluster that was stored there before is loaded.
 
-        The processes end with this one, however it ends; nodes that end by themselves are started again.
-        Raises LaunchError, as for a directory that another process uses, or that others own or can write.
+        nodes: number of hollow nodes, which simulate pods without running them; they register after this returns.
+        zones: number of zones over which the nodes are distributed.
+        port: 0 selects the port of the last run if it is free, otherwise any.
+        in_memory: store nothing, and ignore what is stored.
+        durability: "full" acknowledges a write once it is on disk; "relaxed" may lose the last writes in a power cut.
+        quiet: the processes log only problems to standard error.
+        collect_garbage: the API server itself deletes objects without owners. False if a garbage collector runs, such
+            as the one of BUILT_IN, or if nothing should be collected.
+        empty_namespaces: the API server itself empties deleted namespaces. False if a namespace controller runs.
+        service_ranges: CIDRs of cluster IPs, one for each IP family, the default family first; empty: 10.96.0.0/16.
+        account_key_file: private key with which a token controller signs (--service-account-private-key-file); tokens
+            of its Secrets are accepted. "": there is no such key.
+        authorization: "rbac": roles and bindings apply, with upstream's default roles and an administrator;
+            "always-allow": every authenticated user may do everything.
+        enable_plugins, disable_plugins: admission plugins to change from kube-apiserver's defaults. By default the
+            plugins that need controllers are disabled, such as ServiceAccount.
+        volumes: claims get hollow volumes, and pods wait for their claims. For clusters in which a controller binds
+            claims, such as persistentvolume-binder-controller of BUILT_IN.
+        log: see ControllerSystem.
+
+        The processes end with this one, however it ends. Nodes that end by themselves are restarted.
+        Raises LaunchError, for example if another process uses the directory, or another user owns or can write it.
         """
         if nodes < 0 or zones < 1 or not 0 <= port <= MOST_PORT:
             raise ValueError(f"nodes is 0 or more, zones 1 or more, port 0 to {MOST_PORT}: {nodes}, {zones}, {port}")
@@ -101,15 +103,15 @@ class LocalCluster:
             enable_plugins=tuple(enable_plugins),
             disable_plugins=tuple(disable_plugins),
         )
-        one = start_local_cluster(settings, nodes=nodes, zones=zones, volumes=volumes)
-        if one.nodes is None:
-            return cls(one.server, None)
+        cluster = start_local_cluster(settings, nodes=nodes, zones=zones, volumes=volumes)
+        if cluster.nodes is None:
+            return cls(cluster.server, None)
         clock = SystemClock()
-        cls._keep_looking(one.nodes, clock, log if log is not None else standard_log("kcm"))
-        return cls(one.server, one.nodes, clock)
+        cls._supervise(cluster.nodes, clock, log if log is not None else standard_log("kcm"))
+        return cls(cluster.server, cluster.nodes, clock)
 
     @staticmethod
-    def _keep_looking(nodes: KeptChild, clock: SystemClock, log: FilteringBoundLogger) -> None:
+    def _supervise(nodes: KeptChild, clock: SystemClock, log: FilteringBoundLogger) -> None:
         def look() -> None:
             now = clock.monotonic()
             nodes.look(now=now, log=log)
@@ -127,7 +129,7 @@ class LocalCluster:
         return self.server.kubeconfig
 
     def trouble(self) -> str | None:
-        """Why it cannot be worked with any more, None while it can."""
+        """Return why the cluster cannot be used any more, or None while it can."""
         code = self.server.child.exit_code
         if code is not None:
             return f"the embedded API server {ended_by(code)}"
@@ -137,9 +139,9 @@ class LocalCluster:
         return None
 
     def look(self, *, now: float, log: FilteringBoundLogger) -> None:
-        """Start the hollow nodes again if they have ended; to be called a few times a second, but after `start`.
+        """Restart the hollow nodes if they have ended. Call it a few times a second, unless `start` does so.
 
-        now: of the monotonic clock.
+        now: monotonic time.
         """
         if self.nodes is not None:
             self.nodes.look(now=now, log=log)
@@ -149,7 +151,7 @@ class LocalCluster:
         return (self.nodes is not None and self.nodes.trouble) or ""
 
     def checks(self) -> Mapping[str, Callable[[], str | None]]:
-        """Health checks: None when all is well, else why not."""
+        """Return the health checks of the cluster by name."""
         nodes = self.nodes
         return {} if nodes is None else {NODES: lambda: nodes.trouble}
 
@@ -170,19 +172,23 @@ class LocalCluster:
 def start_local_cluster(
     settings: ServerSettings, *, nodes: int = 0, zones: int = 1, volumes: bool = False
 ) -> LocalCluster:
-    """Wait until the API server serves; the nodes follow later. Raises LaunchError.
+    """Start a cluster and return once its API server serves; nodes register later. Raises LaunchError.
 
     nodes, zones, volumes: see LocalCluster.start.
     """
     server = launch(settings)
     fleet = None
     if nodes > 0:
-        told = [f"--kubeconfig={server.kubeconfig_of(HOLLOW_NODES)}", f"--context={CONTEXT}"]
-        told += [f"--scheduler-kubeconfig={server.kubeconfig_of(SCHEDULER)}", f"--nodes={nodes}", f"--zones={zones}"]
-        told += [f"--node-key={server.node_key}", f"--logging-format={settings.log_format}"]
+        arguments = [f"--kubeconfig={server.kubeconfig_of(HOLLOW_NODES)}", f"--context={CONTEXT}"]
+        arguments += [
+            f"--scheduler-kubeconfig={server.kubeconfig_of(SCHEDULER)}",
+            f"--nodes={nodes}",
+            f"--zones={zones}",
+        ]
+        arguments += [f"--node-key={server.node_key}", f"--logging-format={settings.log_format}"]
         if settings.quiet:
-            told.append("--quiet")
+            arguments.append("--quiet")
         if volumes:
-            told.append("--volumes")
-        fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", told), what=NODES)
+            arguments.append("--volumes")
+        fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments), what=NODES)
     return LocalCluster(server, fleet)

@@ -1,4 +1,4 @@
-"""What is served, and where: by the command as its flags say, by a program that embeds a system with `serve`."""
+"""Server of metrics, health and debug pages: as flags configure it, or with `serve` in an embedding program."""
 
 from __future__ import annotations
 
@@ -30,19 +30,18 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 MOST_PORT = 65535
-DESCRIPTORS = 1024  # of a process that does not say how many it may have
+DESCRIPTORS = 1024  # default limit of file descriptors
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Served; a context manager that ends it. urls: where, one for each address."""
+    """Served pages; a context manager that stops the server."""
 
-    urls: tuple[str, ...]
+    urls: tuple[str, ...]  # one for each address
     server: ServerThread
 
     @property
     def url(self) -> str:
-        """The first one."""
         return self.urls[0]
 
     def stop(self) -> None:
@@ -56,14 +55,14 @@ class Pages:
 
 
 def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, Check] | None = None) -> Pages:
-    """Serve metrics (those of one's own among them), health and what else run-kcm serves, from a thread of its own.
+    """Serve metrics (including the caller's own) and health pages from a separate thread.
 
-    address: "127.0.0.1:9090", "[::]:9090"; port 0 is any free one. Plain HTTP, for everybody who reaches it, with
-    /healthz, /metrics and /configz. "": as the flags among the system's options say (--secure-port, --bind-address,
-    --tls-cert-file, --port, …), with all pages of run-kcm: HTTPS on port 10257 where they say nothing.
-    checks: health checks beside the system's own: functions that return None, or in one line what is wrong.
+    address: "127.0.0.1:9090" or "[::]:9090"; port 0 selects a free port. Serves /healthz, /metrics and /configz over
+        plain HTTP without authentication. "" serves all pages of run-kcm as the flags in the system's options configure
+        it (--secure-port, --bind-address, --tls-cert-file, --port, …), by default over HTTPS on port 10257.
+    checks: additional health checks, by name: functions that return None, or the problem in one line.
 
-    Raises ValueError for an address that is none, ServingError where nothing can listen there, TlsError.
+    Raises ValueError if the address is invalid, ServingError if it cannot be bound, TlsError.
     """
     check_type("serve", system, ControllerSystem, "a ControllerSystem")
     check_text("address of serve", address, may_be_empty=True)
@@ -121,11 +120,13 @@ def build_server(
     descriptors: int,
     embeds_cluster: bool,
 ) -> ServerThread | None:
-    """A server to start and stop; None when nothing is to be served. Raises TlsError.
+    """Return a server that is not started yet, or None if no port is configured. Raises TlsError.
 
-    debug: the pages of controllers. set_verbosity: None where logs are not ours. descriptors: how many this process may
-    have. embeds_cluster: then HTTPS is for this host alone, and on another port where its own is taken, unless the
-    command line says where.
+    debug: debug pages of controllers.
+    set_verbosity: changes the log level; None if the application configures the logs.
+    descriptors: maximum number of file descriptors of this process.
+    embeds_cluster: serve HTTPS on loopback only, and on a free port if the default port is taken, unless flags give
+        address and port.
     """
     site = _site(
         options,
@@ -199,7 +200,7 @@ def _plain(site: Site, host: str, port: int, *, flag: str = "") -> PageListener:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    """Raises ValueError."""
+    """Parse an address such as 127.0.0.1:9090 or [::]:9090. Raises ValueError."""
     host, _, port = address.rpartition(":")
     try:
         found = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))

@@ -451,7 +451,7 @@ class ControllerSystem:
         dead = not self.actors.is_alive(MANAGER) and not self._manager_is_down and self.end is None
         if dead and self._manager_was_dead:
             incarnation = self.actors.incarnation(MANAGER)
-            self._manager_failed(ActorFailed(MANAGER, incarnation, "it died without a word"))
+            self._manager_failed(ActorFailed(MANAGER, incarnation, "it died without an error"))
         self._manager_was_dead = dead
 
     def _give_up(self, why: str) -> None:

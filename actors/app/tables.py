@@ -1,7 +1,8 @@
-"""Which tables there are, and what each controller sees of them.
+"""Plan of the tables of a system: shared tables, and the view that each controller has of them.
 
-A table is kept for each selection that no other contains: of what the enabled controllers ask for, and then of what the
-others ask for. So a controller that is disabled widens nobody's watch, as it may be that the server would refuse it.
+There is one table for each selection that no other selection contains. The selections of enabled controllers are merged
+first, then those of disabled ones: a disabled controller must not widen a watch of an enabled one, because RBAC may
+forbid the wider watch.
 """
 
 from __future__ import annotations
@@ -20,74 +21,77 @@ from kcm.runtime.tables.view import AnyTable, Part, View, mark_of, marks, of_met
 
 
 class TablePlan(NamedTuple):
-    """tables: by Table.id, in the order in which controllers name them. seen: by controller and Resource.id."""
+    """Tables of a system, and what each controller sees of them."""
 
-    tables: dict[str, Table]
-    seen: dict[str, Mapping[str, AnyTable]]
+    tables: dict[str, Table]  # by Table.id, in the order in which controllers name them
+    seen: dict[str, Mapping[str, AnyTable]]  # by the controller's name and Resource.id
 
 
 def plan_tables(
     specs: Sequence[ControllerSpec], *, options: Options, enabled: Collection[str], make_table: MakeTable
 ) -> TablePlan:
-    """enabled: the names of the controllers that are to run.
+    """Return the tables that these controllers need.
+
+    enabled: names of the controllers that will run.
 
     Raises ValueError if two controllers give one name to two indexes of a resource, or derive different facts of it;
-    and TypeError or ValueError on what one of them cannot watch.
+    TypeError or ValueError for an invalid selection.
     """
     check_interests(specs)
     asked = {spec.name: asked_by(spec, options) for spec in specs}
-    shared: dict[Resource, list[Selection]] = {}  # for the enabled ones
+    shared: dict[Resource, list[Selection]] = {}  # of enabled controllers
     for spec in specs:
         if spec.name in enabled:
             _keep(shared, asked[spec.name])
     kept = {resource: list(selections) for resource, selections in shared.items()}
     for spec in specs:
         _keep(kept, asked[spec.name], fixed=shared)
-    making = _Making(specs, make_table)
+    builder = _TableBuilder(specs, make_table)
     seen: dict[str, Mapping[str, AnyTable]] = {
         spec.name: {
-            resource.id: making.seen(resource, selection, (shared if spec.name in enabled else kept)[resource])
+            resource.id: builder.seen(resource, selection, (shared if spec.name in enabled else kept)[resource])
             for resource, selection in asked[spec.name].items()
         }
         for spec in specs
     }
     for spec in specs:
-        making.add_indexes(spec, seen[spec.name], options)
-    return TablePlan(making.tables, seen)
+        builder.add_indexes(spec, seen[spec.name], options)
+    return TablePlan(builder.tables, seen)
 
 
 def asked_by(spec: ControllerSpec, options: Options) -> dict[Resource, Selection]:
-    """What a controller is to see of each resource: what all its watches and reads of it select.
+    """Return what a controller sees of each resource: the union of its watches and reads.
 
-    Raises TypeError or ValueError, with the controller's name, for an invalid selection, and if none of several
-    contains the others.
+    Raises TypeError or ValueError, with the controller's name, for an invalid selection, or if no selection of a
+    resource contains the controller's other selections of it.
     """
     asked: dict[Resource, list[Selection]] = {}
-    for one in spec.selecting:
+    for source in spec.selecting:
         try:
-            asked.setdefault(one.resource, []).append(one.resolved(options).selection)
+            asked.setdefault(source.resource, []).append(source.resolved(options).selection)
         except (TypeError, ValueError) as err:
             raise type(err)(f"{spec.name}: {err}") from err
     return {resource: _together(spec, resource, selections) for resource, selections in asked.items()}
 
 
 def _together(spec: ControllerSpec, resource: Resource, selections: Sequence[Selection]) -> Selection:
-    namespaces: dict[Selection, set[str] | None] = {}  # of those that are equal but for these
-    for one in selections:
-        known = namespaces.setdefault(replace(one, namespaces=None), set())
-        if one.namespaces is None or known is None:
-            namespaces[replace(one, namespaces=None)] = None
+    namespaces: dict[Selection, set[str] | None] = {}  # by selection without its namespaces; None is all
+    for selection in selections:
+        known = namespaces.setdefault(replace(selection, namespaces=None), set())
+        if selection.namespaces is None or known is None:
+            namespaces[replace(selection, namespaces=None)] = None
         else:
-            known.update(one.namespaces)
+            known.update(selection.namespaces)
     merged = [
-        one if chosen is None else replace(one, namespaces=tuple(sorted(chosen))) for one, chosen in namespaces.items()
+        selection if chosen is None else replace(selection, namespaces=tuple(sorted(chosen)))
+        for selection, chosen in namespaces.items()
     ]
-    for one in merged:
-        if all(one.contains(other) for other in merged):
-            return one
-    said = "; ".join(str(one) or "all of it" for one in merged)
+    for selection in merged:
+        if all(selection.contains(other) for other in merged):
+            return selection
+    selected = "; ".join(str(selection) or "all of it" for selection in merged)
     raise ValueError(
-        f"{spec.name} selects {resource} in ways of which none contains the others ({said}): "
+        f"{spec.name} selects {resource} in ways of which none contains the others ({selected}): "
         f"a Read of what they have in common makes one that does"
     )
 
@@ -100,33 +104,40 @@ def _keep(
     """Add to `kept` the selections that no other selection contains. fixed: selections that are never removed."""
     for resource, selection in asked.items():
         there = kept.setdefault(resource, [])
-        if any(one.contains(selection) for one in there):
+        if any(kept_selection.contains(selection) for kept_selection in there):
             continue
         for each in selection.each_namespace():
-            if not any(one.contains(each) for one in there):
+            if not any(kept_selection.contains(each) for kept_selection in there):
                 stays = () if fixed is None else fixed.get(resource, ())
-                there[:] = [one for one in there if one in stays or not each.contains(one)]
+                there[:] = [
+                    kept_selection
+                    for kept_selection in there
+                    if kept_selection in stays or not each.contains(kept_selection)
+                ]
                 there.append(each)
 
 
-class _Making:
+class _TableBuilder:
     def __init__(self, specs: Sequence[ControllerSpec], make_table: MakeTable) -> None:
         self.tables: dict[str, Table] = {}
         self._make, self._derived = make_table, derived_by(specs)
         self._indexes = indexes_of(specs)
 
     def seen(self, resource: Resource, selection: Selection, kept: Iterable[Selection]) -> AnyTable:
-        """kept: the selections of this resource that tables may be made of."""
+        """Return what a controller sees of a resource, with the tables that it needs.
+
+        kept: selections of this resource that have a table.
+        """
         if selection == WHOLE:
             return self._table(resource, WHOLE)
         kept = tuple(kept)
-        for one in kept:
-            if one.contains(selection):
-                return View(resource, selection, [self._part(self._table(resource, one), "", selection)])
+        for wider in kept:
+            if wider.contains(selection):
+                return View(resource, selection, [self._part(self._table(resource, wider), "", selection)])
         parts = []
         for each in selection.each_namespace():
-            one = next(one for one in kept if one.contains(each))
-            parts.append(self._part(self._table(resource, one), "".join(each.namespaces or ()), selection))
+            wider = next(wider for wider in kept if wider.contains(each))
+            parts.append(self._part(self._table(resource, wider), "".join(each.namespaces or ()), selection))
         return View(resource, selection, parts)
 
     def add_indexes(self, spec: ControllerSpec, seen: Mapping[str, AnyTable], options: Options) -> None:

@@ -1,12 +1,13 @@
-"""The event recorder: turns what reconcilers record into core/v1 Events, without flooding anybody.
+"""The event recorder: writes core/v1 Events for records of reconcilers, aggregated and rate limited as upstream.
 
 Takes Record (its sender does not wait), Settled, Wake. Sends Submit.
 
-Events that are the same but for their text are combined once there are ten within ten minutes; the same event again
-raises its count by a patch; and one source may say only so much about one object (25 at once, then one each five
-minutes). Source: kubernetes v1.36 client-go/tools/record/{events_cache,event}.go. Differs: what waits is brought up to
-date when the same event comes again, so that a burst takes one write for each event and not one for each time; upstream
-drops what it cannot write soon enough.
+Ten events within ten minutes that differ only in their message are combined. A repeated event increments its count by
+a patch. One source may write 25 events about one object at once, then one every five minutes.
+
+Source: kubernetes v1.36 client-go/tools/record/{events_cache,event}.go. Differs: a repeated event updates the write
+that is still queued, so that a burst takes one write for each event instead of one for each repetition; upstream drops
+events that it cannot write in time.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ V = TypeVar("V")
 
 
 class _Recent(Generic[K, V]):
-    """A dict that forgets what was not used for longest."""
+    """LRU cache: when it is full, it evicts the least recently used value."""
 
     def __init__(self, most: int = CACHE) -> None:
         self._most = most
@@ -68,7 +69,7 @@ class _Similar:
 
 @dataclass(slots=True)
 class _Written:
-    """An event that was written before: its name, and how often."""
+    """Event that was written before: its name, its count, and when it first occurred."""
 
     name: str = ""
     count: int = 0
@@ -77,21 +78,18 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class EventWrite:
-    """What to do about one Record: create the event, or (count > 1) raise the count of the one with this name.
-
-    first, last: Unix seconds. combined: it stands for events with different messages.
-    """
+    """Write of one Record: create the event, or, if count > 1, update the count of the event with this name."""
 
     name: str
     count: int
-    first: float
-    last: float
+    first: float  # Unix seconds
+    last: float  # Unix seconds
     message: str
-    combined: bool
+    combined: bool  # the event represents events with different messages
 
 
 class Correlator:
-    """Decides what becomes of a Record: combined, counted, or dropped as spam. `now` is in unix seconds."""
+    """Decides whether a Record is combined, counted or dropped as spam, like upstream's EventCorrelator."""
 
     def __init__(self) -> None:
         self._similar: _Recent[tuple[str, ...], _Similar] = _Recent()
@@ -100,7 +98,7 @@ class Correlator:
         self._last_name = 0
 
     def correlate(self, event: Record, now: float) -> EventWrite | None:
-        """None: this source has said enough about this object."""
+        """Return the write of this event, or None if its source exceeds its rate for this object."""
         about = (event.component, event.kind, event.namespace, event.name, event.uid, event.api_version)
         kind_of = (*about, event.type, event.reason)
         identity = self._identity(event, kind_of, now)
@@ -115,7 +113,7 @@ class Correlator:
         return write if spam.try_take(now) else None
 
     def _identity(self, event: Record, kind_of: tuple[str, ...], now: float) -> tuple[str, ...]:
-        """What makes two events the same one: also the message, until too many differ in nothing else."""
+        """Return the key under which an event is counted. It contains the message until too many messages differ."""
         similar = self._similar.get(kind_of, _Similar)
         if now - similar.last > SIMILAR_SECONDS:
             similar.messages.clear()
@@ -123,12 +121,12 @@ class Correlator:
         similar.messages.add(event.message)
         if len(similar.messages) < SIMILAR:
             return (*kind_of, event.field_path, event.message)
-        # Any may be forgotten, upstream's choice is random; without this one, the first nine stay separate for good.
+        # Upstream removes a random message. Removing the newest one keeps the first nine separate permanently.
         similar.messages.discard(event.message)
         return kind_of
 
     def forget(self, event: Record, write: EventWrite) -> None:
-        """Its event is gone from the server and created anew: count from there."""
+        """Restart the count of an event that was deleted on the server and is created again."""
         kind_of = (
             event.component,
             event.kind,
@@ -143,14 +141,14 @@ class Correlator:
         self._written.get(identity, _Written).count = 1
 
     def _new_name(self, event: Record, now: float) -> str:
-        self._last_name = max(int(now * 1e9), self._last_name + 1)  # two in one nanosecond are two events all the same
+        self._last_name = max(int(now * 1e9), self._last_name + 1)  # unique, even within one nanosecond
         name = f"{event.name}.{self._last_name:x}"
-        # Names of RBAC objects may contain colons, and those of others may be too long. Source: GenerateEventName.
+        # Names of RBAC objects may contain colons, and other names may be too long. Source: GenerateEventName.
         return str(uuid5(NAMESPACE_OID, f"{event.uid}/{name}")) if dns_subdomain(name) else name
 
 
 def event_object(event: Record, write: EventWrite) -> Object:
-    """The core/v1 Event."""
+    """Return the core/v1 Event of a write."""
     involved = {
         "kind": event.kind,
         "namespace": event.namespace,
@@ -173,7 +171,7 @@ def event_object(event: Record, write: EventWrite) -> Object:
         "count": write.count,
         "type": event.type,
         "eventTime": None,
-        # Upstream's aggregator forgets both.
+        # Upstream's aggregator does not set these two fields.
         "reportingComponent": "" if write.combined else event.component,
         "reportingInstance": "" if write.combined else event.host,
     }
@@ -181,27 +179,27 @@ def event_object(event: Record, write: EventWrite) -> Object:
 
 @dataclass(slots=True)
 class _Job:
-    """creates: else it patches; a creation that waited may count more than one."""
+    """Queued write."""
 
     event: Record
     write: EventWrite
-    creates: bool
+    creates: bool  # create, otherwise patch; the count of a creation that waited may be above 1
     tries: int = 0
 
 
 class EventRecorder(Actor):
-    """Its name is "event-recorder". One write is on its way at a time and client, in order, as upstream."""
+    """Its name is "event-recorder". Each client has at most one write in flight, in order, as upstream."""
 
     def __init__(self, context: Context, *, seed: int | None = None) -> None:
         super().__init__(context)
         self._random = random.Random(seed)
         self._correlator = Correlator()
-        self._waiting: dict[str, deque[_Job]] = {}  # by client; the first of each is on its way or due again
-        self._unsent: dict[str, _Job] = {}  # by the name of its event: of the above, those that no Submit has had yet
+        self._waiting: dict[str, deque[_Job]] = {}  # by client; the first of each is in flight or waits for its retry
+        self._unsent: dict[str, _Job] = {}  # by event name: the writes in _waiting that were not submitted yet
         self._sent: dict[int, str] = {}  # ticket → client
-        self._again: dict[str, float] = {}  # client → when its first is tried again
+        self._again: dict[str, float] = {}  # client → when its first write is retried
         self._ticket = context.incarnation * 1_000_000_000
-        self._dispatcher = 0  # its incarnation, as we know it
+        self._dispatcher = 0  # last known incarnation
         self.dropped = 0
 
     def receive(self, message: Any) -> None:
@@ -246,7 +244,7 @@ class EventRecorder(Actor):
             self._send(event.client)
 
     def _resend(self) -> None:
-        """The dispatcher is new: what the one before it had not sent is lost, and what it had sent is there already."""
+        """Submit all writes to a new dispatcher again. A repeated creation has the same name, so it is harmless."""
         self._dispatcher = self.context.system.incarnation(actor_names.DISPATCHER)
         for client in list(self._sent.values()):
             self._send(client)
@@ -286,7 +284,7 @@ class EventRecorder(Actor):
                 self._send(client)
                 return
             case Unknown() | Refused() if job.tries + 1 < TRIES:
-                # The first wait is random, so that many clients of a server that was away do not come back at once.
+                # The first delay is random, so that clients do not all retry at once after an outage of the server.
                 wait = RETRY_SECONDS * (self._random.random() if job.tries == 0 else 1.0)
                 job.tries += 1
                 self._again[client] = self.clock.monotonic() + wait

@@ -1,4 +1,4 @@
-"""Log of what the API server remarks about requests that it carries out (Warning headers), as client-go keeps one."""
+"""Log of the API server's warnings about requests (Warning headers), as in client-go."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What actors say of themselves, as values.
+"""State that actors publish: vitals and descriptions.
 
-…Vitals: said whenever something has changed, and read by health checks without asking (runtime/system/vitals.py).
-…Description: the reply to Describe, for people and tests; on the wire a JSON object with these fields.
-Times are of the monotonic clock. What is said with each message, or several times a second, is a named tuple: it is
-made in a third of a frozen dataclass's time.
+…Vitals: published after each change, and read by health checks without a message (runtime/system/vitals.py).
+…Description: reply to Describe, for people and tests; encoded as a JSON object with these fields.
+
+Times are monotonic. Frequently published values are named tuples, because creating one takes a third of the time of a
+frozen dataclass.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kcm.runtime.scheduling.work_queue import Pending
 
 
 def description(name: str, facts: object) -> bytes:
-    """The reply to Describe, encoded. facts: a dataclass of what JSON can say."""
+    """Return the encoded reply to Describe. facts: a dataclass that can be encoded as JSON."""
     return encode(Description(name, orjson.dumps(facts)))
 
 
@@ -30,34 +31,34 @@ def description(name: str, facts: object) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildVitals:
-    """One child of the manager. failures: those that are remembered. started_at: None if its turn has not come."""
+    """State of one child of the manager."""
 
     alive: bool
     incarnation: int
-    failures: int
+    failures: int  # recent failures
     last_error: str
     gave_up: bool
-    started_at: float | None
+    started_at: float | None  # None: not started yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerDescription:
-    """leader: who holds the lease, as last seen. children: by actor name."""
+    """State of the manager."""
 
     leading: bool
-    leader: str
+    leader: str  # holder of the lease as last seen
     draining: bool
-    children: Mapping[str, ChildVitals]
+    children: Mapping[str, ChildVitals]  # by actor name
 
 
 class ManagerVitals(NamedTuple):
-    """children: by actor name, as the manager knows them. at: when this was said."""
+    """State of the manager."""
 
     leading: bool
-    leader: str
+    leader: str  # holder of the lease as last seen
     draining: bool
-    children: Mapping[str, ChildVitals]
-    at: float
+    children: Mapping[str, ChildVitals]  # by actor name, as of the last supervision tick
+    at: float  # when this was published
 
 
 # The elector.
@@ -85,27 +86,27 @@ class ElectorVitals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledDiscovery:
-    """what: a group version, or "/api" or "/apis" for all under it. since: when its discovery first failed."""
+    """Part of the API whose discovery fails."""
 
-    what: str
+    what: str  # a group version, or "/api" or "/apis" for everything below
     why: str
-    since: float
+    since: float  # when its discovery first failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryVitals:
-    """resources: how many are known. stalled: what the last round could not discover. at: when that ended."""
+    """State of the discovery."""
 
-    resources: int
-    stalled: tuple[StalledDiscovery, ...]
-    at: float
+    resources: int  # number of known resources
+    stalled: tuple[StalledDiscovery, ...]  # failures of the last round
+    at: float  # end of the last round
 
 
 # Controllers.
 
 
 class InWork(NamedTuple):
-    """A key in work, or a pass, whose key is empty. since: when it was taken from its queue."""
+    """Key that is being reconciled, or a pass, whose key is empty. since: when it was taken from its queue."""
 
     queue: str
     key: str
@@ -113,7 +114,7 @@ class InWork(NamedTuple):
 
 
 class PendingKey(NamedTuple):
-    """A key that a controller has still to sync, or syncs. awaited: the commands whose outcomes it waits for."""
+    """Queued or running key of a controller. awaited: commands whose outcomes it waits for."""
 
     queue: str
     key: str
@@ -123,7 +124,7 @@ class PendingKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldKey:
-    """A key that is held back since its reconciliation hung, as InWork has it. hangs: whether its thread does still."""
+    """Key (or pass) that is held back because its reconciliation hung. hangs: its thread still hangs."""
 
     queue: str
     key: str
@@ -132,7 +133,7 @@ class HeldKey:
 
 
 class Misread(NamedTuple):
-    """An object that the model of a controller could not read. resource: its name."""
+    """Object that the model of a controller could not read. resource: the name of its resource."""
 
     resource: str
     key: str
@@ -140,67 +141,58 @@ class Misread(NamedTuple):
 
 
 class ControllerVitals(NamedTuple):
-    """queued: keys that could be begun, and passes that are due. moved: when something was last begun or settled.
-
-    longest: what has been in work for longest. discovered: the Resource.ids of tables that it found by discovery.
-    arriving: those of them that it cannot read yet, and since when. held: what hung. misread: what its models cannot
-    read.
-    """
+    """State of a controller."""
 
     ready: bool
     paused: bool
     waiting_for_tables: tuple[str, ...]
-    queued: int
-    longest: InWork | None
-    moved: float
+    queued: int  # keys that are ready to be reconciled, and passes that are due
+    longest: InWork | None  # longest running key or pass
+    moved: float  # when a reconciliation was last started or an outcome received
     reconciled: int
     failed: int
     at: float
-    discovered: tuple[str, ...]
-    arriving: Mapping[str, float]
+    discovered: tuple[str, ...]  # Resource.ids of discovered tables
+    arriving: Mapping[str, float]  # discovered tables that cannot be read yet, and since when
     held: tuple[HeldKey, ...] = ()
     misread: tuple[Misread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDescription:
-    """How many keys could be begun, wait for their time, and are in work; oldest: the key in work for longest."""
+    """State of one queue of a controller."""
 
-    queued: int
-    delayed: int
-    in_work: int
-    oldest: str | None
+    queued: int  # keys that are ready to be reconciled
+    delayed: int  # keys that wait for their time
+    in_work: int  # keys that are being reconciled
+    oldest: str | None  # longest running key
     longest_running_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassDescription:
-    """due_in_seconds: None while it runs, before the controller is ready, and if it never runs again."""
+    """State of one pass of a controller."""
 
     running_seconds: float
-    due_in_seconds: float | None
+    due_in_seconds: float | None  # None while it runs, before the controller is ready, and if it never runs again
     failures: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerDescription:
-    """queued to longest_running_seconds: of all queues together; queues, passes: by name.
-
-    waiting_for_versions: what the controller's earlier writes require of its tables, by Resource.id.
-    own_writes_unseen: how many of its writes no watch has shown yet, by Resource.id.
-    """
+    """State of a controller. Numbers without a queue are the sum of all queues."""
 
     ready: bool
     paused: bool
     draining: bool
     waiting_for_tables: tuple[str, ...]
-    waiting_for_versions: Mapping[str, int]
+    waiting_for_versions: Mapping[str, int]  # versions that its tables must reach after earlier writes, by Resource.id
     queued: int
     delayed: int
     in_work: int
     longest_running_seconds: float
     reconciled: int
     failed: int
-    own_writes_unseen: Mapping[str, int]
-    queues: Mapping[str, QueueDescription]
-    passes: Mapping[str, PassDescription]
+    own_writes_unseen: Mapping[str, int]  # number of own writes that no watch has shown yet, by Resource.id
+    queues: Mapping[str, QueueDescription]  # by name
+    passes: Mapping[str, PassDescription]  # by name

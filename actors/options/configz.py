@@ -1,4 +1,4 @@
-"""Options as they are shown: flag by flag in logs and /flagz, as a component configuration in /configz."""
+"""Presentation of options: flag by flag in logs and /flagz, and as a component configuration in /configz."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OWN_KEY = "kcm"
 
 
 def flag_values(options: Options) -> dict[str, str]:
-    """Every flag's value, given or not, in the words in which it could be given; by name."""
+    """Return the value of every flag by name, as it would be written on the command line."""
     values = {}
     for flag in options.flags:
         value = options.value_of(flag)
@@ -22,10 +22,9 @@ def flag_values(options: Options) -> dict[str, str]:
 
 
 def configuration(options: Options) -> dict[str, Any]:
-    """Upstream's KubeControllerManagerConfiguration, JSON-able, as far as it has an effect here.
+    """Return upstream's KubeControllerManagerConfiguration as JSON values, without fields that have no effect in kcm.
 
-    What kcm has no flag for is left out, and what a flag stands for that does nothing: own_configuration names those.
-    Durations are strings as Go prints them.
+    own_configuration names the given flags that have no effect. Durations are strings as Go prints them.
     """
     blocks: dict[str, Any] = {
         "kind": "KubeControllerManagerConfiguration",
@@ -47,9 +46,9 @@ def configuration(options: Options) -> dict[str, Any]:
 
 
 def own_configuration(options: Options) -> dict[str, Any]:
-    """What upstream's form has no place for: feature gates that something here looks at, and what was set in vain.
+    """Return the part without a field in upstream's configuration: feature gates, and settings without effect.
 
-    flagsWithoutEffect: those that stood on the command line.
+    flagsWithoutEffect contains only flags of the command line.
     """
     idle = {flag.name for flag in options.flags if flag.is_idle}
     return {

@@ -8,8 +8,8 @@
             5, "Jobs synced at once.", name="concurrent-job-syncs", config="ConcurrentJobSyncs"
         )
 
-A spec names the class (`options=JobOptions`); `options[JobOptions]` is then what the command line says, as a
-JobOptions. Sections of --help, blocks of /configz and checks are in the order of these blocks, as upstream's are.
+A spec names the class (`options=JobOptions`); `options[JobOptions]` is then an instance with the values of the command
+line. Sections of --help, blocks of /configz and checks are in the order of these blocks, as upstream's are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Feature gates: which there are, which of them something here looks at, and what --feature-gates makes of them.
+"""Feature gates: the known gates, those that have an effect in kcm, and the resolution of --feature-gates.
 
-TaintBasedEvictions is older than 1.36: its default is today's behaviour, and false asks for eviction without taints.
+TaintBasedEvictions was removed upstream before 1.36: true is today's behaviour, and false evicts without taints.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ COMPONENT = "kube"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """stage: ALPHA, BETA, GA or DEPRECATED. locked: can be set to its default only."""
+    """Known feature gate."""
 
     default: bool
-    stage: str
-    locked: bool = False
+    stage: str  # ALPHA, BETA, GA or DEPRECATED
+    locked: bool = False  # can only be set to its default
 
 
 BULK = {"AllAlpha": ALPHA, "AllBeta": BETA}
 GATES: Mapping[str, Gate] = MappingProxyType(
     {
         "TaintBasedEvictions": Gate(True, GA),
-        **{name: Gate(one.default, one.stage, one.locked) for one in STAGES for name in one.names.split()},
+        **{name: Gate(stage.default, stage.stage, stage.locked) for stage in STAGES for name in stage.names.split()},
     }
 )
 DEFAULTS: Mapping[str, bool] = MappingProxyType({name: gate.default for name, gate in GATES.items()})
-# What these name is there or not, as they say; each has a test that shows it both ways.
+# Gates that enable or disable something in kcm. Each has a test of both values.
 WORKING = frozenset(
     {
         "ClientsAllowCARotation",
@@ -55,8 +55,8 @@ WORKING = frozenset(
         "WorkloadWithJob",
     }
 )
-# What these name is always so here: a lease is released at the end, writes of one's own are always read, and revisions
-# are compared by what they mean.
+# Gates whose behaviour is always on in kcm: the lease is released at the end, a controller always sees its own writes,
+# and revisions are compared by their meaning.
 ALWAYS = frozenset(
     {
         "ControllerManagerReleaseLeaderElectionLockOnExit",
@@ -70,9 +70,9 @@ ALWAYS = frozenset(
 
 
 def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], list[str]]:
-    """Every gate's state, and what is wrong with the settings (name, or component:name; value).
+    """Return the state of every gate, and the errors in the settings: pairs of (name or component:name, value).
 
-    AllAlpha and AllBeta switch all gates of their stage but those that are set by name.
+    AllAlpha and AllBeta set all gates of their stage except those that are set by name.
     """
     errors: list[str] = []
     by_name: dict[str, bool] = {}
@@ -120,9 +120,10 @@ def _disabled_dependencies(states: Mapping[str, bool]) -> list[str]:
 
 
 def without_effect(settings: Iterable[tuple[str, str]], states: Mapping[str, bool]) -> list[str]:
-    """The settings that change nothing here: "name=value", and how many "of AllAlpha" do not.
+    """Return the settings without effect in kcm: "name=value", or "3 of AllAlpha" for a number of gates.
 
-    settings: valid ones. states: what they resolve to.
+    settings: valid settings.
+    states: the state of every gate that results from them.
     """
     named = {qualified.rpartition(":")[2] for qualified, _ in settings}
     parts = [f"{name}={str(states[name]).lower()}" for name in sorted(named - BULK.keys()) if _is_idle(name, states)]

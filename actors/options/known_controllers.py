@@ -1,6 +1,6 @@
-"""Controllers as the command line knows them: names, aliases, flags, and which of them --controllers enables.
+"""Controllers on the command line: names, aliases and flags, and the evaluation of --controllers.
 
-Built controllers are known by their specs, the others by kcm.actors.controllers.unbuilt.
+Existing controllers are described by their specs, the others by kcm.actors.controllers.unbuilt.
 """
 
 from __future__ import annotations

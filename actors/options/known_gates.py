@@ -1,9 +1,9 @@
 """Every feature gate of kube-controller-manager 1.36, by its stage.
 
-Generated. The command line understands all of them, whatever component they are for, as upstream's does.
+Generated. As upstream, the command line accepts the gates of all components.
 Source: kubernetes v1.36 pkg/features/kube_features.go, and k8s.io/apiserver, apiextensions-apiserver, component-base,
-controller-manager and client-go/features, for version 1.36. docs/next-release.md says how to renew it, and
-tests/e2e/test_real_command_line.py compares it with the real program.
+controller-manager and client-go/features, for version 1.36. docs/next-release.md describes how to
+regenerate it, and tests/e2e/test_real_command_line.py compares it with the real program.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    """Gates that are alike. locked: they can be set to their default only. names: with spaces between."""
+    """Gates with the same properties."""
 
     stage: str
     default: bool
-    locked: bool
-    names: str
+    locked: bool  # can only be set to their default
+    names: str  # separated by whitespace
 
 
 ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "GA", "DEPRECATED"

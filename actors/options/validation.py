@@ -38,7 +38,10 @@ def faults(options: Options, checks: Iterable[Check]) -> list[str]:
 
 
 def unknown_controllers(items: Iterable[str], known: Collection[str]) -> list[str]:
-    """items: of --controllers, with aliases resolved. "-*" names none, as upstream has it."""
+    """Return an error for each unknown controller. "-*" is unknown, as upstream.
+
+    items: the value of --controllers, with aliases resolved.
+    """
     return [
         f"{quote(name)} is not in the list of known controllers"
         for name in (item.removeprefix("-") for item in items if item != "*")

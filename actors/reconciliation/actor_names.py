@@ -1,4 +1,4 @@
-"""The names that messages are sent to. A name outlives the actor that has it."""
+"""Names of actors, which are the addresses of messages. A name outlives the incarnations of its actor."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _CONTROLLER = "controller:"
 
 
 def informer_name(table_id: str) -> str:
-    """Of the informer that keeps this table. table_id: Table.id, which is Resource.id where nothing is restricted."""
+    """Return the name of the informer of this table. table_id: Table.id, which is Resource.id for a whole table."""
     return f"{_INFORMER}{table_id}"
 
 
 def table_of(informer: str) -> str:
-    """The Table.id of the table that the informer of this name keeps."""
+    """Return the Table.id of this informer's table."""
     return informer.removeprefix(_INFORMER)
 
 
 def resource_of(informer: str) -> str:
-    """The Resource.id of what it holds."""
+    """Return the Resource.id of this informer's table."""
     return table_of(informer).partition("?")[0]
 
 
@@ -32,7 +32,7 @@ def is_informer(name: str) -> bool:
 
 
 def controller_name(controller: str) -> str:
-    """controller: as --controllers has it."""
+    """Return the name of a controller's actor. controller: its name in --controllers."""
     return f"{_CONTROLLER}{controller}"
 
 
@@ -41,5 +41,5 @@ def is_controller(name: str) -> bool:
 
 
 def controller_of(name: str) -> str | None:
-    """Which controller the actor of this name drives; None if it drives none."""
+    """Return the controller of the actor with this name, or None if it is not a controller's actor."""
     return name.removeprefix(_CONTROLLER) if is_controller(name) else None

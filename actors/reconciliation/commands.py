@@ -123,7 +123,7 @@ def apply(
     """
     obj = _map(resource, obj)
     if metadata(obj).get("managedFields"):
-        raise ValueError(f"an object that is applied says what is wanted, and has no managedFields: {key_of(obj)!r}")
+        raise ValueError(f"an object to apply must not have managedFields: {key_of(obj)!r}")
     key = check_key(resource, key_of(obj))
     return Patch(resource.id, key, _whole(resource, obj, subresource), PatchType.APPLY, subresource, manager, force)
 
@@ -160,7 +160,7 @@ def delete(
             resource_version = str(which.resource_version)
     elif isinstance(which, str):
         if unchanged:
-            raise ValueError("unchanged is said of an object that was read, not of a key")
+            raise ValueError("unchanged needs an object that was read, not a key")
     else:
         obj = as_object(which) if resource.model is not None and isinstance(which, resource.model) else which
         if isinstance(obj, Mapping) and "metadata" in obj:
@@ -315,8 +315,8 @@ def check_kind(resource: Resource, obj: Mapping[str, Any]) -> bool:
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if kind == resource.kind and api_version == resource.api_version:
         return True
-    for said, known in ((kind, resource.kind), (api_version, resource.api_version)):
-        if said and said != known:
+    for given, known in ((kind, resource.kind), (api_version, resource.api_version)):
+        if given and given != known:
             raise ValueError(
                 f"{kind or 'an object'} of {api_version or 'no apiVersion'} is no {resource.kind} of "
                 f"{resource.api_version}, as {resource} are"

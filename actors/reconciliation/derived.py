@@ -27,9 +27,9 @@ DERIVED = {PODS.id: pod_facts, NODES.id: node_facts, LEASES.id: lease_facts}
 
 
 def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValues]]:
-    """By Resource.id and name, the indexes that these controllers declare, equal ones once.
+    """Return the indexes that these controllers declare, by Resource.id and name.
 
-    Raises ValueError if two controllers mean different indexes by one name.
+    Raises ValueError if two controllers declare different indexes with the same name.
     """
     owners: dict[tuple[str, str], tuple[ControllerSpec, Index]] = {}
     for spec in specs:
@@ -46,26 +46,27 @@ def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValu
 
 
 def derived_by(specs: Iterable[ControllerSpec]) -> dict[str, Callable[[Object], Any]]:
-    """By Resource.id, what derives the facts of its objects: ours, and what these controllers declare.
+    """Return the functions that derive facts of objects, by Resource.id: built-in ones and those of these controllers.
 
-    Raises ValueError if two are to derive facts of one resource.
+    Raises ValueError if a resource has two of them.
     """
     found: dict[str, Callable[[Object], Any]] = dict(DERIVED)
     owners: dict[str, ControllerSpec] = {}
     for spec in specs:
-        for one in spec.facts:
-            known = found.setdefault(one.resource.id, one.derive)
-            if known is not one.derive:
-                owner = owners.get(one.resource.id)
+        for facts in spec.facts:
+            known = found.setdefault(facts.resource.id, facts.derive)
+            if known is not facts.derive:
+                owner = owners.get(facts.resource.id)
                 whose = f"{owner.name} derives others" if owner is not None else "they have facts already"
-                raise ValueError(f"{spec.name} derives facts of {one.resource}, and {whose}; an Index finds more")
-            owners.setdefault(one.resource.id, spec)
+                raise ValueError(f"{spec.name} derives facts of {facts.resource}, and {whose}; an Index finds more")
+            owners.setdefault(facts.resource.id, spec)
     return found
 
 
 def check_interests(specs: Iterable[ControllerSpec]) -> None:
-    """Raises ValueError if a watch names a fact or an index that its table does not have: it would match too much, or
-    nothing. What is selected has the indexes that its own controller declares, and metadata has no facts.
+    """Raise ValueError if the interest of a watch names an unknown fact or index, and would match too much or nothing.
+
+    A restricted watch has only the indexes of its own controller. A metadata-only watch has no facts.
     """
     specs = tuple(specs)
     indexes, derived = indexes_of(specs), derived_by(specs)
@@ -86,9 +87,11 @@ def check_interests(specs: Iterable[ControllerSpec]) -> None:
 
 
 class MakeTable(Protocol):
-    """selection: which objects it holds. derive: makes an entry's facts; None for ours.
+    """Factory of tables.
 
-    metadata_only: its objects have neither spec nor status, so nothing is derived from them.
+    metadata_only: objects have neither spec nor status, and no facts.
+    selection: objects that the table contains.
+    derive: derives the facts of an entry; None: the built-in function of the resource, if any.
     """
 
     def __call__(
@@ -121,5 +124,5 @@ def frozen_table(
     selection: Selection = WHOLE,
     derive: Callable[[Object], Any] | None = None,
 ) -> Table:
-    """One whose objects raise when they are changed: for simulation and tests."""
+    """Return a table whose objects raise when they are modified, for simulation and tests."""
     return new_table(resource, metadata_only=metadata_only, selection=selection, derive=derive, freeze=freeze)

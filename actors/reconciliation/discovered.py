@@ -1,4 +1,4 @@
-"""Resources that a controller finds by discovery: they come and go while it runs."""
+"""Watches of resources that are found by discovery, and that appear and disappear while a controller runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from kcm.runtime.tables.tables import Tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered(Generic[K_co]):
-    """A watch of every resource that `select` picks of those that are served and can be watched.
+    """Watch of every watchable resource that `select` accepts, except those that the spec watches or reads by name.
 
-    to, interest: as in Watch, but `to` is first given the resource; of several interests a change meets one.
-    queue: the name of the queue that the keys go to; "": the first. metadata_only: tables hold metadata alone, unless a
-    controller needs whole objects; a function says of which resources. only_shared: of the selected resources there are
-    those of which another controller has a discovered table; none is made for this one alone.
+    A reconciler gets the present tables from `tables.discovered()` and reads them by Resource like other tables. A
+    table that is missing or not synced yet raises TableMissingError, which retries the key. A reconciler that takes
+    messages receives TablesChanged. The objects of an added table are enqueued as ADDED once it is synced, the objects
+    of a removed table as DELETED. The first reconciliation waits for static tables only.
 
-    A resource that the spec names otherwise, as one that it watches or reads, is not among these.
-
-    Tables come and go by discovery. A reconciler finds those that are there with `tables.discovered()`, and reads one
-    as any other, by its Resource; one that is not there, or not synced yet, raises TableMissingError, which retries the
-    key. One that takes messages is given TablesChanged. Objects of a table that came are enqueued as ADDED once it is
-    synced, those that a table held when it went as DELETED. The first reconciliation waits for static tables alone.
+    select: accepts or rejects a resource.
+    to: as in Watch, with the resource as an additional first argument.
+    interest: as in Watch; of several interests, a change must meet one.
+    queue: name of the queue that receives the keys; "": the first.
+    metadata_only: tables contain only metadata, unless another controller needs whole objects; may depend on the
+        resource.
+    only_shared: use only tables that other controllers discover; create no table for this controller alone.
     """
 
     select: Callable[[ServedResource], bool]
@@ -40,7 +41,7 @@ class Discovered(Generic[K_co]):
     only_shared: bool = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError on what cannot be called, and on what is no Interest."""
+        """Raise TypeError for invalid fields."""
         check_function("select of a Discovered", self.select)
         check_function("to of a Discovered", self.to)
         check_text("queue of a Discovered", self.queue, may_be_empty=True)
@@ -51,19 +52,20 @@ class Discovered(Generic[K_co]):
         return self.metadata_only(served) if callable(self.metadata_only) else self.metadata_only
 
     def watches(self, resource: Resource) -> tuple[Watch[K_co], ...]:
-        """One for each interest."""
+        """Return the watches of this resource, one for each interest."""
         interests = (self.interest,) if isinstance(self.interest, Interest) else self.interest
-        return tuple(Watch(resource, to=partial(self.to, resource), interest=one) for one in interests)
+        return tuple(Watch(resource, to=partial(self.to, resource), interest=interest) for interest in interests)
 
 
 def wanted_tables(
     served: Iterable[ServedResource], discovers: Iterable[Discovered[Any]]
 ) -> Mapping[str, tuple[ServedResource, bool]]:
-    """By Resource.id: the resources that at least one selects, and whether metadata is enough for all who do."""
-    wanted = tuple(one for one in discovers if not one.only_shared)
+    """Return the resources that need a table, by Resource.id, and whether its table may be metadata-only."""
+    wanted = tuple(discovered for discovered in discovers if not discovered.only_shared)
     tables: dict[str, tuple[ServedResource, bool]] = {}
-    for one in served:
-        selecting = [each for each in wanted if each.select(one)]
+    for resource in served:
+        selecting = [discovered for discovered in wanted if discovered.select(resource)]
         if selecting:
-            tables[one.resource.id] = one, all(each.is_metadata_enough(one) for each in selecting)
+            metadata_only = all(discovered.is_metadata_enough(resource) for discovered in selecting)
+            tables[resource.resource.id] = resource, metadata_only
     return tables

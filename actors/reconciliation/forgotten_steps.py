@@ -1,11 +1,11 @@
-"""Statements that do nothing, as their `yield from`, `yield` or `await` is missing: found by reading the source, once.
+"""Detection of statements without effect because their `yield from`, `yield` or `await` is missing.
 
-    must(patch(WEBSITES, key, changes))            # a generator that nobody starts
-    record(WEBSITES, website, "Normal", …)         # a Record that nobody is sent
+    must(patch(WEBSITES, key, changes))            # a generator that is never started
+    record(WEBSITES, website, "Normal", …)         # a Record that is never sent
 
-A generator that was never started leaves no trace when it goes, so nothing can be noticed at run time that would not
-cost every step. What is called is looked up as the statement would find it: a global name, a method of the reconciler
-or of an object that it keeps. What is found in no such way, as a method of a local variable, is left out.
+The source is analysed once, because detection at run time would slow down every step. Called functions are resolved by
+name: globals, methods of the reconciler, and methods of its attributes. Others, such as methods of local variables, are
+not checked.
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ WORDS = frozenset(
         outside,
     }
 )
-STEPS = frozenset({calling})  # functions that return one, and are no generators themselves
+STEPS = frozenset({calling})  # functions that return a step without being generators
 ATTEMPTS = 10
 _MISSING = object()
 _looked_at: WeakSet[type] = WeakSet()
 
 
 class ForgottenStep(NamedTuple):
-    """file, line: of the statement. missing: "yield from" or "yield"; in a coroutine "await"."""
+    """Statement without effect."""
 
     file: str
     line: int
     code: str
-    missing: str
+    missing: str  # "yield from" or "yield"; in a coroutine "await"
 
 
 def warn_of_forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] = ()) -> None:
-    """A RuntimeWarning at the place of each, for the first reconciler of its class.
+    """Issue a RuntimeWarning for each forgotten step, once for each class of reconcilers.
 
-    functions: what is called with the reconciler, beside its own methods.
+    functions: functions of the spec that are called with the reconciler.
     """
     if type(reconciler) in _looked_at:
         return
     _looked_at.add(type(reconciler))
-    for one in forgotten_steps(reconciler, functions):
-        text = f"{one.code!r} does nothing: write `{one.missing} {one.code}`"
-        warnings.warn_explicit(text, RuntimeWarning, one.file, one.line)
+    for step in forgotten_steps(reconciler, functions):
+        text = f"{step.code!r} does nothing: write `{step.missing} {step.code}`"
+        warnings.warn_explicit(text, RuntimeWarning, step.file, step.line)
 
 
 def forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] = ()) -> list[ForgottenStep]:
-    """In the functions given, the methods of the reconciler's class, and the steps that they call."""
+    """Return the forgotten steps in these functions, in the reconciler's methods, and in steps that they call."""
     waiting: list[tuple[Any, object]] = [(function, reconciler) for function in functions]
     for base in type(reconciler).__mro__:
         waiting += [(value, reconciler) for value in vars(base).values()]
@@ -99,7 +99,7 @@ def _forgotten(function: FunctionType, call: ast.Call, missing: str) -> Forgotte
 
 
 def _calls(function: FunctionType) -> Iterator[tuple[ast.Call, bool]]:
-    """The calls in its source, and whether each is a statement of its own; none where there is no source."""
+    """Yield the calls in the function's source, and whether each is a statement. Nothing without a source."""
     definition = _definitions(function.__code__.co_filename).get(function.__code__.co_firstlineno)
     if definition is None:
         return
@@ -111,8 +111,9 @@ def _calls(function: FunctionType) -> Iterator[tuple[ast.Call, bool]]:
 
 
 def _parsed(source: str) -> ast.AST | None:
-    """None if it cannot be read. Python 3.11 raises SystemError if another thread parses something meanwhile
-    (gh-106905), as the start of another controller may.
+    """Parse the source; None if it is invalid.
+
+    Python 3.11 raises SystemError if another thread parses at the same time (gh-106905), hence the retries.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -126,19 +127,19 @@ def _parsed(source: str) -> ast.AST | None:
 
 @lru_cache(maxsize=64)
 def _definitions(file: str) -> Mapping[int, ast.AST]:
-    """By the line on which each begins, its decorators included. A lambda is none."""
+    """Return the function definitions of a file by first line, including decorators. Lambdas are not included."""
     tree = _parsed("".join(linecache.getlines(file)))
     if tree is None:
         return {}
     return {
-        min([node.lineno, *(one.lineno for one in node.decorator_list)]): node
+        min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]): node
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 
 
 def _looked_up(node: ast.expr, function: FunctionType, owner: object) -> tuple[Any, object]:
-    """What this name stands for in the function, and the object that it is a method of. (None, owner) if unknown."""
+    """Return the function that this expression calls, and the object it is a method of; (None, owner) if unknown."""
     value = _value(node, function, owner)
     if value is _MISSING:
         return None, owner
@@ -148,7 +149,7 @@ def _looked_up(node: ast.expr, function: FunctionType, owner: object) -> tuple[A
 
 
 def _value(node: ast.expr, function: FunctionType, owner: object) -> Any:
-    """Properties are not run: _MISSING stands for what would need that."""
+    """Return the value of an expression; _MISSING if it is unknown or would need to run a property."""
     code = function.__code__
     if isinstance(node, ast.Name):
         if node.id in code.co_varnames:

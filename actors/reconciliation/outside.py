@@ -1,10 +1,9 @@
-"""Calls of the world outside: of what is neither the API server's nor decided in a function.
+"""External calls: functions with side effects outside the API server, such as requests to another service.
 
     answer = yield from call(self._directory.remove, uid, timeout=10)  # `await` in a coroutine
 
-The function is called apart from the actors: a plain one in a thread, an async one on an event loop. Only the key that
-called it waits. It may be called again with the same arguments, as every step of a reconciliation: after a crash, or if
-its answer was lost.
+A plain function runs in a thread, an async function on an event loop, so only the calling key waits. Like every step of
+a reconciliation, it may be called again with the same arguments: after a crash, or if its result was lost.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ T = TypeVar("T")
 Unmade = TypeVar("Unmade", Unknown, Refused)
 Exceptions = type[Exception] | type[Raised]
 MATCHED = (Exception, *FAILURES)
-But = type[Exception] | type[Outcome]  # an exception that the function raises, or an outcome of the call
+But = type[Exception] | type[Outcome]  # an exception of the function, or an outcome of the call
 
 
 class Outside(Call, frozen=True, kw_only=True):
-    """A Call with its function, which no message contains: on the wire it is a Call."""
+    """Call with its function. Messages contain only the Call, not the function."""
 
     target: Callable[[], Any]
     is_async: bool
@@ -53,10 +52,10 @@ class Outside(Call, frozen=True, kw_only=True):
 def outside(
     function: Callable[..., Any], /, *args: Any, timeout: float = 30.0, key: str = "", **kwargs: Any
 ) -> Outside:
-    """The command that calls function(*args, **kwargs) outside; it may stand in a list with others, which go together.
+    """Return the command that calls function(*args, **kwargs). It can be yielded in a list with other commands.
 
-    Its outcomes: Done, whose body `answer_of` reads; Raised; Unknown: it did not return in time, was cancelled or lost,
-    and may have done what it does; Refused: it was not made. For what to pass and the rest, see `call`.
+    Its outcomes are Done (`answer_of` returns the result), Raised, Unknown (it timed out, was cancelled or lost, and
+    may have had its effect) and Refused (it was not called). For the parameters see `call`.
     """
     if not callable(function):
         raise TypeError(
@@ -65,7 +64,7 @@ def outside(
     check_number("timeout of call", timeout, above=0)
     check_text("key of call", key, may_be_empty=True)
     name = _name_of(function)
-    for what, value in [*((f"argument {n}", one) for n, one in enumerate(args, start=1)), *kwargs.items()]:
+    for what, value in [*((f"argument {n}", argument) for n, argument in enumerate(args, start=1)), *kwargs.items()]:
         try:
             pack(value)
         except (TypeError, ValueError) as err:
@@ -81,8 +80,8 @@ def outside(
     )
 
 
-# What `but` lets through is part of the type. The overloads with `but` come first: in the others it would be one more
-# keyword argument of the function.
+# The types in `but` are part of the result type. The overloads with `but` come first: in the others `but` would be
+# another keyword argument of the function.
 @overload
 def call(
     function: Callable[..., Awaitable[T]],
@@ -190,21 +189,22 @@ def call(
     but: Any = (),
     **kwargs: Any,
 ) -> Word[Any]:
-    """What function(*args, **kwargs) returns, called outside of the actor.
+    """Call function(*args, **kwargs) outside the actor, and return its result.
 
-    Arguments and what it returns are plain values: None, numbers, text, bytes, and lists and maps of them, since they
-    go into the journal, from which a replay takes them in place of the call. A tuple comes back as a list.
+    Arguments and result are plain values: None, numbers, text, bytes, and lists and maps of them. They are stored in
+    the journal, and a replay uses the stored result instead of the call. A tuple is returned as a list.
 
-    timeout: seconds from its begin; before that it waits for a thread 30 s at most, and without a bound for other calls
-    of its controller (ControllerSpec.calls). An async function is cancelled then, and when its controller is replaced
-    or ends; a thread cannot be, and what it does it does. key: what it is about, for journals, health checks and the
-    scopes of faults; empty: the key that is reconciled.
+    timeout: seconds from the start of the function. Before that the call waits at most 30 s for a thread, and without a
+        limit for other calls of its controller (ControllerSpec.calls). After the timeout, and when the controller is
+        replaced or stopped, an async function is cancelled; a plain function continues in its thread.
+    key: subject of the call in journals, health checks and scopes of faults; empty: the key that is reconciled.
+    but: exceptions of the function and types of outcomes to return instead of raising them;
+        `Raised.is_a(KeyError)` distinguishes exceptions.
 
-    Raises CommandError, with failure Raised, Unknown or Refused (see `outside`). but: exceptions of the function and
-    types of outcomes that are returned instead; `Raised.is_a(KeyError)` tells which it was.
-    Raises TypeError and ValueError at once on what cannot be called or passed.
+    Raises CommandError with failure Raised, Unknown or Refused (see `outside`); TypeError or ValueError immediately if
+    the function is not callable or an argument is not a plain value.
     """
-    if not (isinstance(but, tuple) and all(isinstance(one, type) and issubclass(one, MATCHED) for one in but)):
+    if not (isinstance(but, tuple) and all(isinstance(type_, type) and issubclass(type_, MATCHED) for type_ in but)):
         raise TypeError(
             f"but is a tuple of exception types and outcome types, as in call(f, x, but=(KeyError,)), not {but!r:.80}"
         )
@@ -216,16 +216,16 @@ def _called(command: Outside, but: tuple[But, ...]) -> Step[Any]:
     outcome: Outcome = yield command
     if isinstance(outcome, Done):
         return unpack(outcome.body)
-    for one in but:
-        if isinstance(outcome, one) or (
-            isinstance(outcome, Raised) and issubclass(one, Exception) and outcome.is_a(one)
+    for type_ in but:
+        if isinstance(outcome, type_) or (
+            isinstance(outcome, Raised) and issubclass(type_, Exception) and outcome.is_a(type_)
         ):
             return outcome
     raise CommandError(command, outcome)
 
 
 def answer_of(outcome: Done) -> Any:
-    """What the function of an `outside` command returned."""
+    """Return the result of an `outside` command."""
     return unpack(outcome.body)
 
 
@@ -247,15 +247,16 @@ def _is_async(function: Any) -> bool:
 
 
 class Functions:
-    """Where the dispatcher finds the functions of the calls that were submitted to it. For any thread."""
+    """Functions of submitted calls, through which the dispatcher finds them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lent: dict[tuple[str, int], tuple[Callable[[int, int], object], int | None]] = {}
 
     def lend(self, sender: str, incarnation: int, find: Callable[[int, int], object], *, most: int | None) -> None:
-        """find: returns the command of a ticket and index that waits for its outcome, None without one.
+        """Register a sender.
 
-        most: calls of this sender at a time; None: as many as there are.
+        find: returns the command of a ticket and index that waits for its outcome, or None.
+        most: maximum number of concurrent calls of this sender; None: no limit.
         """
         self._lent[sender, incarnation] = find, most
 
@@ -263,7 +264,7 @@ class Functions:
         self._lent.pop((sender, incarnation), None)
 
     def prepare(self, sender: str, incarnation: int, ticket: int, index: int) -> PreparedCall | None:
-        """None if nobody waits for it any more."""
+        """Return the call to run, or None if its sender no longer waits for it."""
         find, most = self._lent.get((sender, incarnation), (None, None))
         command = None if find is None else find(ticket, index)
         if not isinstance(command, Outside):

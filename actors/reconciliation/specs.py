@@ -352,7 +352,7 @@ class ControllerSpec:
         if self.calls is not None:
             check_number(f"calls of {self.name}", self.calls, least=1, whole=True)
         for named in (self.queues, self.passes, self.sources):
-            names = [one.name for one in named]
+            names = [entry.name for entry in named]
             if len(set(names)) < len(names):
                 raise ValueError(f"two queues, passes or sources of {self.name} have one name: {names}")
         for source in self.sources:
@@ -362,32 +362,32 @@ class ControllerSpec:
                 raise ValueError(f"source {source.name!r}: {err}") from err
 
     def queue_named(self, name: str) -> str:
-        """The name that this queue has in logs and messages; "": the first one. Raises ValueError without it."""
+        """Return the full name of a queue. "": the first queue. Raises ValueError if there is no such queue."""
         default = self.name.removesuffix("-controller")
         names = [queue.name or default for queue in self.queues]
         if not names or (name and name not in names):
-            said = f"no queue {name!r}" if name else "no queue"
-            raise ValueError(f"{self.name} has {said}" + (f", but {', '.join(names)}" if names else ""))
+            missing = f"no queue {name!r}" if name else "no queue"
+            raise ValueError(f"{self.name} has {missing}" + (f", but {', '.join(names)}" if names else ""))
         return name or names[0]
 
     @property
     def watches(self) -> tuple[Watch[Any], ...]:
-        """Those of all its queues."""
+        """Watches of all queues."""
         return tuple(watch for queue in self.queues for watch in queue.watches)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """All that it reads, each once, in the order named."""
-        return tuple(dict.fromkeys(one.resource for one in self.selecting))
+        """All resources that the controller reads, each once, in declaration order."""
+        return tuple(dict.fromkeys(source.resource for source in self.selecting))
 
     @property
     def selecting(self) -> tuple[Selecting, ...]:
-        """What says which objects of a resource it sees: its watches and reads, in the order named."""
-        return (*self.watches, *(one if isinstance(one, Read) else Read(one) for one in self.reads))
+        """Watches and reads, in declaration order."""
+        return (*self.watches, *(read if isinstance(read, Read) else Read(read) for read in self.reads))
 
 
 def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[ControllerSpec, ...]:
-    """Those that --controllers names; one whose `enabled_if` says no is among them and does not run all the same."""
+    """Return the specs that --controllers enables, including those whose `enabled_if` prevents them from running."""
     chosen = options.generic.controllers
     return tuple(
         spec
@@ -397,12 +397,12 @@ def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[Cont
 
 
 def runs(name: str, specs: Iterable[ControllerSpec], options: Options) -> bool:
-    """Whether the controller of this name is among those that run."""
+    """Report whether the controller with this name runs."""
     return any(spec.name == name and spec.enabled_if(options) for spec in switched_on(specs, options))
 
 
 def checked_specs(what: str, given: object) -> tuple[ControllerSpec, ...]:
-    """Return them as a tuple. Raises TypeError on a single spec, and on what is none, as a function that builds one."""
+    """Return the specs as a tuple. Raises TypeError for a single spec, or an item that is not a spec."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{what}: expected a tuple of ControllerSpecs, got {given!r:.80}")
     specs = tuple(given)
@@ -420,7 +420,7 @@ def _refuse_single(what: str, given: object) -> None:
 
 
 def _refuse_number(what: str, **numbers: object) -> None:
-    """Each is a number above 0, or a function that returns one."""
+    """Check that each is a number above 0, or a function."""
     for name, given in numbers.items():
         if callable(given):
             continue

@@ -1,4 +1,4 @@
-"""Which keys a change concerns: how a controller says what it watches."""
+"""Watches of a controller: which objects it sees, and which keys their changes enqueue."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ K_co = TypeVar("K_co", covariant=True)
 
 
 class Change:
-    """A changed object as a `to` function sees it: what is asked for is decoded, and nothing else.
+    """Changed object as a `to` function sees it. Its states are decoded on first access.
 
-    type: ADDED, MODIFIED or DELETED (EventType). controller, previous_controller: the controller owner reference after
-    and before the change.
+    type: ADDED, MODIFIED or DELETED (EventType).
+    controller, previous_controller: the controller owner reference after and before the change.
     """
 
     __slots__ = ("_new", "_old", "_previous", "_raw", "controller", "key", "previous_controller", "type")
@@ -58,11 +58,11 @@ class Change:
 
     @classmethod
     def of_entry(cls, entry: Entry) -> Change:
-        """An object that is there when the controller starts counts as ADDED."""
+        """Return the change of an object that exists when the controller starts: ADDED."""
         return cls(type=EventType.ADDED, key=entry.key, raw=entry.raw, controller=entry.controller)
 
     def of_metadata(self) -> Change:
-        """As a watch of metadata alone sees it."""
+        """Return the change as a metadata-only watch sees it."""
         return _MetadataChange(
             type=self.type,
             key=self.key,
@@ -78,14 +78,14 @@ class Change:
 
     @property
     def new(self) -> Object:
-        """After the change; for DELETED the last that was known."""
+        """Object after the change; for DELETED the last known state."""
         if self._new is None:
             self._new = self._decoded(self._raw)
         return self._new
 
     @property
     def old(self) -> Object | None:
-        """Before the change; None for ADDED."""
+        """Object before the change; None for ADDED."""
         if self._old is None and self._previous:
             self._old = self._decoded(self._previous)
         return self._old
@@ -107,13 +107,15 @@ class _MetadataChange(Change):
 
 @dataclass(frozen=True, slots=True)
 class Selecting:
-    """Which objects of a resource there are for a controller, and for its lister.
+    """Selection of the objects of a resource that a controller and its lister see.
 
-    An object that enters is ADDED, one that leaves is DELETED. Nothing else is asked of the server, unless another
-    controller needs more: then one table serves both, and each sees what it asked for.
+    An object that begins to match is ADDED, an object that no longer matches is DELETED. Only selected objects are
+    requested from the server, unless another controller needs more: then both share a table, and each sees its own
+    selection.
+
     labels, fields: selectors, as in `kubectl get -l app=web --field-selector=metadata.name=x`.
-    namespaces: a tuple, or a function of the options that returns some; None is all.
-    metadata_only: of each object its metadata; it has no facts.
+    namespaces: a tuple, or a function of the options that returns an iterable; None is all namespaces.
+    metadata_only: see only the metadata of each object, without facts.
     """
 
     resource: Resource
@@ -124,9 +126,7 @@ class Selecting:
     metadata_only: bool = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a resource that is none; TypeError or ValueError on selectors and namespaces that are
-        none.
-        """
+        """Raise TypeError or ValueError for an invalid resource, selector or namespace."""
         if not isinstance(self.resource, Resource):
             raise TypeError(f"a {type(self).__name__.lower()} is of a Resource, not of {self.resource!r}")
         if not callable(self.namespaces):
@@ -136,12 +136,12 @@ class Selecting:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether it selects less than all of every object."""
+        """Report whether this selects less than every object in full."""
         return bool(self.labels or self.fields or self.metadata_only or self.namespaces is not None)
 
     @property
     def selection(self) -> Selection:
-        """Raises TypeError while its namespaces are a function."""
+        """The selection. Raises TypeError while its namespaces are a function."""
         if not self.is_restricted:
             return WHOLE
         if callable(self.namespaces):
@@ -155,7 +155,7 @@ class Selecting:
         )
 
     def resolved(self, options: Options) -> Self:
-        """With its namespaces as these options have them. Raises TypeError or ValueError on what are none."""
+        """Return a copy with the namespaces for these options. Raises TypeError or ValueError if they are invalid."""
         if not callable(self.namespaces):
             return self
         found = self.namespaces(options)
@@ -166,23 +166,24 @@ class Selecting:
 
 @dataclass(frozen=True, slots=True)
 class Read(Selecting):
-    """A resource that a controller reads without being woken by it."""
+    """Resource that a controller reads, but whose changes do not enqueue keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch(Selecting, Generic[K_co]):
-    """Which keys, of type K_co, a change of this resource concerns; the objects are selected as in Selecting.
+    """Watch of a resource, whose changes enqueue keys of type K_co. The objects are selected as in Selecting.
 
-    `to` runs for every change that meets the interest: it must be cheap and must not raise on a malformed object (if it
-    does, that change is reported and skipped). interest: decided by the informer, for all watches at once; a change
-    that does not meet it costs this controller nothing. It may let through more than `to` needs, never less.
+    to: returns the keys of a change. It is called for every change that meets the interest, so it must be cheap. It
+        should not raise for a malformed object; if it does, the change is logged and skipped.
+    interest: filter that the informer applies for all watches at once, so that other changes cost this controller
+        nothing. It may pass more changes than `to` needs, never fewer.
     """
 
     to: Callable[[Change, Tables], Iterable[K_co]]
     interest: Interest = EVERYTHING
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a `to` that cannot be called, and as Selecting."""
+        """Raise TypeError if `to` is not callable, and the errors of Selecting."""
         Selecting.__post_init__(self)
         if not callable(self.to):
             raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
@@ -190,12 +191,12 @@ class Watch(Selecting, Generic[K_co]):
 
     @property
     def is_of_owners(self) -> bool:
-        """Whether its keys depend on the object's owner alone."""
+        """Report whether its keys depend only on the object's owner."""
         return isinstance(self.to, ItsController)
 
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:
-    """The changed object's own key."""
+    """Return the key of the changed object itself."""
     return (change.key,)
 
 
@@ -218,14 +219,14 @@ class ItsController:
 
 
 def its_controller(owners: Resource, *, or_successor: bool = False) -> Callable[[Change, Tables], Iterable[Key]]:
-    """The key of the controller that owns the changed object, now or (if that changed) before.
+    """Return a `to` function that enqueues the controller that owns the changed object, now or before the change.
 
-    By kind, as upstream's resolveControllerRef; the uid is compared with the owner that the table shows, so that a
-    namesake is not woken for a stranger's dependents.
+    The owner must have the kind of `owners` and, as in upstream's resolveControllerRef, the uid of the object in the
+    table, so that an object with the same name is not enqueued for the dependents of another.
 
-    or_successor: do not compare the uid. An owner that was deleted and created again under its name is then woken by
-    the dependents of its predecessor too. It needs that if it waits, without a retry, for a name that one of them
-    still has (TerminalError, Queue.terminal).
+    or_successor: do not compare the uid. An owner that was deleted and created again is then also enqueued for the
+        dependents of its predecessor. It needs that if it waits without a retry for a name that one of them still has
+        (TerminalError, Queue.terminal).
 
     Raises TypeError if `owners` is not a Resource.
     """

@@ -123,7 +123,9 @@ class Controller(Actor):
         log = self.log.bind(controller=settings.name)
         self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
         traces, held_back = Traces(), self._held_back
-        held_back.learn((one for one in self.context.system.stragglers(self.name) if isinstance(one, Controller)), now)
+        held_back.learn(
+            (actor for actor in self.context.system.stragglers(self.name) if isinstance(actor, Controller)), now
+        )
         reconciler = self._reconciler
         self._receiver = reconciler if isinstance(reconciler, Receiver) else None
         self._key_queues = [
@@ -138,11 +140,11 @@ class Controller(Actor):
             for queue in settings.queues
         ]
         self._passes = [
-            PeriodicPass(one, reconciler=reconciler, traces=traces, held_back=held_back, log=log)
-            for one in settings.passes
+            PeriodicPass(entry, reconciler=reconciler, traces=traces, held_back=held_back, log=log)
+            for entry in settings.passes
         ]
-        for one in self._passes:
-            one.settings.meter.follow(one, self.clock)
+        for periodic in self._passes:
+            periodic.settings.meter.follow(periodic, self.clock)
         self._sources = Sources([*self._key_queues, *self._passes])
         self._keys = Keys(
             routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
@@ -163,7 +165,7 @@ class Controller(Actor):
         if self._functions is not None:
             self._functions.lend(self.name, self.context.incarnation, self._work.submitted, most=settings.calls)
         self._timetable = Timetable(now=now, resync=settings.resync)
-        static = (one.id for table in self._static.values() for one in tables_of(table))
+        static = (part.id for table in self._static.values() for part in tables_of(table))
         for peer in (DISPATCHER, *map(informer_name, static)):
             self._meet(peer)
         if settings.discovers is not None:
@@ -336,8 +338,8 @@ class Controller(Actor):
             return
         now = self.clock.monotonic()
         self._keys.add_all()
-        for one in self._passes:
-            one.make_due(now)
+        for periodic in self._passes:
+            periodic.make_due(now)
         self._begun = True
         for listener, queue in self._settings.sources:
             listener.start(functools.partial(self._wake_from_outside, listener.name, queue))
@@ -407,7 +409,7 @@ class Controller(Actor):
         if self._discovered is None:
             return False
         tables = self._all_tables
-        return any(tables[one].synced for one in self._discovered.arriving if one in tables)
+        return any(tables[resource_id].synced for resource_id in self._discovered.arriving if resource_id in tables)
 
     def pending(self) -> Iterator[PendingKey]:
         """Yield every key of its queues that is queued, delayed or being reconciled."""
@@ -428,15 +430,15 @@ class Controller(Actor):
             draining=self._draining,
             waiting_for_tables=tuple(sorted(self._readiness.unsynced)),
             waiting_for_versions=self._readiness.missing_versions(),
-            queued=sum(one.queued for one in of_all),
-            delayed=sum(one.delayed for one in of_all),
-            in_work=sum(one.in_work for one in of_all),
-            longest_running_seconds=max((one.longest_running_seconds for one in of_all), default=0.0),
+            queued=sum(queue.queued for queue in of_all),
+            delayed=sum(queue.delayed for queue in of_all),
+            in_work=sum(queue.in_work for queue in of_all),
+            longest_running_seconds=max((queue.longest_running_seconds for queue in of_all), default=0.0),
             reconciled=self._work.reconciled,
             failed=self._work.failed,
             own_writes_unseen={r: len(o) for r, o in self._tables.overlays().items() if len(o)},
             queues=queues,
-            passes={one.settings.name: one.description(now) for one in self._passes},
+            passes={periodic.settings.name: periodic.description(now) for periodic in self._passes},
         )
 
     def _page(self, path: str, query: Mapping[str, Sequence[str]]) -> PageShown:
@@ -445,8 +447,8 @@ class Controller(Actor):
         return PageShown(False) if page is None else PageShown(True, page.content_type, page.body.encode())
 
     def _misread(self) -> Iterator[Misread]:
-        for resource, one in self._tables.misread():
-            yield Misread(resource.name, one.key, one.why)
+        for resource, obj in self._tables.misread():
+            yield Misread(resource.name, obj.key, obj.why)
 
     def _say_vitals(self) -> None:
         if self.context.fenced:

@@ -1,4 +1,4 @@
-"""The tables of discovered resources, as one controller follows them: they come, can be read at some time, and go."""
+"""Tables of discovered resources in one controller: added, synced and removed while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DiscoveredTables:
-    """Follows TablesChanged. A table that cannot be read yet stalls only what reads it."""
+    """Discovered tables, updated by TablesChanged. A table that is not synced yet delays only the keys that read it."""
 
     def __init__(
         self,
@@ -34,9 +34,11 @@ class DiscoveredTables:
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
-        """shared: all tables of the system, by Resource.id. queue: to which the keys go.
+        """Begin without tables.
 
-        subscribe: called with the Resource.id of a table that has come.
+        shared: all tables of the system, by Resource.id.
+        queue: receives the keys of their objects.
+        subscribe: called with the Resource.id of an added table.
         """
         self._discovers, self._shared, self._tables, self._keys = discovers, shared, tables, keys
         self._queue, self._readiness, self._subscribe = queue, readiness, subscribe
@@ -52,19 +54,19 @@ class DiscoveredTables:
 
     @property
     def arriving(self) -> Mapping[str, float]:
-        """The Resource.ids of tables that are there and cannot be read yet, and since when; monotonic seconds."""
+        """Tables that cannot be read yet, by Resource.id, and since when (monotonic seconds)."""
         return {resource_id: since for resource_id, (_, since) in self._arriving.items()}
 
     def follow(self, change: TablesChanged) -> None:
-        """Take up tables that are new, and let go of those that went. The very same again changes nothing."""
-        there = {one.resource.id: one for one in change.resources}
+        """Add new tables and remove missing ones. A repeated message has no effect."""
+        there = {served.resource.id: served for served in change.resources}
         for resource_id, (known, table) in list(self._known.items()):
             if there.get(resource_id) != known or self._shared.get(resource_id) is not table:
                 self._remove(resource_id)
-        for resource_id, one in there.items():
+        for resource_id, served in there.items():
             shared = self._shared.get(resource_id)
             if resource_id not in self._known and shared is not None and resource_id not in self._tables.static:
-                self._add(one, shared)
+                self._add(served, shared)
 
     def look_for_arrivals(self) -> None:
         """Enqueue the objects of tables that can be read from now on."""
@@ -75,9 +77,9 @@ class DiscoveredTables:
                 self._tables.arrived(resource_id)
                 self._keys.add_all_of(resource_id)
 
-    def _add(self, one: ServedResource, table: Table) -> None:
+    def _add(self, served: ServedResource, table: Table) -> None:
         resource = table.resource
-        self._known[resource.id] = (one, table)
+        self._known[resource.id] = (served, table)
         self._arriving[resource.id] = (table.epoch, self._clock.monotonic())
         self._tables.add(table)
         self._keys.add_routes([(watch, self._queue) for watch in self._discovers.watches(resource)])

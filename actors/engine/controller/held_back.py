@@ -1,9 +1,8 @@
-"""Keys whose reconciliation hung: held back, so that they do not take the next incarnation of their controller too.
+"""Keys whose reconciliation hung. They are held back, so that they do not block the next incarnation as well.
 
-A reconciler that waits for something (a call over the network, a lock) holds up its controller's thread. The manager
-fences that incarnation and starts another, but a thread cannot be ended: it hangs on, and what it sends one day is
-dropped. The key, or the periodic pass, at which it hangs is left alone for a while that doubles each time, and for as
-long as the thread is not back; all others go on.
+A reconciler that blocks (on a network call or a lock) blocks its controller's thread. The manager fences that
+incarnation and starts another. The thread cannot be stopped, but its messages are dropped. Its key, or its periodic
+pass, is held back for a delay that doubles each time, and while the thread still hangs. Other keys continue.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.backoff import Backoff
 
 HOLD = Backoff(first=60.0, factor=2.0, most=3600.0)
-LOOK_AGAIN = 5.0  # seconds until a thread that hangs still is asked for again
+LOOK_AGAIN = 5.0  # seconds between checks of a thread that still hangs
 
 
 class Straggler(Protocol):
@@ -24,17 +23,17 @@ class Straggler(Protocol):
 
     @property
     def at_work(self) -> InWork | None:
-        """Key that its thread reconciles at this moment. Called from any thread."""
+        """Key that its thread is reconciling. Thread-safe."""
 
 
 @dataclass(slots=True)
 class Hang:
-    """since: when the last one began. hangs: how many in a row. straggler: None once its thread is back."""
+    """Hung reconciliations of one key."""
 
-    since: float
-    hangs: int
-    until: float
-    straggler: Straggler | None
+    since: float  # start of the last hang
+    hangs: int  # number of consecutive hangs
+    until: float  # the key is held back until this time
+    straggler: Straggler | None  # None once its thread has returned
 
     def lasts(self) -> bool:
         at_work = self.straggler.at_work if self.straggler is not None else None
@@ -42,14 +41,17 @@ class Hang:
 
 
 class HeldBack:
-    """One for all incarnations of a controller.
+    """Keys of a controller that are held back, shared by all of its incarnations.
 
-    hangs: what is held back, by source and key, as InWork names them; mostly empty, which costs nothing to ask.
-    hung_after: seconds in one turn after which an actor hangs. A step of a reconciliation that took half of that
-    is to blame; a thread that is fenced may be in the middle of a sound one.
+    hangs: held keys, by source and key as in InWork; usually empty.
     """
 
     def __init__(self, *, hung_after: float = 30.0) -> None:
+        """Hold back nothing.
+
+        hung_after: seconds in one turn after which an actor counts as hung. A reconciliation step that took at least
+            half of that is held back; a shorter one only happened to run when the thread was fenced.
+        """
         self._hung_after = hung_after
         self.hangs: dict[tuple[str, str], Hang] = {}
 
@@ -65,11 +67,11 @@ class HeldBack:
                 self._hold(at_work, now, straggler)
 
     def came_back(self, at_work: InWork, now: float) -> None:
-        """Record that a fenced incarnation has finished this key. Called from its thread."""
+        """Record that a fenced incarnation has finished this key. Called from that incarnation's thread."""
         self._hold(at_work, now, None)
 
     def wait(self, source: str, key: str, now: float) -> float:
-        """Seconds until this may begin; 0 if it may now."""
+        """Return the seconds until this key may be reconciled; 0 if it is not held back."""
         hang = self.hangs.get((source, key))
         if hang is None:
             return 0.0
@@ -80,7 +82,9 @@ class HeldBack:
         self.hangs.pop((source, key), None)
 
     def _hold(self, at_work: InWork, now: float, straggler: Straggler | None) -> None:
-        if now - at_work.since < self._hung_after / 2:  # its turn had begun before this step
+        if (
+            now - at_work.since < self._hung_after / 2
+        ):  # not this step, but an earlier one in the same turn took the time
             return
         name = (at_work.queue, at_work.key)
         known = self.hangs.get(name)

@@ -28,16 +28,19 @@ MOST_POSTPONED = 10_000  # changes that wait for a table
 
 
 class _Routes:
-    """Those of one resource. Their positions are those of Subscribe.interests."""
+    """Routes of one resource. Their positions are those of Subscribe.interests."""
 
     def __init__(self, routes: Sequence[Route], seen: AnyTable | None) -> None:
-        """seen: of the resource, by the controller; None for one that was discovered, of which it sees all."""
+        """Index the routes of a resource.
+
+        seen: the controller's view of the resource; None for a discovered resource, which it sees completely.
+        """
         self._routes = [(_of_metadata(watch) if watch.metadata_only else watch, queue) for watch, queue in routes]
         self.interests = tuple(watch.interest for watch, _ in routes)
         if isinstance(seen, View):
             self.interests = tuple(_as_in_tables(interest, seen) for interest in self.interests)
         self._seen = seen
-        # Of the watches that select less than the controller sees, by position.
+        # Marks of the watches that select less than the controller sees, by position.
         self._marks = {
             position: mark_of(watch.selection)
             for position, (watch, _) in enumerate(routes)
@@ -69,10 +72,10 @@ class _Routes:
         return sum(concern.concerned.get(_SELF, 0) for concern in self._concerns(type, entry, None))
 
     def listed(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
-        """Objects that are there, with the watches that have to see them as ADDED.
+        """Yield existing objects, each with the watches that must see it as ADDED.
 
-        Which these are depends on what many objects share, and is decided once for all of them; but for facts. A watch
-        whose keys depend on the owner alone sees one of them.
+        The watches depend on properties that many objects share, so they are computed once for equal properties, unless
+        an interest needs facts. A watch whose keys depend only on the owner sees one object of each owner.
         """
         decided: dict[tuple[object, ...], int] = {}
         for entry in entries:
@@ -86,11 +89,11 @@ class _Routes:
 
     def missed(self, before: Entry, after: Entry) -> Iterator[tuple[EventType, int]]:
         """Return the watches that may have missed a change to `after`, because the informer did not see `before`."""
-        told = self._states.concerned(EventType.ADDED, after, None).get(_SELF, 0)
+        reported = self._states.concerned(EventType.ADDED, after, None).get(_SELF, 0)
         for concern in self._concerns(EventType.MODIFIED, after, before):
             matches = concern.concerned.get(_SELF, 0)
             if concern.type == EventType.MODIFIED:
-                matches &= ~told
+                matches &= ~reported
             if matches:
                 yield concern.type, matches
 
@@ -101,7 +104,7 @@ class _Routes:
 
 
 def _of_metadata(watch: Watch[Any]) -> Watch[Any]:
-    """Its `to` is shown no more than that, whatever the table holds."""
+    """Return the watch with a `to` that sees metadata only, whatever the table contains."""
     to = watch.to
     return replace(watch, to=lambda change, tables: to(change.of_metadata(), tables))
 
@@ -116,7 +119,7 @@ def _as_in_tables(interest: Interest, seen: View) -> Interest:
 
 
 def _is_of_states(interest: Interest) -> bool:
-    """Whether it is met by every change to an object that meets it, whatever was before."""
+    """Report whether the interest depends only on the object's new state, not on the previous one."""
     types = interest.types
     return not (interest.changed or interest.owners) and (
         not types or (EventType.ADDED in types and EventType.MODIFIED in types)
@@ -124,7 +127,7 @@ def _is_of_states(interest: Interest) -> bool:
 
 
 class Keys:
-    """Adds to the work queues, by the watches of a reconciler."""
+    """Adds the keys of changed objects to the work queues, according to the watches of a controller."""
 
     def __init__(
         self,
@@ -135,7 +138,11 @@ class Keys:
         log: FilteringBoundLogger,
         raised: Callable[[str, str, Exception], None],
     ) -> None:
-        """log: bound to the controller. raised: called with what a `to` function raised, see ActorSystem.raised."""
+        """Index the routes by resource.
+
+        log: bound to the controller.
+        raised: called with the exception of a `to` function, see ActorSystem.raised.
+        """
         self._tables, self._clock, self._log, self._raised = tables, clock, log, raised
         self._routes: dict[str, _Routes] = {}
         self._postponed: dict[tuple[str, Key, str], tuple[Change, int]] = {}  # in the order of the changes
@@ -147,26 +154,29 @@ class Keys:
             )
 
     def add_routes(self, routes: Sequence[Route]) -> None:
-        """All those of one discovered resource."""
+        """Add the routes of one discovered resource."""
         self._routes[routes[0][0].resource.id] = _Routes(routes, None)
 
     def remove_routes(self, resource_id: str) -> None:
-        """A discovered resource is gone: enqueue what its objects concern, as if they had been DELETED."""
+        """Remove the routes of a discovered resource, and enqueue its objects' keys as if they had been DELETED."""
         overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
         for entry in overlay.entries() if overlay is not None and routes is not None else ():
             self._add_deleted(resource_id, entry)
         self._routes.pop(resource_id, None)
 
     def subscription(self, table_id: str) -> tuple[tuple[Interest, ...], tuple[str, ...]]:
-        """What to subscribe to at this table's informer: interests, and what they are within; nothing for a resource
-        that is only read.
+        """Return the interests for this table's informer and their `within`; empty for a resource that is only read.
+
+        See Subscribe.
         """
         routes = self._routes.get(table_id.partition("?")[0])
         return (routes.interests, routes.within(table_id)) if routes is not None else ((), ())
 
     def add_concerned(self, resource_id: str, change: Change, matches: int, *, listed: bool = False) -> None:
-        """matches: which watches of that resource the change meets, as bits. listed: no event shows it, but a look at
-        all that is there.
+        """Enqueue the keys of a change.
+
+        matches: the watches of the resource that the change meets, as bits by position.
+        listed: the change is not from an event but from a listing of existing objects.
         """
         routes = self._routes.get(resource_id)
         if routes is None:
@@ -182,7 +192,7 @@ class Keys:
                     add(key, now)
             except TableMissingError as err:
                 self._postpone(resource_id, change, matches, err)
-            except Exception as err:  # a malformed object concerns nobody else
+            except Exception as err:  # a malformed object must not affect other watches
                 self._raised(f"`to` of the watch of {watch.resource.name}", change.key, err)
                 self._log.warning(
                     "malformed object skipped",
@@ -209,7 +219,7 @@ class Keys:
             self.add_concerned(resource_id, change, matches)
 
     def add_all(self) -> None:
-        """Enqueue what everything that is there concerns, as if it had just been added."""
+        """Enqueue the keys of all existing objects, as if they had just been added."""
         for resource_id in self._routes:
             if self._tables.is_readable(resource_id):
                 self.add_all_of(resource_id)
@@ -260,5 +270,5 @@ class Keys:
     def _add_deleted(self, resource_id: str, entry: Entry) -> None:
         routes = self._routes.get(resource_id)
         if routes is not None:
-            gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
-            self.add_concerned(resource_id, gone, routes.matches_of(EventType.DELETED, entry))
+            deletion = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
+            self.add_concerned(resource_id, deletion, routes.matches_of(EventType.DELETED, entry))

@@ -11,10 +11,10 @@ from kcm.runtime.tables.tables import Tables
 
 
 def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
-    """Put it into the overlay of the resource that the command was about, if the controller reads that at all.
+    """Add the result of a command to the overlay of its resource, if the controller reads that resource.
 
-    Only responses that are the object itself count: those of the object and of its status, not of scale or binding.
-    Raises ValueError, TypeError, KeyError or AttributeError on a response that is not what the API sends.
+    Only responses that contain the object itself count: of the object and its status, not of scale or binding.
+    Raises ValueError, TypeError, KeyError or AttributeError for a malformed response.
     """
     overlay = tables.overlay(command.resource)
     if overlay is None:
@@ -27,31 +27,31 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
         case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
             overlay.wrote(body)
         case (Delete(), Done(body)):
-            # Going: the answer is the object, with its deletionTimestamp. Gone at once: a Status, or its last state.
+            # With finalizers the response is the object with a deletionTimestamp, otherwise a Status or its last state.
             if is_deleting(decode_object(body)) and not _is_last_state(body):
                 overlay.wrote(body)
             else:
-                _bury(overlay, command)
+                _record_deletion(overlay, command)
         case (Delete(), NotFound()):
-            _bury(overlay, command)
+            _record_deletion(overlay, command)
         case (Update(subresource="" | "status", body=asked), NotFound()):
-            # While the watch is late, this is how we learn it; else we would make dependents of it, which are
-            # collected at once, and made again.
+            # The object was deleted and the watch is late. Without this the controller would create dependents of it,
+            # which would be collected and created again.
             uid = uid_of(decode_object(asked))
             if uid:
                 overlay.deleted(command.key, uid)
 
 
 def _is_last_state(body: bytes) -> bool:
-    """Of an object that somebody else has deleted at the same moment: kube-apiserver sends it without a version."""
+    """Report whether the object was deleted concurrently: kube-apiserver then sends it without a version."""
     if b'"resourceVersion"' in body or b'"deletionTimestamp"' not in body:
         return False
     obj = decode_object(body)
     return is_deleting(obj) and not resource_version_of(obj)
 
 
-def _bury(overlay: AnyOverlay, command: Delete) -> None:
-    """What the deletion meant is gone: by the uid that it named, else whatever we saw under that key."""
+def _record_deletion(overlay: AnyOverlay, command: Delete) -> None:
+    """Record a deletion: of the uid in its precondition, otherwise of the object that the table shows."""
     uid = command.uid
     if uid is None:
         entry = overlay.get(command.key)

@@ -1,4 +1,4 @@
-"""What must be before a controller may act: whole tables, and in them all that was answered under its name before."""
+"""Readiness of a controller: its tables are synced and contain the writes of its earlier incarnations."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from kcm.runtime.tables.view import AnyTable, tables_of
 
 
 class Readiness:
-    """How far a new incarnation is from its first reconciliation, which waits for static tables alone; and when the
-    table of a discovered resource may be read.
+    """Conditions for the first reconciliation of an incarnation, and for reading the table of a discovered resource.
 
-    unsynced: tables, by id, whose informer has not said yet that they are whole. attached: the dispatcher has answered
-    that nothing of an earlier incarnation is on its way any more.
+    The first reconciliation waits for static tables only.
+
+    unsynced: ids of the tables whose informer has not sent Synced yet.
+    attached: the dispatcher has confirmed that no command of an earlier incarnation is in flight.
     """
 
     def __init__(self, tables: Mapping[str, AnyTable]) -> None:
-        """tables: the static ones, by Resource.id."""
+        """Begin to wait for these tables. tables: static tables by Resource.id."""
         self._tables = tables
-        self.unsynced = {one.id for table in tables.values() for one in tables_of(table)}
+        self.unsynced = {part.id for table in tables.values() for part in tables_of(table)}
         self.attached = False
-        self._barrier: dict[str, tuple[int, int]] = {}  # resource id → (epoch, version) that its table has to reach
+        self._barrier: dict[str, tuple[int, int]] = {}  # Resource.id → (epoch, version) that its table must reach
         self._versions: Mapping[str, int] = {}  # as attached
 
     def attach(self, versions: Mapping[str, int]) -> None:
-        """versions: by Resource.id, the newest that was answered under our name; of tables that we do not read too."""
+        """Handle the dispatcher's answer.
+
+        versions: newest version in a response to this controller, by Resource.id, also for resources that it does not
+            read.
+        """
         self.attached = True
         self._versions = versions
         self._barrier = {
@@ -49,9 +54,9 @@ class Readiness:
         return not self._barrier
 
     def may_be_read(self, table: AnyTable, *, epoch: int) -> bool:
-        """Whether a discovered resource's table is synced, and shows what was written under our name before.
+        """Report whether a discovered resource's table is synced and contains the writes of earlier incarnations.
 
-        epoch: of the table when it was first asked about: versions of an earlier one mean nothing.
+        epoch: epoch of the table when the controller first saw it. Versions of different epochs are not comparable.
         """
         if not self.attached or not table.synced:
             return False
@@ -59,7 +64,7 @@ class Readiness:
 
     @property
     def waits_for_versions(self) -> bool:
-        """No message tells when a table has reached one: somebody has to look."""
+        """True if a table must reach a version. No message announces that, so the controller polls."""
         return bool(self._barrier)
 
     def missing_versions(self) -> dict[str, int]:
@@ -68,11 +73,11 @@ class Readiness:
 
 
 class StaleTableError(RuntimeError):
-    """A deletion was not sent, because a table that it depends on is too old, or not there. Retried after a while."""
+    """A deletion was not sent, because a table that it depends on is stale or missing. It is retried later."""
 
 
 def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, stale_after: float) -> None:
-    """Every table that a deletion depends on has heard from the server lately. Raises StaleTableError."""
+    """Check that the tables that these deletions depend on are current. Raises StaleTableError."""
     for resource_id in dict.fromkeys(_depended_on(tables, commands)):
         overlay = tables.overlay(resource_id)
         if overlay is None:
@@ -86,26 +91,27 @@ def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, 
 
 
 def _depended_on(tables: Tables, commands: Sequence[Command]) -> Iterable[str]:
-    """Tables by Resource.id."""
+    """Yield the Resource.ids of tables that deletions depend on."""
     for command in commands:
         if isinstance(command, (Delete, DeleteCollection)):
-            for one in _named(tables, command):
-                yield one.partition(" ")[0]
+            for dependency in _named(tables, command):
+                yield dependency.partition(" ")[0]
 
 
 def _named(tables: Tables, command: Delete | DeleteCollection) -> Iterable[str]:
-    """What a deletion rests on, as in Delete.depends_on."""
+    """Return the dependencies of a deletion, in the form of Delete.depends_on."""
     if command.depends_on is not None:
         return command.depends_on
     return [resource_id for resource_id in tables.overlays() if resource_id in tables.static]
 
 
 def check_readable(tables: Tables, commands: Sequence[Command]) -> None:
-    """Nothing is made that may be there, and nothing deleted for what is not known. Raises UnreadableError.
+    """Refuse creations and deletions that unreadable objects might make wrong. Raises UnreadableError.
 
-    A creation waits while an object of its resource and namespace cannot be read that may be its owner's. A deletion
-    waits while its object cannot be read, or one that it depends on: of a whole table those of its namespace, and all
-    of a cluster-scoped resource, but those of other owners.
+    A creation waits while its namespace contains an unreadable object of the same resource that may belong to its
+    owner, because that may be the object to create. A deletion waits while its object is unreadable, or an object that
+    it depends on. If it depends on a whole table, these are the objects in its namespace and cluster-scoped ones,
+    except those of other owners.
     """
     if not tables.has_unreadable():
         return
@@ -113,9 +119,9 @@ def check_readable(tables: Tables, commands: Sequence[Command]) -> None:
         match command:
             case Create(resource, namespace, body, subresource=""):
                 overlay = tables.overlay(resource)
-                if overlay is not None and (doubts := overlay.table.unreadable()):
+                if overlay is not None and (unreadable := overlay.table.unreadable()):
                     owner = controller_of(decode_object(body))
-                    _refuse(overlay.table, doubts, namespace, owner="" if owner is None else owner.uid)
+                    _refuse(overlay.table, unreadable, namespace, owner="" if owner is None else owner.uid)
             case Delete() | DeleteCollection():
                 _check_deletion(tables, command)
 
@@ -124,24 +130,24 @@ def _check_deletion(tables: Tables, command: Delete | DeleteCollection) -> None:
     key = command.key if isinstance(command, Delete) else make_key(command.namespace, "")
     namespace = split_key(key)[0]
     own = tables.overlay(command.resource)
-    doomed = None if own is None else own.get(key)
-    for one in [f"{command.resource} {key}", *_named(tables, command)]:
-        resource_id, _, named = one.partition(" ")
+    target = None if own is None else own.get(key)
+    for dependency in [f"{command.resource} {key}", *_named(tables, command)]:
+        resource_id, _, named = dependency.partition(" ")
         overlay = tables.overlay(resource_id)
         doubts = overlay.table.unreadable() if overlay is not None else []
         if overlay is None or not doubts:
             continue
         if named:
-            _refuse(overlay.table, [each for each in doubts if each.key == named], split_key(named)[0])
-        elif resource_id == command.resource and doomed is not None and doomed.controller is not None:
-            _refuse(overlay.table, doubts, namespace, owner=doomed.controller.uid)
+            _refuse(overlay.table, [obj for obj in doubts if obj.key == named], split_key(named)[0])
+        elif resource_id == command.resource and target is not None and target.controller is not None:
+            _refuse(overlay.table, doubts, namespace, owner=target.controller.uid)
         else:
             _refuse(overlay.table, doubts, namespace)
 
 
-def _refuse(table: AnyTable, doubts: Iterable[Unreadable], namespace: str, *, owner: str = "") -> None:
-    """Raises UnreadableError for the first that is in this namespace, or in none, and may be of that owner."""
-    for one in doubts:
-        where = split_key(one.key)[0]
-        if (not where or not namespace or where == namespace) and (not owner or one.may_be_of(owner)):
-            raise UnreadableError(table.resource, one)
+def _refuse(table: AnyTable, unreadable: Iterable[Unreadable], namespace: str, *, owner: str = "") -> None:
+    """Raise UnreadableError for the first object in this namespace, or cluster-scoped, that may belong to the owner."""
+    for obj in unreadable:
+        where = split_key(obj.key)[0]
+        if (not where or not namespace or where == namespace) and (not owner or obj.may_be_of(owner)):
+            raise UnreadableError(table.resource, obj)

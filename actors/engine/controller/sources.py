@@ -248,7 +248,7 @@ class PeriodicPass:
 
 
 class Sources:
-    """All sources of one controller. Tasks are taken from them in turn, so that a full queue does not starve others."""
+    """All sources of one controller. Tasks are taken round-robin, so that a full queue does not starve the others."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._turns = deque(sources)

@@ -1,4 +1,4 @@
-"""The log that a reconciler is given: each line says which key, or pass, is being worked at."""
+"""Log of a reconciler: each line contains the key or the pass that is being reconciled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class InHand:
-    """The task whose generator is running; None between two. One for each incarnation, used on its thread."""
+    """The task whose generator is running, or None. Each incarnation has one and uses it on its own thread."""
 
     __slots__ = ("task",)
 
@@ -20,22 +20,22 @@ class InHand:
 
 
 def task_log(log: FilteringBoundLogger, in_hand: InHand) -> FilteringBoundLogger:
-    """The log, with the key (or the pass) of the task in hand; what a line says itself takes precedence.
+    """Return a log that adds the key (or the pass) of the running task, unless a line has that fact itself.
 
-    A task is bound at its first line: a reconciliation that says nothing costs nothing.
+    A task is bound at its first line, so that a reconciliation without log lines costs nothing.
     """
     return cast("FilteringBoundLogger", _TaskLog(log, in_hand))
 
 
 class _TaskLog:
-    """Looks like the bound logger that it makes for each task: its methods are that one's own."""
+    """Proxy of the bound logger of the running task."""
 
     __slots__ = ("_bound", "_in_hand", "_log", "_task")
 
     def __init__(self, log: FilteringBoundLogger, in_hand: InHand) -> None:
         self._log = self._bound = log
         self._in_hand = in_hand
-        self._task: Task | None = None  # that _bound is bound to
+        self._task: Task | None = None  # task of _bound
 
     def bind(self, **facts: Any) -> _TaskLog:
         return _TaskLog(self._log.bind(**facts), self._in_hand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-TIDY = 60.0  # seconds between two looks through the overlay
+TIDY = 60.0  # seconds between two cleanups of the overlay
 
 
 class Timetable:
@@ -21,14 +21,14 @@ class Timetable:
             self._resync_at = now + self._resync
 
     def is_resync_due(self, now: float) -> bool:
-        """Says so once, and then again after the next period."""
+        """Report whether a resync is due, once for each period."""
         if now < self._resync_at:
             return False
         self._resync_at = now + self._resync
         return True
 
     def is_tidying_due(self, now: float) -> bool:
-        """Says so once, as is_resync_due does."""
+        """Report whether a cleanup is due, once for each period."""
         if now < self._tidy_at:
             return False
         self._tidy_at = now + TIDY

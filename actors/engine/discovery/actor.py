@@ -2,10 +2,10 @@
 
 Takes DiscoveryAnswer from its transport, Discover, Restarted, Wake. Sends ResourcesDiscovered to the manager.
 
-It asks every PERIOD seconds, for all groups at once where the server has aggregated discovery, else group version by
-group version. A period, and no watch of CustomResourceDefinitions and APIServices: it finds whatever comes and goes,
-needs no permission but discovery's, and a new resource is seen within seconds; upstream's garbage collector looks
-every 30 s. What cannot be discovered keeps the resources that were known, is logged once, and shows in its vitals.
+It polls every PERIOD seconds: all groups in one request if the server has aggregated discovery, otherwise each group
+version. It does not watch CustomResourceDefinitions and APIServices, because polling finds every kind of change and
+needs only the permission for discovery. Upstream's garbage collector polls every 30 s. A group version that cannot be
+discovered keeps its known resources, is logged once, and is reported in the vitals.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
 
 PERIOD = 10.0  # seconds from one round to the next
-ROUND_WITHIN = 30.0  # seconds after which what is not answered counts as failed
-MOST_ROUNDS = 1_000_000  # of one incarnation, for its numbers
+ROUND_WITHIN = 30.0  # seconds after which a request without a response counts as failed
+MOST_ROUNDS = 1_000_000  # maximum number of rounds of one incarnation, which determines its request numbers
 
 
 class Discovery(Actor):
-    """audience: the actor that is sent what there is."""
+    """Its name is "discovery"."""
 
     def __init__(self, context: Context, *, transport: Transport, audience: str, vitals: Vitals) -> None:
+        """Create the actor. audience: the actor that is sent ResourcesDiscovered."""
         super().__init__(context)
         self._transport, self._audience, self._vitals = transport, audience, vitals
         self._number = context.incarnation * MOST_ROUNDS
         self._known: Knowledge | None = None
         self._survey: Survey | None = None
         self._began = 0.0
-        self._since: dict[str, float] = {}  # when what is stalled first was, monotonic
+        self._since: dict[str, float] = {}  # when the discovery of each stalled part first failed; monotonic
         self._sent: ResourcesDiscovered | None = None
         self._has_response = False  # whether any request of this round has one
         self._warned: set[str] = set()  # stalled groups that were logged as a warning
@@ -62,7 +63,7 @@ class Discovery(Actor):
             case Wake():
                 self._look_at_the_time()
             case Restarted():
-                pass  # the manager asks again by itself
+                pass  # a restarted manager sends Discover
             case _:
                 super().receive(message)
 
@@ -73,7 +74,7 @@ class Discovery(Actor):
             else:
                 self.wake_at(self._began + PERIOD)
         elif self.clock.monotonic() >= self._began + ROUND_WITHIN:
-            self._survey.give_up(f"no answer within {ROUND_WITHIN:.0f} s")
+            self._survey.give_up(f"no response within {ROUND_WITHIN:.0f} s")
             self._end(self._survey)
         else:
             self.wake_at(self._began + ROUND_WITHIN)
@@ -102,7 +103,7 @@ class Discovery(Actor):
         before, known = self._known or Knowledge(), survey.knowledge()
         self._log_changes(before.stalled, known.stalled)
         nothing_yet = self._known is None and len(known.stalled) == len(ROOTS)
-        if not nothing_yet:  # the server was not there: that there is no resource is not known
+        if not nothing_yet:  # an unreachable server does not mean that there are no resources
             self._known = known
             self._send(known)
         now = self.clock.monotonic()

@@ -1,4 +1,4 @@
-"""The one actor that writes to the API server. Read actor.py first; requests: commands as HTTP, and back."""
+"""The one actor that writes to the API server. Read actor.py first; requests: commands as HTTP requests."""
 
 from kcm.actors.engine.dispatcher.actor import Dispatcher, DispatchLimits, saturation
 

@@ -1,11 +1,11 @@
 """The dispatcher: the only actor that writes to the API server.
 
-Takes Submit (returns one Settled a command), Attach (returns Attached), LeaseHeld, LeaseLost, Wake.
+Takes Submit (answered by one Settled for each command), Attach (answered by Attached), LeaseHeld, LeaseLost, Wake.
 
-Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). Commands of
-an old incarnation are refused, and while the lease is not held so are all but the elector's. Outcomes go from the
-transport's thread straight to the sender's mailbox (_Replies). Calls of what is outside (runtime/calls) take nothing of
-the API client's rate limit.
+Each client has its own rate limit, like each clientset of upstream (--kube-api-qps, --kube-api-burst). Commands of an
+old incarnation are refused, and without the lease all commands except the elector's. Outcomes are sent from the
+transport's thread directly to the sender's mailbox (_Replies). External calls (runtime/calls) do not count towards the
+rate limit.
 """
 
 from __future__ import annotations
@@ -51,22 +51,18 @@ from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
 CALLS = frozenset({Call, *CLOUD_CALLS})
-SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
+SHOWN = (Create, Update, Patch, Get, Delete)  # the response contains the object, for Delete in its last state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchLimits:
-    """qps, burst: of each client; qps < 0 is no limit. timeout: seconds for one request, its retries included.
+    """Limits of requests."""
 
-    needs_lease: refuse writes while no LeaseHeld is in force (--leader-elect). lease_timeout: seconds for one of the
-    elector's requests, few enough for another try before its renew deadline.
-    """
-
-    qps: float = 20.0
-    burst: int = 30
-    timeout: float = 30.0
-    needs_lease: bool = True
-    lease_timeout: float = 5.0
+    qps: float = 20.0  # of each client; < 0 is no limit
+    burst: int = 30  # of each client
+    timeout: float = 30.0  # seconds for one request, including its retries
+    needs_lease: bool = True  # refuse writes without a valid LeaseHeld (--leader-elect)
+    lease_timeout: float = 5.0  # seconds for a request of the elector; leaves time for a retry before the deadline
 
 
 def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, float]:
@@ -74,7 +70,7 @@ def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, floa
     return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, and there is one a command
+@dataclass(slots=True)  # not frozen: that takes four times as long to create, and each command has one
 class _Job:
     sender: str
     incarnation: int
@@ -91,11 +87,10 @@ class _Job:
 
 
 class _Replies:
-    """Sends outcomes back. The one part of the dispatcher that runs on several threads: on the dispatcher's own, the
-    transport's and those of calls. It therefore holds nothing of the dispatcher's that changes.
+    """Sends outcomes to the senders of commands, from the threads of the dispatcher, the transport and calls.
 
-    It does not send as the actor does: a command that was sent before this incarnation failed and was fenced has its
-    outcome all the same.
+    It has no mutable state of the dispatcher, because it is the only part of it that runs on several threads. It does
+    not use Actor.tell: an outcome is also sent if this incarnation was fenced after it had sent the command.
     """
 
     def __init__(self, system: System, name: str, ledger: Ledger) -> None:
@@ -107,7 +102,7 @@ class _Replies:
         self._system.deliver(job.sender, settled, sender=self._name, cause=job.cause)
 
     def settle_sent(self, job: _Job, outcome: Outcome, *, version: int = 0) -> None:
-        """Of a command that the ledger knows. version: of the object that came back, 0 without one."""
+        """Settle a command that was sent. version: resource version of the returned object, 0 without an object."""
         self.settle(job, outcome)
         self._ledger.settled(job.sender, job.passage, job.command.resource, version)
 
@@ -130,12 +125,14 @@ class Dispatcher(Actor):
         tenure: Tenure | None = None,
         warnings: ServerWarnings | None = None,
     ) -> None:
-        """waited: called with a client, and the seconds that a command of it waited for its rate limit.
+        """Create a dispatcher. `buckets`, `tenure` and `warnings` are shared with later incarnations.
 
-        buckets: the clients' rate limits; the next incarnation goes on with them. calls: the way outside, None without
-        one. functions: those of controllers. cloud: None where there is none. tenure: what the elector says of the
-        lease; goes along with everything that is sent, and outlives this too. warnings: the log of the server's
-        remarks, which outlives this too.
+        waited: called with a client and the seconds that its command waited for the rate limit.
+        buckets: rate limits by client.
+        calls: external calls; None if they are disabled, as in a replay.
+        functions: functions of external calls that controllers submitted.
+        tenure: state of the lease, attached to every request.
+        warnings: log of the server's warnings.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
@@ -185,7 +182,7 @@ class Dispatcher(Actor):
         """Send what the client's rate limit allows now."""
         queue, bucket = self._queues[client], self._buckets[client]
         now = self.clock.monotonic()
-        while queue and not self.context.fenced:  # it may have been hung, and replaced, in the middle of this
+        while queue and not self.context.fenced:  # this incarnation may have been replaced in the meantime
             refusal = self._refusal(queue[0], now)
             if refusal is not None:
                 self._replies.settle(queue.popleft(), Refused(refusal))
@@ -204,7 +201,7 @@ class Dispatcher(Actor):
             return f"{job.sender} has been replaced"
         if not self.context.system.is_alive(job.sender):
             return f"{job.sender} is gone"
-        if not self._limits.needs_lease or job.sender == ELECTOR:  # its writes are how one gets the lease
+        if not self._limits.needs_lease or job.sender == ELECTOR:  # the elector needs its writes to get the lease
             return None
         return "the lease is not held" if now >= self._tenure.until else None
 
@@ -220,7 +217,7 @@ class Dispatcher(Actor):
         command = job.command
         try:
             request = request_for(command, permit=self._permit(job, now), manager=job.client)
-        except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
+        except (TypeError, ValueError, AttributeError) as err:  # a mistake of this sender does not affect the others
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
         replies, is_shown, warnings = self._replies, isinstance(command, SHOWN), self._warnings
@@ -239,12 +236,12 @@ class Dispatcher(Actor):
     def _call(self, job: _Job) -> None:
         calls, command, replies = self._calls, job.command, self._replies
         if calls is None:
-            replies.settle(job, Refused("there is no way outside"))
+            replies.settle(job, Refused("external calls are disabled"))
             return
         if isinstance(command, Call):
             prepared = self._functions.prepare(job.sender, job.incarnation, job.ticket, job.index)
             if prepared is None:
-                replies.settle(job, Refused("nobody waits for it any more"))
+                replies.settle(job, Refused("its sender no longer waits for it"))
                 return
         elif self._cloud is None:
             replies.settle(job, Refused("there is no cloud provider"))
@@ -253,7 +250,7 @@ class Dispatcher(Actor):
             assert isinstance(command, CLOUD_CALLS)
             prepared = prepare_cloud_call(self._cloud, command, sender=job.sender, incarnation=job.incarnation)
         self._ledger.sent(job.sender, job.passage)
-        # It may wait for a thread: for how long, the pool says; whether it may begin then, the lease.
+        # The call may wait for a thread. The pool limits the wait; the permit checks the lease when the call starts.
         permit = Permit(tenure=self._tenure) if self._limits.needs_lease else ALWAYS
         calls.send(prepared, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
 
@@ -261,7 +258,7 @@ class Dispatcher(Actor):
         self._current[name] = incarnation
         if self._calls is not None:
             self._calls.cancel(name, incarnation)
-        # Also what waits here: its sender may have sent it before it knew that the dispatcher is a new one.
+        # Include queued commands: the sender may have sent them before it knew of this incarnation.
         waiting = [
             [job.ticket, job.index]
             for queue in self._queues.values()

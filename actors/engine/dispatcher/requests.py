@@ -40,9 +40,12 @@ from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 
 def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "") -> Request:
-    """The HTTP request that carries a command out. permit: its own. manager: of fields, where an apply names none.
+    """Return the HTTP request of a command.
 
-    Raises TypeError for what is no command to the API server, ValueError where it does not say which object is meant.
+    permit: checked when the request is sent.
+    manager: field manager of an apply that names none.
+
+    Raises TypeError if the command is not for the API server, ValueError if it does not name an object.
     """
     match command:
         case Create(resource, namespace, body, name, subresource, user):
@@ -52,16 +55,16 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
             path = _object_path(resource, key, subresource)
             return Request(method="PUT", path=path, body=body, permit=permit)
         case Patch(resource, key, body, patch_type, subresource, field_manager, force, user):
-            said = {"fieldManager": field_manager} if field_manager else {}
+            parameters = {"fieldManager": field_manager} if field_manager else {}
             if patch_type == PatchType.APPLY and not field_manager:
-                said["fieldManager"] = manager
+                parameters["fieldManager"] = manager
             if force:
-                said["force"] = "true"
+                parameters["force"] = "true"
             path = _object_path(resource, key, subresource)
             return Request(
                 method="PATCH",
                 path=path,
-                query=said,
+                query=parameters,
                 body=body,
                 content_type=str(patch_type),
                 permit=permit,
@@ -79,7 +82,7 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
                 path=resource_path(resource, namespace),
                 query=_selectors(labels, fields) | _part(command),
                 body=orjson.dumps(options),
-                accept=METADATA_LIST,  # it answers with all that it deleted, which nobody reads
+                accept=METADATA_LIST,  # the response lists all deleted objects, which are not used
                 permit=permit,
             )
         case Get(resource, key, as_informer=True):
@@ -104,7 +107,7 @@ def _object_path(resource: str, key: Key, subresource: str = "") -> str:
 
 
 def _one_name(resource: str, key: Key, name: str) -> str:
-    """Raises ValueError without one: this would be the path of all that there are, a deletion would be everybody's."""
+    """Return the name. Raises ValueError if it is empty: a path without a name addresses the whole collection."""
     if not name:
         raise ValueError(f"the key {key!r} names no object of {resource}")
     return name
@@ -137,7 +140,7 @@ def _delete_options(command: Delete) -> bytes:
 
 
 def client_of(command: Command, client: str) -> str:
-    """Who sends it. client: its sender's."""
+    """Return the client that sends this command. client: the sender's client."""
     return INFORMERS if isinstance(command, Get) and command.as_informer else client
 
 
@@ -163,19 +166,19 @@ def outcome_of(response: Response, command: Command | None = None) -> Outcome:
         case 429:
             return Throttled(message, status, response.retry_after)
         case code if code >= 500:
-            # 504 says that the server gave up waiting, not that nothing was done.
+            # After a 504 the request may still have been carried out.
             return Unknown(message) if code == 504 else ServerFailure(message, status, code)
         case code:
             return Invalid(message, status, code)
 
 
 def _only_item(body: bytes, command: Get) -> Outcome:
-    """What a GET would have brought. Items of built-in resources come without the kind that their list has."""
+    """Return the outcome of a GET from a list. Items of built-in resources lack a kind; it is taken from the list."""
     try:
         found = orjson.loads(body)
         kind, items = str(found["kind"]).removesuffix("List"), found.get("items") or ()
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        return Invalid(f"HTTP 200 with what is no list of {command.resource}")
+        return Invalid(f"HTTP 200, but the body is not a list of {command.resource}")
     for item in items:
         return Done(orjson.dumps({"apiVersion": found.get("apiVersion"), "kind": kind, **item}))
     return NotFound(f"{command.resource} {split_key(command.key)[1]!r} not found")

@@ -1,6 +1,6 @@
-"""The actor that says whether we may write. Read actor.py first.
+"""The actor that runs for leader. Read actor.py first.
 
-election: the flags, checked. lease: the Lease as we have seen it, and how one tries for it.
+election: checked settings. lease: the Lease as last observed, and the requests to acquire it.
 """
 
 from kcm.actors.engine.elector.actor import Elector

@@ -1,15 +1,15 @@
-"""The elector: runs for leader on a Lease, and says whether we may write.
+"""The elector: runs for leader on a Lease, and notifies the actors that depend on it.
 
-Takes Settled and Wake, Drain (give the lease back). Tells LeaseHeld, LeaseLost, LeaderObserved, Drained, Submit and
+Takes Settled, Wake and Drain (release the lease). Sends LeaseHeld, LeaseLost, LeaderObserved, Drained, Submit and
 Record.
 
-A lease counts as held by somebody else for as long as we have seen it unchanged for less than the duration written in
-it, by our own clock: no timestamp of another machine is ever compared. We may write until the renew deadline after the
-moment at which the last successful renewal was *sent*, which is before anybody else could take the lease.
+A lease of another holder is valid until it has been unchanged for its duration, measured by our own clock: timestamps
+of other machines are never compared. We may write until the renew deadline, measured from the moment at which the last
+successful renewal was *sent*; that is before another process could acquire the lease.
 Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go.
 
-Differs: after the machine was suspended the deadline is over before we could try. The lease is then lost only if it
-cannot be renewed at once; nothing is written before that.
+Differs: after a suspension of the machine the deadline has passed before a renewal was possible. The lease is then lost
+only if it cannot be renewed at once; nothing is written before that.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ class Elector(Actor):
         slow: Counter,
         seed: int | None = None,
     ) -> None:
-        """audience: the actors that are notified of the lease: the dispatcher and the manager.
+        """Create an elector.
 
-        status: 1 while we lead; slow: renewals that had to read the Lease first.
+        audience: actors to notify: the dispatcher and the manager.
+        status: set to 1 while we lead.
+        slow: counts renewals that had to read the Lease first.
         """
         super().__init__(context)
         self._vitals, self._status = vitals, status
         self._election, self._audience = election, audience
         self._random = random.Random(seed)
         self._lease = ObservedLease(
-            election, clock=self.clock, log=self.log, slow=slow, new_holder=self._tell_of_holder
+            election, clock=self.clock, log=self.log, slow=slow, new_holder=self._announce_holder
         )
         self._leading = False
         self._renewed_at = 0.0  # when the last successful try was sent
@@ -61,10 +63,10 @@ class Elector(Actor):
         self._began = 0.0
         self._next_try = 0.0
         self._due = math.inf  # when we asked to be woken
-        self._spared_until = -math.inf  # by then we know whether the lease is still ours
+        self._spared_until = -math.inf  # after a suspension, until when a renewal may take
         self._ticket = context.incarnation * 1_000_000_000
         self._releasing = False
-        self._lost = ""  # why we do not lead any more; there is no way back
+        self._lost = ""  # why the lease was lost; this cannot be undone
 
     def started(self) -> None:
         self.log.info("attempting to acquire leader lease", lease=self._lease.key)
@@ -90,16 +92,16 @@ class Elector(Actor):
     def _look_at_the_time(self) -> None:
         now = self.clock.monotonic()
         if self._lost:
-            self._tell_of_the_loss()
+            self._announce_loss()
             return
-        if now > self._due + self._election.retry_period:  # nobody ran in between
+        if now > self._due + self._election.retry_period:  # this process was suspended
             self._due = math.inf
             self._spared_until = now + self._election.request_timeout
         if self._leading and now >= self._renew_by():
             self._lose("failed to renew lease: timed out waiting for the condition")
             return
         if self._attempt is not None and now >= self._gives_up_at():
-            self.log.warning("no answer about the lease", lease=self._lease.key)
+            self.log.warning("no response about the lease", lease=self._lease.key)
             self._lease.note_failure("no response")
             self._attempt = None
             self._settle(held=False)
@@ -112,7 +114,7 @@ class Elector(Actor):
         return max(self._renewed_at + self._election.renew_deadline, self._spared_until)
 
     def _gives_up_at(self) -> float:
-        """A try takes three requests at most; an answer that comes later was lost with a dispatcher."""
+        """Return when to give up an attempt, which takes three requests at most. A later response was lost."""
         return self._began + 3 * self._election.request_timeout
 
     def _ask_for_wake(self) -> None:
@@ -124,7 +126,7 @@ class Elector(Actor):
         self._due = min(dues)
         self.wake_at(self._due)
 
-    # One try.
+    # One attempt.
 
     def _try(self) -> None:
         self._began = self.clock.monotonic()
@@ -146,10 +148,10 @@ class Elector(Actor):
         except StopIteration as stop:
             self._attempt = None
             self._settle(held=bool(stop.value))
-        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as a proxy in front of the server may send
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # for example, a response of a proxy
             self._attempt = None
             self.log.warning(
-                "malformed answer about the lease", lease=self._lease.key, error=f"{type(err).__name__}: {err}"
+                "malformed response about the lease", lease=self._lease.key, error=f"{type(err).__name__}: {err}"
             )
             self._lease.note_failure("malformed response")
             self._settle(held=False)
@@ -170,13 +172,13 @@ class Elector(Actor):
             self._next_try = now + period
         else:
             self._next_try = now + period * (1 + JITTER * self._random.random())
-        self._say_vitals()
+        self._publish_vitals()
         if self._releasing:
             self._give_back()
         else:
             self._look_at_the_time()
 
-    def _tell_of_holder(self, holder: str) -> None:
+    def _announce_holder(self, holder: str) -> None:
         for listener in self._audience:
             if listener != actor_names.DISPATCHER:
                 self.tell(listener, LeaderObserved(holder))
@@ -185,23 +187,23 @@ class Elector(Actor):
 
     def _lose(self, why: str) -> None:
         self._leading, self._lost, self._attempt = False, why, None
-        self._say_vitals()
+        self._publish_vitals()
         self.tell(actor_names.RECORDER, self._lease.record("stopped leading"))
         self.log.error("leaderelection lost", lease=self._lease.key, error=why)
-        self._tell_of_the_loss()
+        self._announce_loss()
 
-    def _tell_of_the_loss(self) -> None:
-        """Again and again: a manager that fails before it has ended everything is another one afterwards."""
+    def _announce_loss(self) -> None:
+        """Send LeaseLost, and repeat it: a manager that is restarted meanwhile would otherwise miss it."""
         for listener in self._audience:
             self.tell(listener, LeaseLost(self._lost))
         self.wake_at(self.clock.monotonic() + self._election.retry_period)
 
     def _release(self) -> None:
-        """Give the lease back, so that the next one need not wait for it to run out."""
+        """Release the lease, so that the next leader does not wait until it expires."""
         if self._releasing:
             return
         self._releasing = True
-        if self._attempt is None:  # else once that is answered: what it writes is what the release is made from
+        if self._attempt is None:  # otherwise after its response, which the release is based on
             self._give_back()
 
     def _give_back(self) -> None:
@@ -209,14 +211,14 @@ class Elector(Actor):
             self.tell(self.context.system.supervisor, Drained(self.name))
             return
         self._leading = False
-        self._say_vitals()
+        self._publish_vitals()
         self.tell(actor_names.DISPATCHER, LeaseLost("it is given back"))
         self._attempt = self._lease.give_back()
         self._began = self.clock.monotonic()
         self._ask(next(self._attempt))
         self._ask_for_wake()
 
-    def _say_vitals(self) -> None:
+    def _publish_vitals(self) -> None:
         failure, failing_since = self._lease.failure or ("", 0.0)
         self._status.set(1.0 if self._leading else 0.0)
         self._vitals.say(

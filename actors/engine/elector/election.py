@@ -10,26 +10,25 @@ JITTER = 1.2  # of the retry period, while acquiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """Who of several copies of a program may write: the one whose identity is in this Lease, `namespace`/`name`.
+    """Leader election among replicas of a program, by the Lease `namespace`/`name`.
 
-    identity: other than every other copy's, as the pod's name is; it is the Lease's holderIdentity. component: the
-    source of events about the Lease; the Lease's name where left empty. Durations are in seconds, and by default those
-    of --leader-elect-lease-duration, -renew-deadline and -retry-period. ended: identities of processes that are proven
-    to have ended; a lease that one of them holds is free.
+    The Lease has no default: a replica that used the Lease of another program, such as kube-controller-manager, would
+    wait until that program ends.
 
-    The Lease has no default: with another program's, and kube-controller-manager has one on every cluster, one would
-    wait until that program ends. Raises ValueError on names that are empty and, as upstream, on timings that cannot
-    work.
+    Durations are in seconds; their defaults are those of --leader-elect-lease-duration, --leader-elect-renew-deadline
+    and --leader-elect-retry-period.
+
+    Raises ValueError if a name is empty and, as upstream, if the durations do not fit together.
     """
 
-    identity: str
+    identity: str  # holderIdentity of the Lease; differs between replicas, like a pod's name
     namespace: str
     name: str
-    component: str = ""
+    component: str = ""  # source of events about the Lease; "": the Lease's name
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
-    ended: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()  # identities of processes that are known to have ended; their lease is free
 
     def __post_init__(self) -> None:
         for what in ("identity", "namespace", "name", "component"):
@@ -51,5 +50,5 @@ class Election:
 
     @property
     def request_timeout(self) -> float:
-        """Seconds for one request, as upstream's client has it: in time for another try."""
+        """Seconds for one request, as in upstream's client: leaves time for a retry."""
         return max(1.0, self.renew_deadline / 2)

@@ -1,4 +1,4 @@
-"""The Lease as last observed, and the requests of a try for it: a generator of commands that is sent their outcomes."""
+"""The Lease as last observed, and attempts to acquire it: generators of commands that receive the outcomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLIENT = "leader-election"
-Try = Generator[Command, Outcome, bool]  # returns whether we hold the lease now
+Try = Generator[Command, Outcome, bool]  # an attempt; returns whether we hold the lease now
 
 
 def seconds_of(spec: Object) -> float:
@@ -28,7 +28,7 @@ def seconds_of(spec: Object) -> float:
 
 
 def renewed(spec: Object, election: Election, *, now: float) -> Object:
-    """The lease's spec once we hold it: our renewal, or our taking it over. now: unix seconds."""
+    """Return the lease's spec after our renewal or acquisition. now: Unix seconds."""
     mine = spec.get("holderIdentity") == election.identity
     stamp = format_micro_time(now)
     return {
@@ -42,7 +42,10 @@ def renewed(spec: Object, election: Election, *, now: float) -> Object:
 
 
 class ObservedLease:
-    """key: "namespace/name". A try raises ValueError, TypeError, KeyError or AttributeError on a malformed answer."""
+    """The Lease as last observed. `key` is "namespace/name".
+
+    An attempt raises ValueError, TypeError, KeyError or AttributeError for a malformed response.
+    """
 
     def __init__(
         self,
@@ -53,14 +56,18 @@ class ObservedLease:
         slow: Counter,
         new_holder: Callable[[str], None],
     ) -> None:
-        """slow: renewals that had to read the Lease first. new_holder: called with another holder, "" for none."""
+        """Create an unknown Lease.
+
+        slow: counts renewals that had to read the Lease first.
+        new_holder: called with the identity of a new holder, "" if the Lease was released.
+        """
         self._election, self._clock, self._log = election, clock, log
         self._slow, self._new_holder = slow, new_holder
         self.key = make_key(election.namespace, election.name)
         self._observed: Object | None = None  # as last seen, or as last written by us
         self._observed_at = 0.0
         self._verb = "get"  # of the latest request
-        self._failure = ""  # of the latest try: which request failed, and why
+        self._failure = ""  # of the latest attempt: which request failed, and why
         self._failing_since = 0.0
 
     @property
@@ -79,9 +86,9 @@ class ObservedLease:
 
     @property
     def failure(self) -> tuple[str, float] | None:
-        """Which request of the latest try failed and why, and since when every try has failed; None if it did not.
+        """Failed request of the latest attempt with its reason, and since when all attempts have failed.
 
-        A try that finds the lease held by another process has not failed.
+        None if the attempt did not fail. An attempt that finds another holder has not failed.
         """
         return (self._failure, self._failing_since) if self._failure else None
 
@@ -112,13 +119,13 @@ class ObservedLease:
         return self._took(outcome) or self._failed("Failed to update lease", outcome)
 
     def note_failure(self, why: str) -> None:
-        """Record that the latest request failed, for a reason that is no outcome of it."""
+        """Record that the latest request failed without an outcome."""
         if not self._failure:
             self._failing_since = self._clock.monotonic()
         self._failure = f"cannot {self._verb} {LEASES.name} {self.key}: {why}"
 
     def give_back(self) -> Try:
-        """So that the next one need not wait for it to run out."""
+        """Release the lease, so that the next leader does not wait until it expires."""
         assert self._observed is not None
         stamp = format_micro_time(self._clock.now())
         spec = {
@@ -136,7 +143,7 @@ class ObservedLease:
         return False
 
     def record(self, what: str) -> Record:
-        """An event about the lease: that we did this."""
+        """Return an event about the lease. what: what we did."""
         election = self._election
         meta = metadata(self._observed or {})
         return Record(
@@ -154,16 +161,16 @@ class ObservedLease:
         )
 
     def _is_ours(self) -> bool:
-        """As last seen: it may be another's although we still believe to lead."""
+        """Report whether we are the holder as last seen; another process may have acquired the lease since."""
         return _spec(self._observed).get("holderIdentity") == self._election.identity
 
     def _is_anothers(self) -> bool:
-        """Held by somebody who may be alive."""
+        """Report whether another process, which may be alive, holds the lease."""
         holder = self.holder
         return holder not in ("", self._election.identity) and holder not in self._election.ended and self._is_fresh()
 
     def _is_fresh(self) -> bool:
-        """It has not run out, by our clock."""
+        """Report whether the lease has not expired, by our clock."""
         return self.free_at > self._clock.monotonic()
 
     def _create(self) -> Try:
@@ -190,7 +197,7 @@ class ObservedLease:
         return True
 
     def _failed(self, event: str, outcome: Outcome) -> bool:
-        """Log and record a failed try; return False. event: upstream's text."""
+        """Log and record a failed attempt; return False. event: upstream's text."""
         self._log.error(event, **self._facts(outcome))
         self.note_failure(_reason(outcome))
         return False

@@ -200,8 +200,8 @@ class Informer(Actor):
         first = not self._table.synced
         self._delivery.flush()
         differences = self._contents.end_list(version)
-        said = "synced" if first else "listed again"
-        self.log.info(said, v=2, **self._about, objects=len(self._table), version=version)
+        event = "synced" if first else "listed again"
+        self.log.info(event, v=2, **self._about, objects=len(self._table), version=version)
         if first:
             self._delivery.synced()  # later subscribers read the table
         else:
@@ -410,7 +410,7 @@ class Informer(Actor):
         quiet = self._state is State.WATCHING and self._server.silent
         if quiet and not self._quiet:
             self._quiet = True
-            self.log.debug("watch said nothing, asking for shorter ones", **self._about, seconds=seconds)
+            self.log.debug("watch was silent, requesting shorter ones", **self._about, seconds=seconds)
         else:
             self.log.warning("watch cut after silence", **self._about, seconds=seconds)
 
@@ -456,11 +456,11 @@ class Informer(Actor):
 
 
 def _refusal(asked: str, answer: Listed | StreamEnded) -> str:
-    """Why a list or a watch was not carried out, in one line: with the message of the Status, if there is one."""
+    """Return the reason of a failed list or watch in one line, with the message of the Status, if any."""
     if not answer.status:
         return answer.error
     try:
-        said = str(decode_object(answer.body).get("message") or "")
+        message = str(decode_object(answer.body).get("message") or "")
     except (ValueError, AttributeError):
-        said = ""
-    return f"{asked} answered {answer.status}" + (f": {said}" if said else "")
+        message = ""
+    return f"{asked} answered {answer.status}" + (f": {message}" if message else "")

@@ -1,4 +1,4 @@
-"""What the server shows goes into the table; what differs from before is returned, to be delivered."""
+"""Contents of an informer's table: applies lists and watch events, and returns the differences to deliver."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kcm.runtime.tables.table import Entry, Table, TableWriter
 
 
 class Difference(NamedTuple):
-    """One object is another than before. previous: the entry that the table had, None without one."""
+    """Change of one object in the table."""
 
     type: EventType
     entry: Entry
-    previous: Entry | None
+    previous: Entry | None  # previous entry in the table, if any
 
 
 class Contents:
-    """The table's objects, as lists and watches bring them. A list is gathered aside and swapped in whole.
+    """Objects of the table. A list is collected separately and replaces the table's contents when it is complete.
 
-    An object that cannot be read stalls no other: the table knows that it is there. What has no name is skipped. Each
-    is reported, the former when it becomes unreadable, for another reason than before, and when it is so no more.
+    An unreadable object does not block others; the table contains it as Unreadable. It is reported when it becomes
+    unreadable, when the reason changes, and when it becomes readable. An item without a name is reported and skipped.
     """
 
     def __init__(
@@ -38,10 +38,15 @@ class Contents:
         unreadable: Callable[[Unreadable, Exception], None],
         healed: Callable[[Key], None],
     ) -> None:
-        """malformed: called with what is wrong, the object's key as far as it is known, and what was raised."""
+        """Create the contents of a table.
+
+        malformed: called with the error text, the object's key as far as it is known, and the exception, if any.
+        unreadable: called with an object that became unreadable and the exception.
+        healed: called with the key of an object that became readable, or was deleted.
+        """
         self._table, self._writer, self._malformed = table, writer, malformed
         self._unreadable, self._healed = unreadable, healed
-        self._gathered: dict[Key, Entry | Unreadable] = {}  # of a list that is not complete
+        self._gathered: dict[Key, Entry | Unreadable] = {}  # items of the incomplete list
 
     # A list.
 
@@ -54,35 +59,35 @@ class Contents:
             self._gathered[entry.key] = entry
 
     def drop(self, obj: Any) -> None:
-        """Deleted while the list is still being gathered."""
+        """Remove an object that was deleted before the list was complete."""
         self._gathered.pop(_key_of(obj), None)
 
     def end_list(self, version: int) -> list[Difference]:
-        """The list is complete. Returns what differs from before, deletions first; nothing after the first list."""
+        """Complete the list. Return the differences, deletions first; after the first list, none."""
         first = not self._table.synced
         before = {entry.key: entry for entry in self._table.entries()}
         unreadable_before = self._table.unreadable()
         gathered, self._gathered = self._gathered, {}
-        after = {key: one for key, one in gathered.items() if isinstance(one, Entry)}
-        unreadable = [one for one in gathered.values() if isinstance(one, Unreadable)]
-        for one in unreadable:
-            known = before.get(one.key)
-            if known is not None and one.uid in ("", known.uid):
-                after[one.key] = known  # the last version that could be read
+        after = {key: item for key, item in gathered.items() if isinstance(item, Entry)}
+        unreadable = [item for item in gathered.values() if isinstance(item, Unreadable)]
+        for obj in unreadable:
+            known = before.get(obj.key)
+            if known is not None and obj.uid in ("", known.uid):
+                after[obj.key] = known  # the last version that could be read
         self._writer.replace(after.values(), version, unreadable)
-        for one in unreadable_before:
-            if not isinstance(gathered.get(one.key), Unreadable):
-                self._healed(one.key)
+        for obj in unreadable_before:
+            if not isinstance(gathered.get(obj.key), Unreadable):
+                self._healed(obj.key)
         return [] if first else list(_differences(before, after))
 
     # A watch.
 
     def advance(self, version: int) -> None:
-        """Nothing has changed up to this version."""
+        """Record that nothing has changed up to this version."""
         self._writer.advance(version)
 
     def take(self, line: WatchLine) -> Difference | None:
-        """Puts an event's object into the table, or removes it. None if the event changes nothing."""
+        """Apply an event to the table, and return the difference; None if it changes nothing."""
         difference = None
         if line.type in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED):
             entry = self._entry(line.object)
@@ -96,8 +101,9 @@ class Contents:
         return difference
 
     def foreseen(self, line: bytes) -> Entry | None:
-        """What an event shows, where a controller has had the same from the server as the response to its write: then
-        the event need not be decoded.
+        """Return the entry of an event whose state a controller already received as the response to its write.
+
+        Such an event need not be decoded. None for other events.
         """
         state = state_in_line(line)
         return None if state is None else self._writer.foreseen(state)
@@ -114,37 +120,37 @@ class Contents:
         version = entry.version if isinstance(entry, Unreadable) else entry.resource_version
         newest = max(0 if shown is None else shown.resource_version, 0 if doubted is None else doubted.version)
         if 0 < version < newest:
-            return None  # a server that replays the past must not make the table forget
+            return None  # an old event, as from a lagging server, must not revert the table
         if isinstance(entry, Unreadable):
             return self._unread(type, entry, doubted)
         if doubted is not None:
             self._healed(entry.key)
         match type:
             case EventType.DELETED:
-                # By key alone: the event may show a later state of the object than we ever saw.
+                # By key only: the event may contain a later state of the object than the table.
                 known = self._writer.remove(entry.key, entry.resource_version)
                 return Difference(EventType.DELETED, entry, known)
             case _:
                 known = self._writer.put(entry)
                 return Difference(EventType.ADDED if known is None else EventType.MODIFIED, entry, known)
 
-    def _unread(self, type: str, one: Unreadable, doubted: Unreadable | None) -> Difference | None:
-        """An event about an object that cannot be read."""
+    def _unread(self, type: str, obj: Unreadable, doubted: Unreadable | None) -> Difference | None:
+        """Apply an event of an unreadable object."""
         if type != EventType.DELETED:
-            known = self._writer.mark(one)  # of another object that had its name
+            known = self._writer.mark(obj)  # the entry of an earlier object with this name
         else:
-            known = self._writer.remove(one.key, one.version)
+            known = self._writer.remove(obj.key, obj.version)
             if doubted is not None:
-                self._healed(one.key)
+                self._healed(obj.key)
         return None if known is None else Difference(EventType.DELETED, known, known)
 
     def _entry(self, obj: Any) -> Entry | Unreadable | None:
-        """None if nothing is known of the object."""
+        """Return the entry of an object, or None if it has no usable key."""
         try:
             if not isinstance(obj, dict):
-                raise MalformedError(f"an item that is no object but {type(obj).__name__}")
+                raise MalformedError(f"an item that is not an object but {type(obj).__name__}")
             if self._table.metadata_only:
-                obj = partial_metadata(obj)  # a server that knows no such representation sends whole objects
+                obj = partial_metadata(obj)  # a server without PartialObjectMetadata sends whole objects
             raw = strip(obj)
             return self._table.make_entry(obj, raw)
         except (MalformedError, ValueError, TypeError, KeyError, AttributeError, orjson.JSONEncodeError) as err:

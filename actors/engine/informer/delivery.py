@@ -1,4 +1,4 @@
-"""Delivers changes to the subscribers that they concern: a burst in one frame each."""
+"""Delivery of changes to the subscribers that they concern, batched in frames."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ MOST_BYTES = 1_000_000  # in one frame, unless one event alone is larger
 
 
 class Delivery:
-    """Collects changes until `flush`, or until there are enough for a frame.
+    """Collects changes until `flush`, or until a frame is full.
 
-    A change counts as delivered, for the informer's successor, once all subscribers that it concerns have their frame.
+    A change counts as delivered once its frame was sent to all subscribers that it concerns. The next incarnation of
+    the informer delivers the others.
     """
 
     def __init__(self, table: Table, writer: TableWriter, *, send: Callable[[str, bytes], None]) -> None:
-        """send: takes a subscriber's name and a frame."""
+        """Create an empty delivery. send: called with a subscriber's name and a frame."""
         self._table, self._writer, self._send = table, writer, send
         self._resource = table.resource.id
         self._collected: dict[Key, None] = {}  # objects that have changed
@@ -30,7 +31,7 @@ class Delivery:
         self._mail: dict[str, tuple[list[int], list[int]]] = {}  # by subscriber: positions in _events, matches
 
     def take_over(self, is_alive: Callable[[str], bool]) -> None:
-        """Deliver what an earlier informer could not. Subscribers that are gone will subscribe again if they return."""
+        """Deliver changes of an earlier incarnation. Dead subscribers are removed; they subscribe again on restart."""
         audience = self._writer.audience
         for name in audience.subscribers:
             if not is_alive(name):
@@ -51,7 +52,7 @@ class Delivery:
         self._writer.audience.unsubscribe(name)
 
     def synced(self) -> None:
-        """The table holds a whole list, for the first time."""
+        """Notify the subscribers that the first list is complete."""
         frame = encode(Synced(self._table.id))
         for name in self._writer.audience.subscribers:
             self._send(name, frame)
@@ -63,9 +64,9 @@ class Delivery:
         if concerned:
             self._post(type, entry, previous, concerned)
         if audience.is_divided:
-            for one in audience.concerned_within(type, entry, previous):
-                if one.concerned:
-                    self._post(*one)
+            for concern in audience.concerned_within(type, entry, previous):
+                if concern.concerned:
+                    self._post(*concern)
         self._collected[entry.key] = None
         if len(self._collected) >= MOST_EVENTS or len(self._events) >= MOST_EVENTS:
             self.flush()
@@ -96,10 +97,10 @@ class Delivery:
         self._bytes += len(event)
 
     def flush(self, *, owing: Key = "") -> None:
-        """Send what was collected. owing: of an object whose newest change is not among that yet."""
+        """Send the collected changes. owing: key of an object whose latest change is not collected yet."""
         if not self._collected:
             return
-        frames: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}  # one for all that are sent the same
+        frames: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}  # shared by subscribers with equal contents
         for name, (positions, bits) in self._mail.items():
             same = (tuple(positions), tuple(bits))
             frame = frames.get(same)

@@ -1,4 +1,4 @@
-"""How an informer asks the server: for a page of a list, a list that comes as a stream, or a watch, one at a time."""
+"""Requests of an informer: a page of a list, a streamed list, or a watch; one at a time."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.selection import Selection
 
 PAGE = 500
-PROBE = Request(method="GET", path="/version", timeout=10.0)  # what every authenticated client may ask for
+PROBE = Request(method="GET", path="/version", timeout=10.0)  # allowed for every authenticated client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerLimits:
-    """silence: seconds without a byte after which a watch is cut. list_timeout: seconds for a page of a list.
+    """Limits of requests, in seconds."""
 
-    watch_timeout: seconds after which the server is asked to end a watch; each takes between one and two times that.
-    streaming_lists: ask for lists that come as a stream, not for pages.
-    """
-
-    silence: float = 90.0
-    list_timeout: float = 60.0
-    watch_timeout: float = 300.0
-    streaming_lists: bool = True
+    silence: float = 90.0  # a watch without a byte for this long is cut
+    list_timeout: float = 60.0  # for a page of a list
+    watch_timeout: float = 300.0  # the server ends a watch after a random time between this and twice this
+    streaming_lists: bool = True  # request streamed lists instead of pages
 
 
 class ListWatch:
-    """The server's answers are delivered as messages: Listed, Streamed, StreamEnded, each with the number of its
-    request. What an earlier request still brings is not `current` any more.
+    """Sends requests; delivers responses as Listed, Streamed and StreamEnded with the number of their request.
 
-    began: when the present request was sent, by the monotonic clock. events: how many it has brought, as counted by
-    the informer. silent: it has brought nothing yet.
+    Messages of an earlier request may still arrive; see is_current.
+
+    began: monotonic time at which the current request was sent.
+    events: number of its events, counted by the informer.
+    silent: nothing was received yet.
     """
 
     def __init__(
@@ -55,10 +53,12 @@ class ListWatch:
         deliver: Callable[[Listed | Streamed | StreamEnded], None],
         warnings: ServerWarnings,
     ) -> None:
-        """selection: of one namespace at most. incarnation: of the informer. metadata_only: ask for
-        PartialObjectMetadata.
+        """Create a client for one resource.
 
-        deliver: puts a message into the informer's mailbox, from any thread.
+        selection: covers at most one namespace.
+        incarnation: of the informer; makes request numbers unique.
+        metadata_only: request PartialObjectMetadata.
+        deliver: puts a message into the informer's mailbox; thread-safe.
         """
         self._accept_list = METADATA_LIST if metadata_only else JSON
         self._accept_watch = METADATA if metadata_only else JSON
@@ -92,15 +92,17 @@ class ListWatch:
         self._transport.send(request, client=INFORMERS, on_response=partial(self._bring_page, number))
 
     def probe(self) -> None:
-        """Ask for what any server has: Listed says whether it responds."""
+        """Send a request that any server answers. The resulting Listed shows whether it responds."""
         number = self._begin()
         self._transport.send(PROBE, client=INFORMERS, on_response=partial(self._bring_page, number))
 
     def stream_list(self, at_least: int | None) -> None:
-        """A list that comes as a stream. at_least: its version; None for one that shows all that was written before.
+        """Request a streamed list.
 
-        Where the transport hands on a body as it comes, this is a list like any other: to write 30,000 pods in JSON
-        takes a server half of what it takes as events of a watch. Else it is the beginning of a watch.
+        If the transport streams response bodies, this is an ordinary list: 30,000 pods as a list cost the server half
+        the time of the same pods as watch events. Otherwise it is a watch with sendInitialEvents.
+
+        at_least: minimum resource version; None: the list contains all earlier writes.
         """
         bound = {} if at_least is None else {"resourceVersion": str(at_least)}
         if not isinstance(self._transport, ReadsAsItComes):
@@ -115,9 +117,10 @@ class ListWatch:
         )
 
     def open(self, asked: dict[str, str], *, brief: bool = False) -> None:
-        """A watch. asked: what it takes beside selectors, bookmarks and the time-out: where it begins.
+        """Open a watch.
 
-        brief: it is to end well before it is cut, even if nothing happens.
+        asked: query parameters beside selectors, bookmarks and timeout, such as its resource version.
+        brief: the server ends it well before the silence limit, even without events.
         """
         number = self._begin()
         seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
@@ -140,7 +143,7 @@ class ListWatch:
             self._stream = None
 
     def ended(self) -> None:
-        """The server has ended it."""
+        """Record that the server has ended the watch."""
         self._stream = None
 
     def _bring_page(self, number: int, response: Response) -> None:
@@ -165,7 +168,7 @@ class ListWatch:
             )
 
     def _begin(self) -> int:
-        """Whatever the requests before this one still bring is ignored."""
+        """Begin a request and return its number. Messages of earlier requests are ignored from now on."""
         self.drop()
         self.began, self.events, self.silent = self._clock.monotonic(), 0, True
         self._number = self._first + (self._number - self._first) % 1_000_000 + 1

@@ -1,6 +1,6 @@
 """The supervisor of all other actors. Read actor.py first.
 
-plan: what it may start, and what operators asked for. children: who lives, who is restarted. shutdown: how all end.
+plan: everything it may start, and the requests of operators. children: their state and restarts. shutdown: draining.
 """
 
 from kcm.actors.engine.manager.actor import ControllerManager

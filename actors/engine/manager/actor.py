@@ -1,13 +1,14 @@
 """The controller manager: supervises all other actors.
 
 Takes ActorFailed, Wake, LeaseHeld, LeaseLost, LeaderObserved, Drained; Enable, Disable, Restart, Pause, Resume,
-Drain and Describe from operators and tests. Tells Restarted, Pause, Resume, Drain, Unsubscribe.
+Drain and Describe from operators and tests. Sends Restarted, Pause, Resume, Drain, Unsubscribe.
 
-It starts the dispatcher, the recorder, the elector and the informers at once, so that a standby's tables are warm; and
-the controllers, one after the other with the jittered start interval, once the lease is held. One for one: who fails
-is started again alone, after a backoff; who fails too often stays down and the others work on; who has something to
-do and does not get on for too long is fenced and replaced. It sees that without a message (ActorSystem.busy), so
-nobody is woken to be watched.
+It starts the dispatcher, the recorder, the elector and the informers at once, so that a standby has synced tables. Once
+the lease is held it starts the controllers, one after another with the jittered start interval.
+
+The strategy is one-for-one: an actor that fails is restarted alone, with backoff. If it fails too often it stays
+stopped, and the other actors continue. An actor that is busy with one message for too long is fenced and replaced; the
+manager detects that without sending messages (ActorSystem.busy), so idle actors are not woken.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from kcm.protocols.messages.watches import Unsubscribe
 from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
 
-LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease is lost
-SUSPENDED = 4.0  # seconds that a look is late from which on the elector has not run either
+LEASE_GRACE = 5.0  # seconds after the end of the lease in which the elector should send LeaseLost itself
+SUSPENDED = 4.0  # a tick that is later than this, in seconds, means that the elector did not run either
 
 
 class ControllerManager(Actor):
@@ -64,8 +65,10 @@ class ControllerManager(Actor):
         ended: Callable[[str], None],
         seed: int | None = None,
     ) -> None:
-        """ended: called once, with why this manager works no more: DRAINED, what was not drained in time, or how the
-        lease was lost. Must not block.
+        """Create a manager.
+
+        ended: called once when the manager stops, with the reason: DRAINED, the actors that were not drained in time,
+            or why the lease was lost. Must not block.
         """
         super().__init__(context)
         self._plan, self._steering, self._vitals, self._ended = plan, steering, vitals, ended
@@ -75,7 +78,7 @@ class ControllerManager(Actor):
             plan=plan,
             steering=steering,
             chance=self._random,
-            needed_no_more=lambda name, error: self._shutdown.is_done_with(name, error),
+            is_disposable=lambda name, error: self._shutdown.is_done_with(name, error),
         )
         self._shutdown = Shutdown(
             self,
@@ -87,9 +90,9 @@ class ControllerManager(Actor):
         self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
         self._leading = not plan.leader_elect
         self._next_round = math.inf
-        self._held_until: float | None = None  # the lease, as the elector said last
+        self._held_until: float | None = None  # end of the lease, from the last LeaseHeld
         self._look_due = math.inf
-        self._over = False  # it works no more, and `ended` was called
+        self._over = False  # `ended` was called
         self._leader = ""
 
     def started(self) -> None:
@@ -99,7 +102,7 @@ class ControllerManager(Actor):
         for name in self._steering.wanted(self._plan):
             self._start_informers(name, now)
         for name, controller in self._plan.controllers.items():
-            # A manager that was itself restarted finds its controllers alive, and keeps them.
+            # A restarted manager keeps the controllers that are still alive.
             if self.context.system.is_alive(controller.spec.name):
                 self._children.keep(controller.spec, now)
                 self._start_informers(name, now)
@@ -115,7 +118,7 @@ class ControllerManager(Actor):
             case ActorFailed():
                 self._children.failed(message)
             case Pong():
-                pass  # somebody has sent that child a Ping; the manager itself needs none
+                pass  # answer to a Ping that an operator or a test sent; the manager itself sends none
             case Wake():
                 self._look_around()
             case LeaseHeld(until=until):
@@ -157,7 +160,7 @@ class ControllerManager(Actor):
             case _:
                 super().receive(message)
         if self._children.have_changed:
-            self._say_vitals()
+            self._publish_vitals()
         self._ask_for_look()
         return None
 
@@ -170,7 +173,7 @@ class ControllerManager(Actor):
                 self._children.start(spec, now)
 
     def _schedule_controllers(self, now: float) -> None:
-        """One after the other, each after its jittered interval."""
+        """Schedule the starts of controllers, each a jittered interval after the previous one."""
         due = now
         for name in self._steering.wanted(self._plan):
             spec = self._plan.controllers[name].spec
@@ -194,7 +197,7 @@ class ControllerManager(Actor):
             return
         self._children.start(spec, self.clock.monotonic(), owner=owner)
 
-    # Watching over them.
+    # Supervision.
 
     def _look_around(self) -> None:
         now = self.clock.monotonic()
@@ -202,11 +205,11 @@ class ControllerManager(Actor):
         self._next_round = now + self._plan.look_every
         self._children.look_around(now, late=late)
         self._shutdown.look_at_the_time(now)
-        if late > SUSPENDED:  # the machine was suspended, say
+        if late > SUSPENDED:  # for example, the machine was suspended
             self._held_until = None if self._held_until is None else max(self._held_until, now)
         if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
-            self._lose("nobody renewed it")
-        self._say_vitals()
+            self._lose("it was not renewed")
+        self._publish_vitals()
 
     def _ask_for_look(self) -> None:
         """Schedule the next supervision tick: when a child is due, at most LOOK seconds later."""
@@ -284,7 +287,7 @@ class ControllerManager(Actor):
             self._over = True
             self._ended(why)
 
-    # What it says of itself.
+    # Description and vitals.
 
     def _description(self) -> ManagerDescription:
         return ManagerDescription(
@@ -294,7 +297,7 @@ class ControllerManager(Actor):
             children=self._children.vitals(),
         )
 
-    def _say_vitals(self) -> None:
+    def _publish_vitals(self) -> None:
         vitals = ManagerVitals(
             leading=self._leading,
             leader=self._leader,

@@ -1,4 +1,4 @@
-"""The manager's children: when each is started, which have failed or hang, and who is notified."""
+"""The manager's children: their starts, failures and hangs, and notifications about them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from kcm.protocols.messages.lifecycle import ActorFailed, Pause, Restarted
 from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.supervision import restart_delay
 
-AGAIN = 1.0  # seconds until a child that waits for threads is looked at again
-STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
-MOST_HUNG = 4  # threads of one name that may hang; then it stays down until one of them is back
-STOOD_STILL = 2.0  # seconds that a look at everybody is late from which on nobody has run
+AGAIN = 1.0  # seconds until the next check of a child that waits for threads
+STEADY = 600.0  # uptime in seconds after which a child's failures are forgotten
+MOST_HUNG = 4  # hung threads of one actor; beyond that it is not restarted until one of them returns
+STOOD_STILL = 2.0  # a supervision tick that is later than this, in seconds, means that no actor has run
 
 
 @dataclass(slots=True)
 class Child:
-    """owner: the controller that asked for it; "" if the manager started it by itself."""
+    """State of one child."""
 
     spec: ActorSpec
-    owner: str = ""
-    started_at: float | None = None  # None: not yet
+    owner: str = ""  # controller that asked for this child; "": the manager started it by itself
+    started_at: float | None = None  # None: not yet started
     failures: list[float] = field(default_factory=list)
     last_error: str = ""
     start_at: float | None = None  # due to be started (again)
     gave_up: bool = False
-    turn: int = 0  # at the last look, if it was busy; see ActorSystem.busy
-    busy_since: float | None = None  # when it was first seen at that turn; None: it was idle
+    turn: int = 0  # at the last supervision tick, if it was busy; see ActorSystem.busy
+    busy_since: float | None = None  # when it was first seen in that turn; None: it was idle
     starts: int = 0
 
 
 class Children:
-    """By name. One for one: who fails is started again alone, after a backoff, or left stopped if it fails too often.
+    """Children by name. A child that fails is restarted alone with backoff, or left stopped if it fails too often.
 
-    When one is started again, all others are sent Restarted, except the dispatcher and the informers.
+    A restart is announced to the other children by Restarted, except to the dispatcher and the informers.
     """
 
     def __init__(
@@ -50,11 +50,14 @@ class Children:
         plan: ManagerPlan,
         steering: Steering,
         chance: random.Random,
-        needed_no_more: Callable[[str, str], bool],
+        is_disposable: Callable[[str, str], bool],
     ) -> None:
-        """needed_no_more: asked with the name of a child that failed, and its error; it is left alone if so."""
+        """Create an empty set of children.
+
+        is_disposable: called with the name of a failed child and its error; if true, the child is not restarted.
+        """
         self._manager, self._plan, self._steering = manager, plan, steering
-        self._random, self._needed_no_more = chance, needed_no_more
+        self._random, self._is_disposable = chance, is_disposable
         self._system, self._clock, self._log = manager.context.system, manager.clock, manager.log
         self._children: dict[str, Child] = {}
         self._known_vitals: Mapping[str, ChildVitals] | None = None  # until something changes
@@ -72,7 +75,7 @@ class Children:
         return [name for name, child in self._children.items() if child.owner == controller]
 
     def start(self, spec: ActorSpec, now: float, *, owner: str = "") -> None:
-        """Bring a child to life, unless it lives (then this manager is the one that was restarted)."""
+        """Start a child. A child that is alive is kept: then the manager itself was restarted."""
         self._known_vitals = None
         child = self._children.setdefault(spec.name, Child(spec, owner))
         child.start_at, child.gave_up, child.busy_since = None, False, None
@@ -94,17 +97,17 @@ class Children:
                     self._manager.tell(name, Restarted(spec.name, incarnation))
 
     def start_later(self, spec: ActorSpec, at: float) -> None:
-        """at: monotonic seconds."""
+        """Schedule the start of a child. at: monotonic time."""
         self._known_vitals = None
         self._children[spec.name] = Child(spec, start_at=at)
 
     def keep(self, spec: ActorSpec, now: float) -> None:
-        """It was found alive."""
+        """Add a child that is already alive."""
         self._known_vitals = None
         self._children[spec.name] = Child(spec, started_at=now)
 
     def restart(self, child: Child, now: float) -> None:
-        """At the next look, whatever it has done before."""
+        """Restart a child at the next supervision tick, and forget its failures."""
         self._known_vitals = None
         child.failures.clear()
         self._system.fence(child.spec.name)
@@ -120,13 +123,13 @@ class Children:
         if child is None or child.start_at is not None or child.gave_up:
             return
         if failure.incarnation < self._system.incarnation(failure.name):
-            return  # late news: it has been replaced
+            return  # late message: this incarnation was already replaced
         if failure.traceback:
             self._log.error("actor failed", child=failure.name, error=failure.error, traceback=failure.traceback)
         self._count_failure(child, failure.error)
 
     def look_around(self, now: float, *, late: float) -> None:
-        """Start who is due, and find who is dead or hangs. late: seconds since this look was due."""
+        """Start children that are due, and handle dead and hung ones. late: seconds since this tick was due."""
         self._allow_for_standstill(late)
         ended, busy = self._system.ended(self._children), self._system.busy(self._children)
         for name, child in list(self._children.items()):
@@ -136,7 +139,7 @@ class Children:
                         self._log.info("Controller starting...", v=1, controller=controller_of(name))
                     self.start(child.spec, now)
             elif name in ended and not child.gave_up:
-                self._count_failure(child, "it died without a word")
+                self._count_failure(child, "it died without an error")
             elif self._hangs(child, busy.get(name), now):
                 self._replace_hung(child, now)
             elif child.failures and _is_steady(child, now):
@@ -144,7 +147,7 @@ class Children:
                 child.failures.clear()
 
     def next_due(self) -> float:
-        """When the next child is to be started, or hangs if it has not got on by then; infinity if none."""
+        """Return when the next child is due to start, or counts as hung if it makes no progress; infinity if none."""
         due = math.inf
         for child in self._children.values():
             if child.start_at is not None:
@@ -154,7 +157,7 @@ class Children:
         return due
 
     def vitals(self) -> Mapping[str, ChildVitals]:
-        """By name."""
+        """Return the vitals of each child by name."""
         return {
             name: ChildVitals(
                 alive=self._system.is_alive(name),
@@ -173,7 +176,7 @@ class Children:
         return self._known_vitals is None
 
     def known_vitals(self) -> Mapping[str, ChildVitals]:
-        """vitals() as of the last look: a child that has died since is found at the next."""
+        """Return vitals() as of the last supervision tick, which may miss a child that has died since."""
         if self._known_vitals is None:
             self._known_vitals = self.vitals()
         return self._known_vitals
@@ -187,7 +190,7 @@ class Children:
         child.last_error = error
         delay = restart_delay(child.failures, now=now, policy=self._plan.policy, chance=self._random.random())
         self._system.fence(child.spec.name)
-        if self._needed_no_more(child.spec.name, error):
+        if self._is_disposable(child.spec.name, error):
             return
         if delay is None:
             child.gave_up = True
@@ -197,13 +200,13 @@ class Children:
             self._log.error("actor is restarted", child=child.spec.name, error=error, seconds=round(delay, 3))
 
     def _hangs(self, child: Child, turn: int | None, now: float) -> bool:
-        """turn: of a busy child."""
+        """Report whether a child has been in the same turn for too long. turn: None if it is idle."""
         if turn is None or child.gave_up:
             child.busy_since = None
         elif child.busy_since is None or turn != child.turn:
             child.turn, child.busy_since = turn, now
         else:
-            return now >= child.busy_since + self._plan.hung_after  # as next_due() has it
+            return now >= child.busy_since + self._plan.hung_after  # the same sum as in next_due()
         return False
 
     def _replace_hung(self, child: Child, now: float) -> None:
@@ -225,12 +228,12 @@ class Children:
             self._known_vitals = None
             child.last_error = f"{waits}; {child.last_error}"
             self._log.error("actor is not restarted before a thread of it is back", child=child.spec.name, hung=hung)
-        if child.spec in self._plan.infrastructure:  # which nothing works without: the watchdog decides
+        if child.spec in self._plan.infrastructure:  # essential: the watchdog decides
             child.gave_up, child.start_at = True, None
         return True
 
     def _allow_for_standstill(self, late: float) -> None:
-        """A child that did not run because none of us did (a stopped process, a starved machine) is not hung."""
+        """Extend the limits of busy children by a time in which no actor ran, as in a stopped process."""
         if late > STOOD_STILL:
             for child in self._children.values():
                 if child.busy_since is not None:

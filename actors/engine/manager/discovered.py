@@ -1,4 +1,4 @@
-"""The informers of discovered resources: which run, and which controllers know of which tables."""
+"""Informers of discovered resources, and the tables that each controller was notified of."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kcm.runtime.system.actor import Actor
 
 
 class DiscoveredInformers:
-    """Starts and stops them as resources and controllers come and go.
+    """Informers of discovered resources, started and stopped as resources and controllers change.
 
-    A resource of which some controller's spec wants all of every object has a static table, and all share that.
+    A resource that a controller's spec reads in full has a static table, which all controllers share.
     """
 
     def __init__(self, manager: Actor, *, plan: ManagerPlan, steering: Steering, children: Children) -> None:
@@ -22,17 +22,17 @@ class DiscoveredInformers:
         self._discovery: DiscoveryPlan = plan.discovery
         self._served: tuple[ServedResource, ...] | None = None  # None: not known yet
         self._everything: tuple[ServedResource, ...] = ()
-        self._shared: frozenset[str] = frozenset()  # Resource.ids of what some controller wants a table of
+        self._shared: frozenset[str] = frozenset()  # Resource.ids with a table that some controller requested
         self._sent: dict[str, TablesChanged] = {}  # by controller
 
     def take_over(self, now: float) -> None:
-        """A manager that was itself restarted keeps the informers that it finds alive, and starts the others again."""
+        """Keep the informers that survived a restart of the manager, and restart the others."""
         for informer in self._discovery.informers.values():
             self._children.start(informer.spec, now)
         self.controllers_changed(now)
 
     def controllers_changed(self, now: float) -> None:
-        """One was enabled or disabled. Discovery runs while a controller needs it."""
+        """Handle a controller that was enabled or disabled. Discovery runs while a controller needs it."""
         if all(discovers.only_shared for discovers in self._discovering().values()):
             if self._discovery.actor.name in self._children:
                 self._children.forget(self._discovery.actor.name)
@@ -49,23 +49,23 @@ class DiscoveredInformers:
         self._follow(now)
 
     def introduce(self, controller: str) -> None:
-        """A new incarnation of this controller knows of no tables."""
+        """Send a new incarnation of this controller its tables."""
         self._sent.pop(controller, None)
         self._send(controller)
 
     def forget(self, controller: str) -> None:
-        """It was disabled: its subscriptions end."""
+        """End the subscriptions of a disabled controller."""
         sent = self._sent.pop(controller, None)
-        for one in sent.resources if sent is not None else ():
-            self._manager.tell(informer_name(one.resource.id), Unsubscribe(controller_name(controller)))
+        for served in sent.resources if sent is not None else ():
+            self._manager.tell(informer_name(served.resource.id), Unsubscribe(controller_name(controller)))
 
     def _discovering(self) -> dict[str, Discovered[object]]:
-        """The controllers that are to run, and what they discover."""
+        """Return the enabled controllers that discover resources, with what they discover."""
         controllers = ((name, self._plan.controllers[name].discovers) for name in self._steering.wanted(self._plan))
         return {name: discovers for name, discovers in controllers if discovers is not None}
 
     def _follow(self, now: float) -> None:
-        """Stop and start informers, then send the controllers their tables, which are there by then."""
+        """Stop and start informers, then send each controller its tables, which exist by then."""
         if self._served is None:
             return
         wanted = wanted_tables(self._served, self._discovering().values())
@@ -91,11 +91,13 @@ class DiscoveredInformers:
         if self._served is None or discovers is None:
             return
         own = self._plan.controllers[controller].resources
-        selected = tuple(one for one in self._served if discovers.select(one) and one.resource.id not in own)
+        selected = tuple(
+            served for served in self._served if discovers.select(served) and served.resource.id not in own
+        )
         if discovers.only_shared:
-            selected = tuple(one for one in selected if one.resource.id in self._shared)
-        partial = {resource_id for resource_id, one in self._discovery.informers.items() if one.metadata_only}
-        in_part = tuple(one.resource.id for one in selected if one.resource.id in partial)
+            selected = tuple(served for served in selected if served.resource.id in self._shared)
+        partial = {resource_id for resource_id, informer in self._discovery.informers.items() if informer.metadata_only}
+        in_part = tuple(served.resource.id for served in selected if served.resource.id in partial)
         message = TablesChanged(selected, in_part, self._everything)
         if self._sent.get(controller) != message:
             self._sent[controller] = message

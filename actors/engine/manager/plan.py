@@ -1,4 +1,4 @@
-"""What the controller manager is given: all that it may start, and what operators asked for since."""
+"""Plan of the controller manager: everything it may start, and the requests of operators."""
 
 from __future__ import annotations
 
@@ -15,88 +15,77 @@ from kcm.runtime.system.supervision import RestartPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPlan:
-    """One controller: how to build its actor, which resources it reads (by Resource.id) in which tables (by Table.id),
-    and how to build a child of its own by kind and name; raises KeyError on a kind that it does not have. discovers: as
-    in its ControllerSpec.
-    """
+    """Plan of one controller."""
 
     spec: ActorSpec
-    resources: tuple[str, ...]
-    tables: tuple[str, ...]
-    child: Callable[[str, str], ActorSpec]
-    discovers: Discovered[Any] | None = None
+    resources: tuple[str, ...]  # Resource.ids of the static tables that it reads
+    tables: tuple[str, ...]  # Table.ids of the same tables
+    child: Callable[[str, str], ActorSpec]  # spec of a child by kind and name; raises KeyError for an unknown kind
+    discovers: Discovered[Any] | None = None  # see ControllerSpec
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredInformer:
-    """spec: of the informer. metadata_only: of its table."""
+    """Informer of a discovered resource."""
 
     spec: ActorSpec
     served: ServedResource
-    metadata_only: bool
+    metadata_only: bool  # its table contains metadata only
 
 
 class DiscoveryPlan(Protocol):
-    """How discovered resources get their tables and informers. It outlives managers.
-
-    actor: finds resources. informers: of those that have one now, by Resource.id.
-    """
+    """Creates tables and informers of discovered resources. It outlives managers."""
 
     @property
-    def actor(self) -> ActorSpec: ...
+    def actor(self) -> ActorSpec:
+        """Spec of the actor that discovers resources."""
 
     @property
-    def informers(self) -> Mapping[str, DiscoveredInformer]: ...
+    def informers(self) -> Mapping[str, DiscoveredInformer]:
+        """Present informers by Resource.id."""
 
     def add(self, served: ServedResource, *, metadata_only: bool) -> DiscoveredInformer:
-        """Make a table for it, and say how to build its informer."""
+        """Create a table of this resource, and return the plan of its informer."""
 
     def drop(self, resource_id: str) -> None:
-        """Forget both."""
+        """Remove the table and the informer of this resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerPlan:
-    """All that the manager may start.
+    """Everything that the manager may start. Durations are in seconds."""
 
-    infrastructure: in this order, before all else. informers: of static tables, by Table.id. controllers: by
-    canonical name, in the order in which they start; enabled: those that start by themselves. discovery: of all other
-    resources. start_interval: seconds, see start_delay. leader_elect: controllers wait for LeaseHeld.
-    look_every: seconds between two looks at all children, at most. hung_after, drain_within: seconds.
-    """
-
-    infrastructure: tuple[ActorSpec, ...]
-    informers: Mapping[str, ActorSpec]
-    controllers: Mapping[str, ControllerPlan]
-    enabled: tuple[str, ...]
+    infrastructure: tuple[ActorSpec, ...]  # started first, in this order
+    informers: Mapping[str, ActorSpec]  # of static tables, by Table.id
+    controllers: Mapping[str, ControllerPlan]  # by canonical name, in the order in which they start
+    enabled: tuple[str, ...]  # controllers that start without a request of an operator
     discovery: DiscoveryPlan
-    leader_elect: bool = True
-    start_interval: float = 0.0
-    look_every: float = 5.0
-    hung_after: float = 30.0
+    leader_elect: bool = True  # controllers wait for LeaseHeld
+    start_interval: float = 0.0  # see start_delay
+    look_every: float = 5.0  # maximum interval of supervision ticks
+    hung_after: float = 30.0  # an actor that is in one turn for longer is replaced
     drain_within: float = 10.0
     policy: RestartPolicy = field(default_factory=RestartPolicy)
 
 
 def start_delay(interval: float, chance: float) -> float:
-    """Seconds of sleep before a controller starts: the interval, and up to once as much again.
+    """Return the delay in seconds before a controller starts: between one and two intervals.
 
-    chance: uniform in [0, 1). Source: wait.Jitter(interval, 1.0), kubernetes v1.36
-    cmd/kube-controller-manager/app/controllermanager.go, ControllerStartJitter.
+    chance: uniform in [0, 1).
+
+    Source: wait.Jitter(interval, 1.0), kubernetes v1.36 cmd/kube-controller-manager/app/controllermanager.go,
+    ControllerStartJitter.
     """
     return interval + chance * 1.0 * interval
 
 
 @dataclass(slots=True)
 class Steering:
-    """What operators asked for while it runs. The manager alone writes it, and the next one finds it.
+    """Requests of operators at run time. Only the manager writes them; they outlive its incarnations."""
 
-    switched: controllers that were switched on or off, by name. paused: their names.
-    """
-
-    switched: dict[str, bool] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
+    switched: dict[str, bool] = field(default_factory=dict)  # controllers that were enabled or disabled, by name
+    paused: set[str] = field(default_factory=set)  # names of controllers
 
     def wanted(self, plan: ManagerPlan) -> tuple[str, ...]:
-        """The controllers that are to run, in the plan's order."""
+        """Return the names of the enabled controllers, in the plan's order."""
         return tuple(name for name in plan.controllers if self.switched.get(name, name in plan.enabled))

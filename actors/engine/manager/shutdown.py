@@ -1,4 +1,4 @@
-"""How the actors of a system end: the controllers finish what they began, then the elector gives the lease back."""
+"""Shutdown of a system: the controllers finish their syncs, then the elector releases the lease."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kcm.actors.reconciliation.actor_names import ELECTOR, is_controller
 from kcm.protocols.messages.lifecycle import Drain
 from kcm.runtime.system.actor import Actor
 
-DRAINED = "drained"  # how it ended, if it ended well
+DRAINED = "drained"  # reason of a successful shutdown
 
 
 class Shutdown:
-    """begun: there is no way back."""
+    """Shutdown of the manager's children. It cannot be undone once it has begun."""
 
     def __init__(
         self,
@@ -25,15 +25,17 @@ class Shutdown:
         leader_elect: bool,
         ended: Callable[[str], None],
     ) -> None:
-        """within: seconds for all of it. leader_elect: there is a lease.
+        """Create a shutdown that has not begun.
 
-        ended: called when it is over, perhaps twice: with DRAINED, or what was not drained in time.
+        within: time limit in seconds.
+        leader_elect: there is a lease to release.
+        ended: called at the end, possibly twice, with DRAINED or the actors that were not drained in time.
         """
         self._manager, self._children = manager, children
         self._within, self._leader_elect, self._ended = within, leader_elect, ended
         self._system = manager.context.system
         self._until: float | None = None  # monotonic seconds; infinity once it is over
-        self._waiting: set[str] = set()  # controllers that have not said Drained
+        self._waiting: set[str] = set()  # controllers that have not sent Drained
 
     @property
     def begun(self) -> bool:
@@ -41,11 +43,11 @@ class Shutdown:
 
     @property
     def due(self) -> float:
-        """When it is to be over; infinity if it has not begun, or is."""
+        """Deadline of the shutdown; infinity if it has not begun or is over."""
         return self._until if self._until is not None else math.inf
 
     def begin(self) -> None:
-        """Controllers first, then the lease. Who is down, or has not started yet, begins nothing any more."""
+        """Drain the controllers. Those that are stopped or not started yet are not started any more."""
         if self.begun:
             return
         self._until = self._manager.clock.monotonic() + self._within
@@ -60,7 +62,7 @@ class Shutdown:
             self._drain_elector()
 
     def drained(self, name: str) -> None:
-        """A controller or the elector is."""
+        """Handle Drained of a controller or the elector."""
         if not self.begun:
             return
         if name == ELECTOR:
@@ -71,7 +73,7 @@ class Shutdown:
                 self._drain_elector()
 
     def is_done_with(self, name: str, error: str) -> bool:
-        """Whether a child that failed is left alone, because it was to end anyway."""
+        """Report whether a failed child is not restarted, because it was being drained."""
         if not self.begun:
             return False
         if name == ELECTOR and not self._waiting:

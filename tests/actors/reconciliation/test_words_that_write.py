@@ -294,7 +294,7 @@ def test_an_object_that_was_read_is_deleted_by_its_uid() -> None:
     assert delete(SETS, entry, unchanged=True) == delete(SETS, owner(), unchanged=True)
     with pytest.raises(ValueError, match=r"'d/web' has no uid or resourceVersion: it is not an object that was read"):
         delete(SETS, owner(""))
-    with pytest.raises(ValueError, match="unchanged is said of an object that was read, not of a key"):
+    with pytest.raises(ValueError, match="unchanged needs an object that was read, not a key"):
         delete(SETS, "d/web", unchanged=True)
 
 
@@ -304,7 +304,7 @@ def test_an_object_is_applied_as_it_is_said() -> None:
     assert decode_object(command.body) == {"kind": "ConfigMap", "apiVersion": "v1", **configmap(a="1")}
     read = configmap()
     read["metadata"]["managedFields"] = [{"manager": "kubectl"}]
-    with pytest.raises(ValueError, match="an object that is applied says what is wanted, and has no managedFields"):
+    with pytest.raises(ValueError, match="an object to apply must not have managedFields"):
         apply(CONFIGMAPS, read)
 
 

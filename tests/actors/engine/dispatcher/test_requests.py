@@ -149,7 +149,7 @@ LISTED = Get("v1/pods", "d/a", as_informer=True)
         ),
         ({"kind": "PodList", "apiVersion": "v1", "items": []}, NotFound("v1/pods 'a' not found")),
         ({"kind": "PodList", "apiVersion": "v1", "items": None}, NotFound("v1/pods 'a' not found")),
-        ([], Invalid("HTTP 200 with what is no list of v1/pods")),
+        ([], Invalid("HTTP 200, but the body is not a list of v1/pods")),
     ],
 )
 def test_what_is_read_as_informers_read_is_the_one_object_of_a_list(body: object, outcome: Outcome) -> None:
