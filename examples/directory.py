@@ -1,4 +1,4 @@
-"""The outside world of the tenant operators: who has an account where. In life this is a client of that service."""
+"""External directory of accounts that the tenant operators use. In production this is a client of that service."""
 
 import threading
 import time
@@ -9,21 +9,23 @@ from typing import Any
 
 @dataclass(slots=True)
 class Account:
-    """opens: when it can be used. closes: when it will be gone, None if nobody wants that."""
+    """Account of a tenant."""
 
     number: int
     name: str
-    opens: float
+    opens: float  # when it can be used
     members: tuple[str, ...] = ()
-    generation: int = 0
-    closes: float | None = None
+    generation: int = 0  # of the tenant's spec that the members are from
+    closes: float | None = None  # when it will be closed; None: it stays open
 
 
 class Directory:
-    """Keeps accounts in memory, one for each uid; to open and to close one takes a while.
+    """Directory in memory, with one account for each uid.
 
-    A call says what is to be, and may be made again. One that comes late undoes nothing newer.
-    now: a clock, in seconds. takes: seconds.
+    Calls are idempotent, and a call that arrives late does not undo a newer one.
+
+    now: a clock, in seconds.
+    takes: seconds that it takes to open or close an account.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic, takes: float = 0.2) -> None:
@@ -34,9 +36,9 @@ class Directory:
         self._closed: set[str] = set()
 
     def enrol(self, uid: str, name: str, members: Sequence[str], generation: int) -> dict[str, Any]:
-        """Open the account or change it. Returns its "number", and whether it is "open" yet.
+        """Open or update the account of this uid. Return its "number", and whether it is "open" yet.
 
-        Raises LookupError on one that was closed: a uid never comes back.
+        Raises LookupError if the account was closed: a uid is never used again.
         """
         with self._lock:
             self._close_what_is_due()
@@ -51,7 +53,7 @@ class Directory:
             return {"number": account.number, "open": self._now() >= account.opens}
 
     def close(self, uid: str) -> bool:
-        """Whether there is no account of this uid any more, nor ever will be; else it is being closed."""
+        """Close the account of this uid. Return True once it is closed; until then call this again."""
         with self._lock:
             account = self._accounts.get(uid)
             if account is None:
@@ -62,7 +64,7 @@ class Directory:
             return uid in self._closed
 
     def accounts(self) -> list[tuple[str, Account]]:
-        """All that there are, by uid."""
+        """Return all accounts with their uids."""
         with self._lock:
             self._close_what_is_due()
             return list(self._accounts.items())

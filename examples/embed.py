@@ -1,7 +1,7 @@
 """The controller manager inside another program: python examples/embed.py [KUBECONFIG]
 
-Scales nothing by itself: it keeps ReplicationControllers, ReplicaSets, Deployments and the rest in line until Ctrl-C,
-and serves its metrics on loopback. Without a kubeconfig it starts a cluster of its own.
+Runs all built-in controllers until Ctrl-C, and serves their metrics on loopback. Without a kubeconfig it starts an
+embedded cluster.
 """
 
 import sys

@@ -55,11 +55,11 @@ class Tenants:
         yield from self._tidy(tenant, wanted)
         status = {"account": account["number"], "namespaces": sorted(have), "observedGeneration": generation}
         if missing := sorted({*wanted} - {*have}):
-            yield from self._say(tenant, status, False, "NameTaken", f"not its own, or going: {', '.join(missing)}")
+            yield from self._report(tenant, status, False, "NameTaken", f"not its own, or going: {', '.join(missing)}")
         elif not account["open"]:
-            yield from self._say(tenant, status, False, "AccountOpening", f"account {account['number']} opens soon")
+            yield from self._report(tenant, status, False, "AccountOpening", f"account {account['number']} opens soon")
         else:
-            yield from self._say(tenant, status, True, "Provided", f"{len(have)} namespaces, and an account")
+            yield from self._report(tenant, status, True, "Provided", f"{len(have)} namespaces, and an account")
             return None
         return SOON
 
@@ -95,12 +95,12 @@ class Tenants:
             if name_of(namespace) not in wanted and not is_deleting(namespace):
                 yield from must(delete(NAMESPACES, key_of(namespace), uid=uid_of(namespace)))
 
-    def _say(self, tenant: Object, status: dict[str, Any], ready: bool, reason: str, message: str) -> Step[None]:
-        said, now = tenant.get("status", {}).get("conditions"), self._clock.now()
+    def _report(self, tenant: Object, status: dict[str, Any], ready: bool, reason: str, message: str) -> Step[None]:
+        present, now = tenant.get("status", {}).get("conditions"), self._clock.now()
         generation = status["observedGeneration"]
-        conditions = set_condition(said, "Ready", ready, reason, message, now=now, observed_generation=generation)
+        conditions = set_condition(present, "Ready", ready, reason, message, now=now, observed_generation=generation)
         yield from patch_status(self._tenants, tenant, {**status, "conditions": conditions})
-        if conditions != said:
+        if conditions != present:
             yield record(TENANTS, tenant, "Normal" if ready else "Warning", reason, message)
 
 

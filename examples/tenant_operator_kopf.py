@@ -1,4 +1,4 @@
-"""The operator of tenant_operator.py once more, written with kopf, for those who know that one.
+"""The operator of tenant_operator.py written with kopf, for comparison.
 
 kubectl apply -f examples/tenant-crd.yml -f examples/tenant.yml
 kopf run examples/tenant_operator_kopf.py
@@ -19,11 +19,11 @@ from kubernetes.dynamic.exceptions import ConflictError, NotFoundError
 MERGE = "application/merge-patch+json"
 RBAC = "rbac.authorization.k8s.io"
 SOON = 1.0  # seconds
-LABELS = {"tenant": kopf.PRESENT}  # of what belongs to a tenant
+LABELS = {"tenant": kopf.PRESENT}  # selects objects that belong to a tenant
 
 
 class Api:
-    """The official client, for what kopf does not do: other objects than the one that a handler is about."""
+    """Official client, for objects other than the one that a handler receives, which kopf does not cover."""
 
     def __init__(self) -> None:
         config.load_config(config_file=os.environ.get("KUBECONFIG"))
@@ -82,8 +82,8 @@ def follow(name: str, uid: str, memo: kopf.Memo, **_: Any) -> None:
             verdict = ("False", "AccountOpening", f"account {account['number']} is not open yet")
         else:
             verdict = ("True", "Provided", f"account {account['number']}, {len(have)} namespaces")
-        said = {"observedGeneration": generation, "account": account["number"], "namespaces": sorted(have)}
-        say(memo.api, tenant, said, *verdict)
+        status = {"observedGeneration": generation, "account": account["number"], "namespaces": sorted(have)}
+        report(memo.api, tenant, status, *verdict)
     if verdict[0] != "True":
         raise kopf.TemporaryError(verdict[2], delay=SOON)
 
@@ -97,18 +97,18 @@ def leave(name: str, uid: str, memo: kopf.Memo, **_: Any) -> None:
 @kopf.on.event("v1", "namespaces", labels=LABELS)
 @kopf.on.event("v1", "resourcequotas", labels=LABELS)
 @kopf.on.event(RBAC, "v1", "rolebindings", labels=LABELS)
-def look_again(event: Any, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
-    """The tenant is told by an annotation: a handler of its own is tried again when it fails, this one is not."""
+def requeue(event: Any, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
+    """Annotate the tenant, which calls its handlers. kopf retries those if they fail, but not handlers of events."""
     if event["type"] in ("MODIFIED", "DELETED"):
         mark = {"example.com/look-again": f"{body['kind']} {body['metadata']['resourceVersion']}"}
         for owner in body["metadata"].get("ownerReferences", []):
             patch = {"metadata": {"uid": owner["uid"], "annotations": mark}}
-            with suppress(NotFoundError, ConflictError):  # it is gone, or another one has its name
+            with suppress(NotFoundError, ConflictError):  # it was deleted, or another tenant has its name
                 memo.api.tenants.patch(body=patch, name=owner["name"], content_type=MERGE)
 
 
 def provide(api: Api, tenant: Any, name: str) -> bool:
-    """A namespace and what belongs in it. False if there is one of another owner, or one that is going."""
+    """Create a namespace with its contents. False if it has another owner or is being deleted."""
     found = get(api.namespaces, name)
     if found is not None and (
         not is_owned(found, tenant["metadata"]["uid"]) or found["metadata"].get("deletionTimestamp")
@@ -130,13 +130,13 @@ def tidy(api: Api, uid: str, wanted: list[str]) -> None:
                 api.namespaces.delete(name=meta["name"], body={"preconditions": {"uid": meta["uid"]}})
 
 
-def say(api: Api, tenant: Any, said: dict[str, Any], ready: str, reason: str, message: str) -> None:
+def report(api: Api, tenant: Any, changes: dict[str, Any], ready: str, reason: str, message: str) -> None:
     status = tenant.get("status") or {}
     before: dict[str, Any] = next(iter(status.get("conditions", [])), {})
     since = before["lastTransitionTime"] if before.get("status") == ready else f"{datetime.now(UTC):%FT%TZ}"
     condition = {"type": "Ready", "status": ready, "reason": reason, "message": message, "lastTransitionTime": since}
-    said |= {"conditions": [{**condition, "observedGeneration": said["observedGeneration"]}]}
-    if {**status, **said} != status:
-        body = {"metadata": {"uid": tenant["metadata"]["uid"]}, "status": said}
+    changes |= {"conditions": [{**condition, "observedGeneration": changes["observedGeneration"]}]}
+    if {**status, **changes} != status:
+        body = {"metadata": {"uid": tenant["metadata"]["uid"]}, "status": changes}
         api.tenants.status.patch(body=body, name=tenant["metadata"]["name"], content_type=MERGE)
         kopf.event(tenant, type="Normal" if ready == "True" else "Warning", reason=reason, message=message)

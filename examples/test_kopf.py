@@ -24,7 +24,7 @@ def greet(labels: Any, patch: Any, **_: Any) -> None:
 
 @pytest.fixture
 def operator(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """It runs in a thread as long as the test does."""
+    """Run the operator in a thread during the test."""
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     stop = threading.Event()
     arguments = {"standalone": True, "namespaces": ["default"], "registry": OPERATOR, "stop_flag": stop}
@@ -37,7 +37,7 @@ def operator(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 @pytest.mark.usefixtures("operator")
-def test_an_operator_of_kopf_answers_a_new_object(kubeconfig: Path) -> None:
+def test_kopf_operator_patches_a_new_config_map(kubeconfig: Path) -> None:
     with config.new_client_from_config(str(kubeconfig)) as api:
         core = client.CoreV1Api(api)
         meta = client.V1ObjectMeta(name="visitor", labels={"greet": "world"})

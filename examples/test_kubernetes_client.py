@@ -1,4 +1,4 @@
-"""The official Python client against the `cluster` fixture, with our controllers at work on it."""
+"""The official Python client against the `cluster` fixture, with the controllers of kcm."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from kcm import ControllerSystem, api_transport
 LABELS = {"app": "client-example"}
 
 
-def test_the_official_client_makes_a_deployment_and_sees_it_become_ready(kubeconfig: Path) -> None:
+def test_deployment_of_the_official_client_becomes_ready(kubeconfig: Path) -> None:
     container = client.V1Container(name="web", image="nginx")
     template = client.V1PodTemplateSpec(
         metadata=client.V1ObjectMeta(labels=LABELS), spec=client.V1PodSpec(containers=[container])

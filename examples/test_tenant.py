@@ -1,4 +1,4 @@
-"""The tenant operator, and the one that is written with kopf: what either of them does on a running server."""
+"""The two tenant operators, written with kcm and with kopf, on a running API server."""
 
 import threading
 import time
@@ -51,7 +51,7 @@ class User:
         self.rbac: Any = client.RbacAuthorizationV1Api(api)
         self.custom: Any = client.CustomObjectsApi(api)
         crds: Any = client.ApiextensionsV1Api(api)
-        if not any(one.metadata.name == "tenants.example.com" for one in crds.list_custom_resource_definition().items):
+        if not any(crd.metadata.name == "tenants.example.com" for crd in crds.list_custom_resource_definition().items):
             crds.create_custom_resource_definition(manifest("tenant-crd.yml"))
 
     def make(self, name: str, **spec: Any) -> None:
@@ -74,7 +74,7 @@ class User:
             raise
 
     def verdict(self, name: str) -> tuple[str, str]:
-        """Status and reason of its condition Ready; empty before there is one about its present spec."""
+        """Return status and reason of the condition Ready; empty until it is about the present generation."""
         tenant = self.tenant(name)
         for condition in tenant.get("status", {}).get("conditions", []):
             if condition["type"] == "Ready" and condition["observedGeneration"] == tenant["metadata"]["generation"]:
@@ -82,8 +82,8 @@ class User:
         return "", ""
 
     def namespaces(self, tenant: str) -> set[str]:
-        """By their short names; those that are going do not count."""
-        found = [one.metadata for one in self.core.list_namespace().items if one.metadata.deletion_timestamp is None]
+        """Return the short names of a tenant's namespaces, except those that are being deleted."""
+        found = [item.metadata for item in self.core.list_namespace().items if item.metadata.deletion_timestamp is None]
         return {meta.name.removeprefix(f"{tenant}-") for meta in found if meta.name.startswith(f"{tenant}-")}
 
     def quota(self, namespace: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ def user(kubeconfig: Path) -> Iterator[User]:
 
 
 @pytest.mark.parametrize("running", [with_kcm, with_kopf], ids=["kcm", "kopf"])
-def test_a_tenant_from_its_first_day_to_its_last(
+def test_tenant_is_provided_repaired_and_deleted(
     running: Callable[[Path, Directory], AbstractContextManager[None]],
     user: User,
     kubeconfig: Path,
@@ -120,30 +120,30 @@ def test_a_tenant_from_its_first_day_to_its_last(
     user.core.create_namespace({"metadata": {"name": f"{name}-live"}})
     with running(kubeconfig, directory):
         user.make(name)
-        # A namespace has a name that it wants: the tenant gets all the rest, and says what it has not got.
+        # The name of one namespace is taken: the tenant gets the others, and its status reports the missing one.
         until(lambda: user.verdict(name) == ("False", "NameTaken"))
         assert user.tenant(name)["status"]["namespaces"] == [f"{name}-dev"]
         assert user.quota(f"{name}-dev") == {"pods": "20"}
         assert user.admins(f"{name}-dev") == ["anna"]
         assert (user.quota(f"{name}-live"), user.admins(f"{name}-live")) == ({}, [])
-        # Nobody tells the operator that the name is free.
+        # No event informs the operator that the name is free.
         user.core.delete_namespace(f"{name}-live")
         until(lambda: user.verdict(name) == ("True", "Provided"))
         ((uid, account),) = directory.accounts()
         assert uid == user.tenant(name)["metadata"]["uid"]
         assert user.tenant(name)["status"]["account"] == account.number
-        # Its spec changes.
+        # A change of the spec is carried out.
         user.change(name, namespaces=["dev", "test"], admins=["ben", "chloe"], quota={"pods": "5"})
         until(lambda: user.namespaces(name) == {"dev", "test"} and user.verdict(name) == ("True", "Provided"))
         for namespace in (f"{name}-dev", f"{name}-test"):
             assert user.quota(namespace) == {"pods": "5"}
             assert user.admins(namespace) == ["ben", "chloe"]
         assert directory.accounts()[0][1].members == ("ben", "chloe")
-        # What is spoilt by hand is mended.
+        # Manual changes are reverted.
         user.core.delete_namespaced_resource_quota("tenant", f"{name}-dev")
         user.rbac.patch_namespaced_role_binding("tenant", f"{name}-test", {"subjects": []})
         until(lambda: user.quota(f"{name}-dev") == {"pods": "5"} and user.admins(f"{name}-test") == ["ben", "chloe"])
-        # It goes once its account is closed, and what it owns goes with it.
+        # A deleted tenant remains until its account is closed; then its namespaces are deleted as well.
         user.delete(name)
         until(lambda: user.tenant(name) is None)
         assert directory.accounts() == []

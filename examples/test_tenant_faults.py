@@ -1,6 +1,6 @@
-"""The tenant operator in whatever goes wrong: faults, actions of users and a directory of its own for each seed.
+"""The tenant operator under faults. Each seed draws faults and user actions, and has its own directory.
 
-python -m pytest examples/test_tenant_faults.py, or for more of it, in examples/:
+python -m pytest examples/test_tenant_faults.py, or for more seeds, in examples/:
 python -m kcm.simulate --setting test_tenant_faults:SETTING --seeds 1000
 """
 
@@ -36,11 +36,11 @@ CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SHORT_NAMES, USERS, SIZES = ("dev", "test", "live"), ("anna", "ben", "chloe"), ("1", "5", "20")
 HELD = "example.com/held"
 
-# What users do with a tenant, each of them called with a time.
+# User actions on a tenant. Each function is called with a time.
 
 
 class Users:
-    """Of one tenant. What was never made, as a report leaves that out, they need not change."""
+    """Users of one tenant. They skip actions on a tenant that was never created, as in a reduced scenario."""
 
     def __init__(self, name: str, chance: random.Random) -> None:
         self.name, self.chance = name, chance
@@ -52,12 +52,12 @@ class Users:
         def do(cluster: SimulatedCluster) -> bool:
             there = cluster.get(TENANTS, self.name)
             if there is not None:
-                return not is_deleting(there)  # once its predecessor is gone
+                return not is_deleting(there)  # retried until its predecessor is deleted
             cluster.create(TENANTS, {"metadata": {"name": self.name}, "spec": spec})
             self._made = True
             return True
 
-        yield Action(at, f"{self.name} is made: {spec}", do)
+        yield Action(at, f"{self.name} is created: {spec}", do)
 
     def remove(self, at: float) -> Iterator[Action]:
         def do(cluster: SimulatedCluster) -> bool:
@@ -68,13 +68,13 @@ class Users:
 
         yield Action(at, f"{self.name} is deleted", do)
 
-    def make_anew(self, at: float) -> Iterator[Action]:
-        """Of the same name, once the first one is gone."""
+    def recreate(self, at: float) -> Iterator[Action]:
+        """Delete the tenant and create it again under the same name."""
         yield from self.remove(at)
         yield from self.make(at)
 
     def leave_behind(self, at: float) -> Iterator[Action]:
-        """Deleted without what it owns, and made anew: the namespaces that it finds are nobody's."""
+        """Delete the tenant without its namespaces and create it again; the namespaces then have no owner."""
 
         def do(cluster: SimulatedCluster) -> bool:
             tenant = cluster.get(TENANTS, self.name)
@@ -82,7 +82,7 @@ class Users:
                 return not self._made
             release(cluster)
             if any(trouble_of(cluster, tenant)):
-                return False  # which ones are left shall not be chance
+                return False  # retried, so that the remaining namespaces do not depend on timing
             cluster.delete(TENANTS, self.name, policy="Orphan")
             return True
 
@@ -98,13 +98,13 @@ class Users:
     def resize(self, at: float) -> Iterator[Action]:
         yield self._merge(at, {"quota": self._quota()})
 
-    def spoil(self, at: float) -> Iterator[Action]:
-        """Something that it owns is deleted or changed by hand, if there is any by then."""
+    def tamper(self, at: float) -> Iterator[Action]:
+        """Delete or change an object of the tenant, if it has any at that time."""
         resource = self.chance.choice((NAMESPACES, QUOTAS, BINDINGS))
         number, changes = self.chance.random(), self.chance.random() < 0.5
 
         def do(cluster: SimulatedCluster) -> bool:
-            owned = [one for one in cluster.list(resource) if owner_of(one)[0] == self.name]
+            owned = [obj for obj in cluster.list(resource) if owner_of(obj)[0] == self.name]
             if owned:
                 key = key_of(owned[int(number * len(owned))])
                 if not changes or resource is NAMESPACES:
@@ -118,7 +118,7 @@ class Users:
         yield Action(at, f"a {resource.kind} of {self.name} is {'changed' if changes else 'deleted'} by hand", do)
 
     def hold(self, at: float) -> Iterator[Action]:
-        """Something in its namespaces has a finalizer: for a while they cannot go."""
+        """Create objects with a finalizer in its namespaces, which then cannot be deleted for a while."""
 
         def do(cluster: SimulatedCluster) -> bool:
             for namespace in cluster.list(NAMESPACES):
@@ -128,8 +128,8 @@ class Users:
                         cluster.create(CONFIGMAPS, {"metadata": where})
             return True
 
-        yield Action(at, f"the namespaces of {self.name} cannot go", do)
-        yield Action(round(at + self.chance.choice((3.0, 8.0, 15.0)), 2), "they can go again", release)
+        yield Action(at, f"the namespaces of {self.name} cannot be deleted", do)
+        yield Action(round(at + self.chance.choice((3.0, 8.0, 15.0)), 2), "they can be deleted again", release)
 
     def _merge(self, at: float, spec: Any) -> Action:
         def do(cluster: SimulatedCluster) -> bool:
@@ -138,7 +138,7 @@ class Users:
             cluster.merge(TENANTS, self.name, {"spec": spec})
             return True
 
-        return Action(at, f"{self.name} is to have {spec}", do)
+        return Action(at, f"{self.name} is changed to {spec}", do)
 
     def _some(self, choices: tuple[str, ...]) -> list[str]:
         return self.chance.sample(choices, self.chance.randint(1, len(choices)))
@@ -148,7 +148,7 @@ class Users:
 
 
 def release(cluster: SimulatedCluster) -> bool:
-    """What is held can go."""
+    """Remove the finalizers of `Users.hold`."""
     for held in cluster.list(CONFIGMAPS):
         if held["metadata"].get("finalizers") == [HELD]:
             cluster.merge(CONFIGMAPS, key_of(held), {"metadata": {"finalizers": None}})
@@ -160,14 +160,14 @@ def actions(scenario: Scenario) -> Iterator[Action]:
     for name in chance.sample(("acme", "acme2", "zoo"), chance.choice((1, 1, 2))):
         users = Users(name, chance)
         if chance.random() < 0.4:
-            yield from strange(f"{name}-{chance.choice(SHORT_NAMES)}", scenario, chance)
-        changes = [users.choose_namespaces, users.choose_admins, users.resize, users.spoil, users.spoil, users.hold]
-        changes += [users.make_anew, users.make_anew, users.leave_behind]
+            yield from conflicting_namespace(f"{name}-{chance.choice(SHORT_NAMES)}", scenario, chance)
+        changes = [users.choose_namespaces, users.choose_admins, users.resize, users.tamper, users.tamper, users.hold]
+        changes += [users.recreate, users.recreate, users.leave_behind]
         yield from scenario.life(chance, make=users.make, changes=changes, remove=users.remove, most=6)
 
 
-def strange(name: str, scenario: Scenario, chance: random.Random) -> Iterator[Action]:
-    """Before the tenant is there a stranger has a namespace that it will want, for good or for a while."""
+def conflicting_namespace(name: str, scenario: Scenario, chance: random.Random) -> Iterator[Action]:
+    """Create a namespace whose name the tenant needs, for a while or permanently."""
 
     def make(cluster: SimulatedCluster) -> bool:
         cluster.create(NAMESPACES, {"metadata": {"name": name}})
@@ -179,12 +179,12 @@ def strange(name: str, scenario: Scenario, chance: random.Random) -> Iterator[Ac
             cluster.delete(NAMESPACES, name)
         return True
 
-    yield Action(0.0, f"a stranger makes {name}", make)
+    yield Action(0.0, f"another user creates {name}", make)
     if chance.random() < 0.6:
-        yield Action(round(chance.uniform(1.0, scenario.seconds), 2), f"the stranger deletes {name}", remove)
+        yield Action(round(chance.uniform(1.0, scenario.seconds), 2), f"the other user deletes {name}", remove)
 
 
-# What it has to come to.
+# Expected end state.
 
 
 def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
@@ -194,7 +194,7 @@ def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
     uids = {tenant["metadata"]["uid"] for tenant in tenants}
     for uid, account in cluster.outside.accounts():
         if uid not in uids:
-            yield f"the directory has account {account.number} of {account.name}, which is gone"
+            yield f"the directory has account {account.number} of {account.name}, which does not exist"
 
 
 def trouble_of(cluster: SimulatedCluster, tenant: Object) -> Iterator[str]:
@@ -203,64 +203,64 @@ def trouble_of(cluster: SimulatedCluster, tenant: Object) -> Iterator[str]:
     if is_deleting(tenant):
         yield f"{name} is still being deleted, and it has {account or 'no account any more'}"
         return
-    owned = {one["metadata"]["name"]: one for one in cluster.shown(NAMESPACES) if owner_of(one) == (name, uid)}
+    owned = {obj["metadata"]["name"]: obj for obj in cluster.shown(NAMESPACES) if owner_of(obj) == (name, uid)}
     wanted = {f"{name}-{each}" for each in spec["namespaces"]}
-    taken = {one["metadata"]["name"] for one in cluster.shown(NAMESPACES)} & wanted - owned.keys()
+    taken = {obj["metadata"]["name"] for obj in cluster.shown(NAMESPACES)} & wanted - owned.keys()
     for each in sorted(owned.keys() - wanted):
         yield f"{each} is not wanted any more"
     for each in sorted(wanted - taken):
         if each not in owned:
             yield f"{name} has no namespace {each}"
         elif is_deleting(owned[each]):
-            yield f"{each} is going"
+            yield f"{each} is being deleted"
         else:
             quota, binding = cluster.get(QUOTAS, f"{each}/tenant"), cluster.get(BINDINGS, f"{each}/tenant")
             if quota is None or quota["spec"]["hard"] != spec["quota"] or owner_of(quota) != (name, uid):
-                yield f"the quota of {each} is {quota and quota['spec']}, and is to be {spec['quota']}"
+                yield f"the quota of {each} is {quota and quota['spec']}, not {spec['quota']}"
             if binding is None or admins_of(binding) != spec["admins"] or owner_of(binding) != (name, uid):
-                yield f"the admins of {each} are {binding and admins_of(binding)}, and are to be {spec['admins']}"
+                yield f"the admins of {each} are {binding and admins_of(binding)}, not {spec['admins']}"
     status = tenant.get("status", {})
     if status.get("namespaces", []) != sorted(wanted - taken):
-        yield f"{name} says that it has {status.get('namespaces')}, and it has {sorted(owned)}"
+        yield f"the status of {name} contains {status.get('namespaces')}, but it has {sorted(owned)}"
     if reason_of(tenant) != ("NameTaken" if taken else "Provided"):
-        yield f"{name} says {reason_of(tenant)}, and {sorted(taken) or 'nothing'} is taken"
+        yield f"{name} reports {reason_of(tenant)}, but {sorted(taken) or 'nothing'} is taken"
     if status.get("observedGeneration") != tenant["metadata"]["generation"]:
-        yield f"{name} says nothing about generation {tenant['metadata']['generation']}"
+        yield f"the status of {name} is not of generation {tenant['metadata']['generation']}"
     if account is None or list(account.members) != spec["admins"]:
-        yield f"the directory has {account} of {name}, and its members are to be {spec['admins']}"
+        yield f"the directory has {account} of {name}, but its members should be {spec['admins']}"
 
 
 def end_state(cluster: SimulatedCluster) -> dict[str, Any]:
-    namespaces = [one for one in cluster.list(NAMESPACES) if one["metadata"]["name"].partition("-")[2] in SHORT_NAMES]
+    namespaces = [obj for obj in cluster.list(NAMESPACES) if obj["metadata"]["name"].partition("-")[2] in SHORT_NAMES]
     return {
-        "tenants": {one["metadata"]["name"]: (one["spec"], reason_of(one)) for one in cluster.list(TENANTS)},
-        "namespaces": {one["metadata"]["name"]: owner_of(one)[0] for one in namespaces},
-        "quotas": {key_of(one): one["spec"] for one in cluster.list(QUOTAS)},
-        "admins": {key_of(one): admins_of(one) for one in cluster.list(BINDINGS) if owner_of(one)[0]},
+        "tenants": {obj["metadata"]["name"]: (obj["spec"], reason_of(obj)) for obj in cluster.list(TENANTS)},
+        "namespaces": {obj["metadata"]["name"]: owner_of(obj)[0] for obj in namespaces},
+        "quotas": {key_of(obj): obj["spec"] for obj in cluster.list(QUOTAS)},
+        "admins": {key_of(obj): admins_of(obj) for obj in cluster.list(BINDINGS) if owner_of(obj)[0]},
         "members": {account.name: account.members for _, account in cluster.outside.accounts()},
     }
 
 
 def owner_of(obj: Object) -> tuple[str, str]:
-    """Name and uid of its controller, which may be gone; empty if it has none."""
+    """Return name and uid of the object's controller, which may be deleted; empty without a controller."""
     owners = [owner for owner in obj.get("metadata", {}).get("ownerReferences", []) if owner.get("controller")]
     return (owners[0]["name"], owners[0]["uid"]) if owners else ("", "")
 
 
 def reason_of(tenant: Object) -> str:
     conditions = tenant.get("status", {}).get("conditions", [])
-    return next((one["reason"] for one in conditions if one["type"] == "Ready"), "")
+    return next((condition["reason"] for condition in conditions if condition["type"] == "Ready"), "")
 
 
 def admins_of(binding: Object) -> list[str]:
     return [subject["name"] for subject in binding.get("subjects", [])]
 
 
-# What has to hold at every moment.
+# Invariants.
 
 
 class AccountsOfTenants:
-    """A tenant has one account, has the finalizer before that, and goes after it."""
+    """A tenant has one account, gets its finalizer before that, and is deleted after the account is closed."""
 
     name = "one account, for as long as there is a tenant"
 
@@ -275,20 +275,20 @@ class AccountsOfTenants:
                 self._known.add(account.number)
                 tenant = self._cluster.get(TENANTS, account.name)
                 if tenant is None or ACCOUNT not in tenant["metadata"].get("finalizers", []):
-                    fail(f"account {account.number} is opened, and {account.name} has no finalizer that has it closed")
+                    fail(f"account {account.number} is opened, but {account.name} has no finalizer")
                 others = [other.number for _, other in accounts if other.name == account.name and other is not account]
                 if others:
-                    fail(f"{account.name} is given account {account.number}, and has account {others[0]}")
+                    fail(f"{account.name} gets account {account.number}, but has account {others[0]}")
         if isinstance(observation, Committed):
             for change in observation.changes:
                 if change.storage == "tenants.example.com" and change.type == "DELETED":
-                    gone = decode_object(change.raw)["metadata"]
-                    if (left := dict(accounts).get(gone["uid"])) is not None:
-                        fail(f"{gone['name']} is gone before account {left.number} of it is closed")
+                    deleted = decode_object(change.raw)["metadata"]
+                    if (left := dict(accounts).get(deleted["uid"])) is not None:
+                        fail(f"{deleted['name']} is deleted before its account {left.number} is closed")
 
 
 class NothingInNamespacesOfOthers:
-    """What belongs in a namespace is not written into one that has the right name, and was never the tenant's."""
+    """The operator writes only into namespaces that the tenant owns or owned, not into others with the right name."""
 
     name = "nothing is written into namespaces of others"
 
@@ -306,10 +306,10 @@ class NothingInNamespacesOfOthers:
                 if where[1:2] in (["resourcequotas"], ["rolebindings"]):
                     name, uid = owner_of(decode_object(request.body))
                     if uid and uid not in self._owners.get(where[0], ()):
-                        fail(f"{name} ({uid}) writes {where[1]} into {where[0]}, which is not its own")
+                        fail(f"{name} ({uid}) writes {where[1]} into {where[0]}, which it does not own")
 
 
-# All of it together.
+# Trial and setting.
 
 TRIAL = Trial(
     controller="tenant-controller",
@@ -322,7 +322,7 @@ TRIAL = Trial(
 
 SETTING = Setting(
     name="test_tenant_faults:SETTING",
-    outside=lambda around: Directory(now=around.clock.monotonic, takes=3.0),
+    outside=lambda environment: Directory(now=environment.clock.monotonic, takes=3.0),
     controllers=lambda directory: (tenant_spec(directory),),
     trials=(TRIAL,),
     prepare=lambda cluster: cluster.create(CRDS, manifest("tenant-crd.yml")),
@@ -332,5 +332,5 @@ SETTING = Setting(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_goes_wrong_the_tenant_is_as_its_spec_says(seed: int) -> None:
+def test_tenant_matches_its_spec_after_faults(seed: int) -> None:
     must_hold(seed, setting=SETTING)

@@ -1,4 +1,4 @@
-"""The Website controller by hand, in the simulator, and on a running API server: python -m pytest examples"""
+"""The Website controller in a unit test, in the simulator and on an API server: python -m pytest examples"""
 
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ def manifest(name: str) -> Any:
     return yaml.safe_load((HERE / name).read_text())
 
 
-def test_a_website_gets_one_deployment() -> None:
-    """By hand: no actor, no server. The second reconciliation knows of the first one's write, which no watch shows."""
+def test_website_gets_one_deployment() -> None:
+    """Drive the reconciler without a server. Its second run sees the write of the first before any watch event."""
     website = {**manifest("website.yml"), "metadata": {"name": "blog", "namespace": "default"}}
     bench = Bench({WEBSITES: [website], DEPLOYMENTS: []})
     websites = Websites(tables=bench.tables)
@@ -36,7 +36,7 @@ def test_a_website_gets_one_deployment() -> None:
     assert created_keys(drive(websites, "default/blog", bench.accept, tables=bench.tables)) == []
 
 
-def test_a_website_becomes_a_deployment_and_follows_it(world: SimulatedCluster) -> None:
+def test_deployment_follows_changes_of_its_website(world: SimulatedCluster) -> None:
     world.create(CRDS, manifest("website-crd.yml"))
     world.hollow_nodes()
     world.manager(controllers=(*BUILT_IN, WEBSITE))
@@ -56,20 +56,20 @@ def test_a_website_becomes_a_deployment_and_follows_it(world: SimulatedCluster) 
     assert ready() == 5
 
 
-@pytest.mark.parametrize("seed_of_trouble", range(3))
-def test_a_crash_at_any_moment_changes_nothing(world: SimulatedCluster, seed_of_trouble: int) -> None:
+@pytest.mark.parametrize("crash_time", range(3))
+def test_crash_of_the_controller_does_not_change_the_result(world: SimulatedCluster, crash_time: int) -> None:
     world.create(CRDS, manifest("website-crd.yml"))
     world.hollow_nodes()
     system = world.manager(controllers=(*BUILT_IN, WEBSITE))
     world.create(WEBSITES, manifest("website.yml"))
-    world.run_for(0.01 * (1 + seed_of_trouble))
+    world.run_for(0.01 * (1 + crash_time))
     world.world.kill(system.actors, "controller:website-controller")
     world.run_for(60)
-    assert [one["metadata"]["name"] for one in world.list(DEPLOYMENTS, "default")] == ["blog"]
-    assert [one["status"] for one in world.list(WEBSITES)] == [{"ready": 2}]
+    assert [deployment["metadata"]["name"] for deployment in world.list(DEPLOYMENTS, "default")] == ["blog"]
+    assert [website["status"] for website in world.list(WEBSITES)] == [{"ready": 2}]
 
 
-def test_the_same_on_a_running_server(kubeconfig: Path) -> None:
+def test_website_becomes_ready_on_a_running_server(kubeconfig: Path) -> None:
     with config.new_client_from_config(str(kubeconfig)) as api:
         client.ApiextensionsV1Api(api).create_custom_resource_definition(manifest("website-crd.yml"))
         where = ("example.com", "v1", "default", "websites")

@@ -1,6 +1,6 @@
-"""Whatever goes wrong, a Website is reached, stays reached, and never has two Deployments: python -m pytest examples
+"""The Website controller under faults: python -m pytest examples
 
-Each seed draws what users do, what goes wrong and when. A failure says how it is replayed, in this directory:
+Each seed draws user actions and faults. The failure message contains a command that replays it in this directory:
 python -m kcm.simulate --setting test_website_faults:SETTING --seed 7 --faults "..."
 """
 
@@ -41,14 +41,14 @@ from kcm.testing import (
 BLOG = "default/blog"
 
 
-# What users do: the blog is made, and changed a few times.
+# User actions: the blog is created and changed a few times.
 
 
 def actions(scenario: Scenario) -> Iterator[Action]:
     chance = scenario.chance("websites")
     yield user_creates(1.0, WEBSITES, manifest("website.yml"))
     for at in scenario.times(chance, chance.randint(2, 5)):
-        yield chance.choice((scale, use, remove_deployment, make_anew))(at, chance)
+        yield chance.choice((scale, use, remove_deployment, recreate))(at, chance)
 
 
 def scale(at: float, chance: random.Random) -> Action:
@@ -63,15 +63,15 @@ def remove_deployment(at: float, _chance: random.Random) -> Action:
     return user_deletes(at, DEPLOYMENTS, BLOG)
 
 
-def make_anew(at: float, _chance: random.Random) -> Action:
+def recreate(at: float, _chance: random.Random) -> Action:
     return user_replaces(at, WEBSITES, BLOG, manifest("website.yml"))
 
 
-# What has to hold at every moment, and what it has to come to.
+# Invariant and expected end state.
 
 
 class OneDeploymentEach:
-    """No Website is given a Deployment while it has another."""
+    """A Website never has two Deployments."""
 
     name = "one Deployment each"
 
@@ -95,7 +95,7 @@ class OneDeploymentEach:
 
 
 def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
-    """What is not as the spec says; nothing once it has settled. Of Deployments and pods kcm knows itself."""
+    """Yield differences from the spec. Those of Deployments and pods are checked by kcm's own trials."""
     for website in cluster.list(WEBSITES):
         deployment, wanted = cluster.get(DEPLOYMENTS, BLOG), website["spec"]
         if deployment is None or not controlled_by(deployment, website):
@@ -103,13 +103,13 @@ def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
         else:
             (container,) = deployment["spec"]["template"]["spec"]["containers"]
             if (deployment["spec"]["replicas"], container["image"]) != (wanted["replicas"], wanted["image"]):
-                yield f"its Deployment is yet to be as {wanted}"
+                yield f"its Deployment does not match {wanted} yet"
         if status_of(website).get("ready") != wanted["replicas"]:
             yield f"the blog's status is {status_of(website)}, not {wanted['replicas']} ready"
 
 
 def end_state(cluster: SimulatedCluster) -> dict[str, Any]:
-    """All that the actions determine: names that are drawn, uids and times are left out."""
+    """Return what the user actions determine: no generated names, uids or times."""
     websites = {site["metadata"]["name"]: (site["spec"], status_of(site)) for site in cluster.list(WEBSITES)}
     return {"websites": websites}
 
@@ -138,12 +138,12 @@ SETTING = Setting(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_goes_wrong_the_website_is_as_its_spec_says(seed: int) -> None:
+def test_website_matches_its_spec_after_faults(seed: int) -> None:
     must_hold(seed, setting=SETTING)
 
 
 @given(user_actions(SETTING), plans(SETTING))
 @settings(deadline=None, max_examples=3)
-def test_any_user_actions_too(actions: UserActions, plan: Plan) -> None:
-    """hypothesis draws, and finds the simplest that fails."""
+def test_website_matches_its_spec_after_drawn_user_actions(actions: UserActions, plan: Plan) -> None:
+    # hypothesis reduces a failure to the simplest actions and faults.
     must_hold(actions, faults=plan)
