@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_address(text: str) -> bool:
-    """Of either family."""
+    """Report whether the text is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -15,5 +15,5 @@ def is_address(text: str) -> bool:
 
 
 def host_port(host: str, port: int | None) -> str:
-    """As Go's net.JoinHostPort: "10.0.0.1:80", "[fd00::1]:80"."""
+    """Join host and port like Go's net.JoinHostPort: "10.0.0.1:80", "[fd00::1]:80"."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

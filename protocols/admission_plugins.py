@@ -1,7 +1,7 @@
-"""Which admission plugins the embedded API server has, and which of them work by default.
+"""Admission plugins of the embedded API server, and their defaults.
 
 Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36). Difference: NodeRestriction is on by default, as
-kubeadm has it.
+in kubeadm.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ON_BY_DEFAULT = frozenset(
         RESOURCE_QUOTA,
     }
 )
-# Those that do harm where the controller does not run that they count on.
+# Plugins that are harmful without a controller, and the name of that controller.
 NEED_CONTROLLERS = {
     SERVICE_ACCOUNT: "serviceaccount-controller",
     TAINT_NODES: "node-lifecycle-controller",
@@ -74,16 +74,16 @@ KNOWN = ON_BY_DEFAULT | {ALWAYS_PULL_IMAGES, OWNER_REFERENCES, DENY_EXTERNAL_IPS
 
 
 def without_controllers(runs: Callable[[str], bool], *, enable: Collection[str] = ()) -> tuple[str, ...]:
-    """The plugins that are off since a controller that they rest on does not run, unless they are enabled by name."""
-    return tuple(one for one, needed in NEED_CONTROLLERS.items() if one not in enable and not runs(needed))
+    """Return the plugins to disable because their controller does not run, unless they are enabled by name."""
+    return tuple(plugin for plugin, needed in NEED_CONTROLLERS.items() if plugin not in enable and not runs(needed))
 
 
 def enabled_plugins(*, enable: Collection[str], disable: Collection[str]) -> frozenset[str]:
-    """--enable-admission-plugins and --disable-admission-plugins. Raises ValueError.
+    """Apply --enable-admission-plugins and --disable-admission-plugins.
 
-    What is in both is refused, as is a name that nobody has.
+    Raises ValueError for an unknown name, and for a name in both.
     """
-    unknown = [one for one in (*enable, *disable) if one not in KNOWN]
+    unknown = [plugin for plugin in (*enable, *disable) if plugin not in KNOWN]
     if unknown:
         raise ValueError(f"there is no admission plugin {', '.join(unknown)} here")
     both = sorted({*enable} & {*disable})

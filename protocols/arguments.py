@@ -1,6 +1,6 @@
-"""Checks of what authors pass: TypeError or ValueError with the argument's name, raised where it is passed.
+"""Checks of arguments that authors pass. They raise TypeError or ValueError with the argument's name.
 
-Without them a mistake shows as an AttributeError somewhere inside, often long after the call.
+Without them a mistake causes an AttributeError elsewhere, often long after the call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def check_type(what: str, given: object, expected: type | tuple[type, ...], words: str) -> None:
-    """words: what is expected, as "a Resource(…)"."""
+    """Check the type. words: the expected value, such as "a Resource(…)"."""
     if not isinstance(given, expected):
         raise TypeError(f"{what} takes {words}, not {given!r:.80}")
 
@@ -24,7 +24,7 @@ def check_text(what: str, given: object, *, may_be_empty: bool = False) -> None:
 def check_number(
     what: str, given: object, *, least: float | None = None, above: float | None = None, whole: bool = False
 ) -> None:
-    """least, above: the bound, included or not. whole: an integer."""
+    """Check a number. least: inclusive bound. above: exclusive bound. whole: it must be an integer."""
     is_number = isinstance(given, int if whole else (int, float)) and not isinstance(given, bool)
     if not is_number:
         raise TypeError(f"{what} takes {'an integer' if whole else 'a number'}, not {given!r:.80}")
@@ -43,11 +43,11 @@ def check_function(what: str, given: object) -> None:
 
 
 def check_each(what: str, given: object, check: Callable[[str, Any], None]) -> None:
-    """given: a tuple or list of what `check` lets pass; never a single one, nor a text, which is one of letters."""
+    """Check each element of a tuple or list. A single value or a string is rejected."""
     if not isinstance(given, tuple | list):
         raise TypeError(f"{what}: expected a tuple, got {given!r:.80}")
-    for number, one in enumerate(given):
-        check(f"{what}[{number}]", one)
+    for number, element in enumerate(given):
+        check(f"{what}[{number}]", element)
 
 
 def check_mapping(what: str, given: object) -> None:
@@ -55,7 +55,7 @@ def check_mapping(what: str, given: object) -> None:
 
 
 def check_sequence(what: str, given: object, words: str) -> None:
-    """A list, tuple or the like, and no text."""
+    """Check for a sequence other than a string."""
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise TypeError(f"{what} takes {words}, not {given!r:.80}")
 

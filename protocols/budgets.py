@@ -31,7 +31,7 @@ def with_disruption_allowed(status: Mapping[str, Any], *, now: float) -> Object:
 
 
 def says_what_is_allowed(budget: Mapping[str, Any]) -> bool:
-    """Whether the condition DisruptionAllowed is there, and is that of this generation and of disruptionsAllowed."""
+    """Report whether the condition DisruptionAllowed matches the generation and disruptionsAllowed."""
     status = budget.get("status") or {}
     condition = find_condition(status.get("conditions"), DISRUPTION_ALLOWED)
     if condition is None or (status.get("observedGeneration") or 0) != (metadata(budget).get("generation") or 0):

@@ -95,7 +95,7 @@ def set_condition(
     now: float,
     observed_generation: int | None = None,
 ) -> list[Object]:
-    """A copy of the list in which the condition of this type is as said; a new one comes last, the others stay.
+    """Return a copy of the list with this condition; a new type is appended, the other conditions are unchanged.
 
     now: Unix seconds, the clock's now(); it becomes lastTransitionTime only where the status changes. So the list is
     equal to the former one where nothing is new, and patch_status writes nothing. Raises ValueError on a status or a

@@ -1,4 +1,4 @@
-"""How Go programs print several errors as one."""
+"""Error texts of several errors, as Go programs print them."""
 
 from __future__ import annotations
 

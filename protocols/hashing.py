@@ -1,8 +1,8 @@
-"""The hashes that name ReplicaSets and ControllerRevisions after their pod templates.
+"""Hashes that name ReplicaSets and ControllerRevisions after their pod templates.
 
-They are the hashes of kube-controller-manager 1.36, so that the names are the same whoever creates the object. No
-decision rests on a hash: existing objects are found by comparing templates (protocols/semantic.py), so that those that
-another release named otherwise are kept.
+They are the hashes of kube-controller-manager 1.36, so that both use the same names. No
+decision depends on a hash: existing objects are found by comparing templates (protocols/semantic.py), so that objects
+whose names have another release's hash are kept.
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go, ComputeHash; pkg/util/hash/hash.go, DeepHashObject.
 """

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
 RUNTIME = "hollow://"  # begins the version of their container runtime
-# Annotation of a Service, a pod or a node: what answers for webhooks whose pods are hollow.
+# Annotation of a Service, Pod or Node: the address that serves webhooks whose pods are hollow.
 WEBHOOK = "hollow.kcm.dev/webhook"
 # Benchmarks (RFC 2544). Nodes only: some VPN and proxy clients answer for addresses of this range on their machine.
 NODE_RANGE = IPv4Network("198.18.0.0/15")

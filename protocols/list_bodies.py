@@ -12,20 +12,20 @@ from kcm.protocols.watch_lines import ListPage, parse_list_page
 BEGINS_LIST = re.compile(rb'\s*\{\s*"(?:kind|apiVersion|metadata|items)"').match  # an event has "type" and "object"
 ITEMS = b'"items":['
 FIRST_KEY = re.compile(rb'\{"[A-Za-z]+":').match
-TRIES = 8  # places to cut that are tried, before more is waited for
+TRIES = 8  # places to cut before more input is required
 
 
 def is_list(body: bytes) -> bool:
-    """Whether this begins a list, and no watch event."""
+    """Report whether this is the beginning of a list, not of a watch event."""
     return BEGINS_LIST(body) is not None
 
 
 class ListReader:
-    """Takes the body piece by piece, however it is cut.
+    """Incremental parser of the body of a list, in pieces of any size.
 
-    Items begin alike, so a text is cut where one ends and the next begins. The same may stand within an item (two
-    volumeClaimTemplates); then what comes before it is no whole value, and an earlier place is tried. A body that is
-    written otherwise is read at its end.
+    All items begin with the same key, so the text is cut between the end of an item and the beginning of the next. The
+    same text may occur within an item (two volumeClaimTemplates); then the part before it is not valid JSON, and an
+    earlier place is tried. A body in another format is parsed as a whole at the end.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class ListReader:
         self._wait_for = 0  # bytes, before a cut is tried again
 
     def feed(self, piece: bytes) -> list[Any]:
-        """Items that are whole with this piece."""
+        """Add a piece of the body, and return the items that it completes."""
         self._rest.append(piece)
         self._size += len(piece)
         if self._size < self._wait_for:
@@ -49,7 +49,7 @@ class ListReader:
         return items
 
     def end(self) -> ListPage:
-        """The body is over: the items that are left, and what the list says of itself. Raises MalformedError."""
+        """Return the remaining items and the list's metadata at the end of the body. Raises MalformedError."""
         return parse_list_page(self._head + b"".join(self._rest))
 
     def _find_first(self, text: bytes) -> bytes:

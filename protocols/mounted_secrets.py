@@ -1,4 +1,4 @@
-"""Which Secrets a pod names.
+"""Secrets that a pod refers to.
 
 Source: kubernetes v1.36 pkg/api/v1/pod/util.go, VisitPodSecretNames.
 """

@@ -36,7 +36,7 @@ def _regex_error(rule: str, pattern: str, *examples: str) -> str:
 
 
 def _too_many_bytes(most: int) -> str:
-    """Of labels: what is of names is counted in characters."""
+    # For labels; names are limited in characters.
     return f"must be no more than {most} bytes"
 
 

@@ -1,4 +1,4 @@
-"""Which nodes a pod may run on by its required node affinity.
+"""Node selectors, and the required node affinity of pods.
 
 Source: kubernetes v1.36 component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go.
 """
@@ -24,7 +24,7 @@ _OPERATORS = {
 
 
 class Term(NamedTuple):
-    """One of the alternatives of a node affinity: labels and fields all have to match."""
+    """Alternative of a node selector: all labels and fields must match."""
 
     labels: tuple[Requirement, ...]
     fields: tuple[Requirement, ...]
@@ -32,24 +32,24 @@ class Term(NamedTuple):
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         if not self.labels and not self.fields:
             return False
-        if not all(one.matches(labels) for one in self.labels):
+        if not all(requirement.matches(labels) for requirement in self.labels):
             return False
-        return all(one.matches({NAME_FIELD: name}) for one in self.fields)
+        return all(requirement.matches({NAME_FIELD: name}) for requirement in self.fields)
 
 
 def required_terms(affinity: Mapping[str, Any] | None) -> tuple[Term, ...] | None:
-    """The alternatives in a pod's spec.affinity, one of which has to match; None if it requires nothing."""
+    """Return the alternatives of a pod's spec.affinity, one of which must match, or None without a requirement."""
     required = ((affinity or {}).get("nodeAffinity") or {}).get(REQUIRED)
     return None if required is None else terms_of(required)
 
 
 def terms_of(selector: Mapping[str, Any]) -> tuple[Term, ...]:
-    """The alternatives of a NodeSelector. A term that cannot be understood matches nothing, as upstream."""
+    """Return the alternatives of a NodeSelector. An invalid term matches nothing, as upstream."""
     terms = []
     for term in selector.get("nodeSelectorTerms") or ():
         try:
-            labels = tuple(_label_requirement(one) for one in term.get("matchExpressions") or ())
-            fields = tuple(_field_requirement(one) for one in term.get("matchFields") or ())
+            labels = tuple(_label_requirement(expression) for expression in term.get("matchExpressions") or ())
+            fields = tuple(_field_requirement(expression) for expression in term.get("matchFields") or ())
         except ValueError:
             continue
         terms.append(Term(labels, fields))

@@ -39,7 +39,7 @@ NO_EXECUTE_KEYS = frozenset({NOT_READY, UNREACHABLE})
 EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node is left out of its zone's state
 EXCLUDE_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"  # a label
 LEAVING = "ToBeDeletedByClusterAutoscaler"  # a taint, of any effect
-_FALSE = ("0", "f", "F", "false", "FALSE", "False")  # Go's strconv.ParseBool; what is no boolean counts as true
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")  # Go's strconv.ParseBool; an invalid value counts as true
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -122,7 +122,7 @@ def node_facts(node: Object) -> NodeFacts:
         topology_zone=sys.intern(_text(labels.get(_ZONE_LABELS[1]), f"label {_ZONE_LABELS[1]}")),
         provider_id=_text(spec.get("providerID"), "spec.providerID"),
         balancer_excluded=labels.get(EXCLUDE_BALANCERS, "false") not in _FALSE,
-        balancer_leaving=bool(meta.get("deletionTimestamp")) or any(one.get("key") == LEAVING for one in taints),
+        balancer_leaving=bool(meta.get("deletionTimestamp")) or any(taint.get("key") == LEAVING for taint in taints),
         placement=orjson.dumps([meta.get("name") or "", labels, taints]),
     )
 

@@ -23,7 +23,7 @@ def encode_object(obj: Mapping[str, Any]) -> bytes:
 
 
 def encode_to_keep(obj: Mapping[str, Any]) -> bytes:
-    """The same bytes as encode_object, in memory of exactly their size: for bytes that are kept, as in a table.
+    """Encode like encode_object, but in memory of the exact size, for bytes that are kept in a table.
 
     orjson doubles its buffer as needed and shrinks it at the end. The freed rest is too small for the next buffer, so
     the heap is fragmented: each of 30,000 pods took 4.1 kB instead of 1.1.
@@ -93,7 +93,7 @@ def is_deleting(obj: Mapping[str, Any]) -> bool:
 
 
 def finalizers_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
-    """The same tuple for all objects that have the same. Raises ValueError on what is no list of strings."""
+    """Return the finalizers; equal lists share one tuple. Raises ValueError if it is not a list of strings."""
     finalizers = metadata(obj).get("finalizers")
     if not finalizers:
         return ()

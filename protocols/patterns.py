@@ -1,7 +1,7 @@
-"""Regular expressions as Go has them.
+"""Go's regular expressions.
 
-RE2 itself matches: a pattern means there what it means upstream, and takes time in proportion to the text, so that no
-pattern of a client's holds up the one thread of the server.
+RE2 does the matching, so that patterns have the same meaning as upstream. Its time is linear in the size of the text,
+so a client's pattern cannot block the server's only thread.
 
 Source: regexp/syntax/parse.go for the texts of errors.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from kcm.protocols.bounded_cache import bounded_cache
 
-# What RE2 says of a pattern that it cannot parse → what Go says.
+# RE2's error text for an invalid pattern → Go's.
 _TEXTS = {
     "bad character class": "invalid character class",
     "missing ]": "missing closing ]",
@@ -28,16 +28,16 @@ _TEXTS = {
 }
 
 
-_ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")  # which Go does not have
+_ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")  # Go does not support it
 
 
 class PatternError(ValueError):
-    """A pattern that is no regular expression of Go's; its text is Go's."""
+    """Invalid pattern, with Go's error text."""
 
 
 @bounded_cache(512)
 def compiled(pattern: str) -> Any:
-    """Has search and finditer, as re.Pattern has. Raises PatternError."""
+    """Return a pattern with the methods search and finditer of re.Pattern. Raises PatternError."""
     import re2
 
     if _ANY_BYTE.search(pattern) is not None:
@@ -45,16 +45,16 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _options())
     except re2.error as err:
-        raise PatternError(_as_go_says(err.args[0].decode(errors="replace"))) from err
+        raise PatternError(_go_error(err.args[0].decode(errors="replace"))) from err
 
 
 @bounded_cache(512)
 def matcher(pattern: str) -> Callable[[str], Any]:
-    """Returns what says of a text whether the pattern matches somewhere in it: something true. Raises PatternError."""
+    """Return a function that reports whether the pattern matches anywhere in a text. Raises PatternError."""
     import re2
 
-    compiled(pattern)  # a set does not say what is wrong
-    patterns = re2.Set.SearchSet(_options())  # which looks for no groups, and costs a quarter
+    compiled(pattern)  # a set does not report the error
+    patterns = re2.Set.SearchSet(_options())  # does not search for groups, and takes a quarter of the time
     patterns.Add(pattern)
     patterns.Compile()
     matches: Callable[[str], Any] = patterns.Match
@@ -69,6 +69,6 @@ def _options() -> Any:
     return options
 
 
-def _as_go_says(said: str) -> str:
-    text, _, where = said.partition(": ")
+def _go_error(message: str) -> str:
+    text, _, where = message.partition(": ")
     return f"error parsing regexp: {_TEXTS.get(text, text)}: `{where}`"

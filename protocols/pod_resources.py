@@ -1,7 +1,7 @@
-"""What a pod as a whole requests and is limited to.
+"""Requests and limits of a whole pod.
 
-The sum over its containers, but at least what an init container needs beside the restartable ones before it; instead of
-it what the pod says for itself; and the overhead of its runtime class.
+They are the sum over its containers, but at least the need of each init container with the restartable init containers
+before it. Pod-level resources replace the sum. The overhead of the runtime class is added.
 
 Source: kubernetes v1.36 staging/src/k8s.io/component-helpers/resource/helpers.go (PodRequests, PodLimits).
 """
@@ -21,12 +21,12 @@ RESIZE_PENDING = "PodResizePending"  # a condition
 
 
 def is_of_pods(name: str) -> bool:
-    """Whether a pod may say for itself how much of it its containers have together."""
+    """Report whether a pod may specify this resource at pod level."""
     return name in ("cpu", "memory") or is_huge_pages(name)
 
 
 def says_for_itself(pod: Object) -> bool:
-    """Whether resources are set for the pod as a whole."""
+    """Report whether the pod has pod-level resources."""
     resources = (pod.get("spec") or {}).get("resources") or {}
     return any(is_of_pods(name) for part in ("requests", "limits") for name in resources.get(part) or ())
 
@@ -34,8 +34,10 @@ def says_for_itself(pod: Object) -> bool:
 def pod_requests(
     pod: Object, *, use_status: bool = True, overhead: bool = True, of_pod: OfPod = is_of_pods
 ) -> dict[str, Quantity]:
-    """use_status: while a pod is resized in place, the largest of what it asked for, was allocated and has counts.
-    of_pod: which resources the pod may set for itself. Raises ValueError on what is no quantity.
+    """Return the requests of a pod. Raises ValueError for an invalid quantity.
+
+    use_status: during an in-place resize, count the largest of the requested, allocated and actual resources.
+    of_pod: reports which resources count at pod level.
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     total = _of_containers(pod, "requests", use_status=use_status)
@@ -53,7 +55,7 @@ def pod_requests(
 def pod_limits(
     pod: Object, *, use_status: bool = True, overhead: bool = True, of_pod: OfPod = is_of_pods
 ) -> dict[str, Quantity]:
-    """As pod_requests; the overhead counts where there is a limit already."""
+    """Return the limits of a pod, as pod_requests; overhead is added only to existing limits."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     total = _of_containers(pod, "limits", use_status=use_status)
     own = spec.get("resources") or {}
@@ -106,7 +108,7 @@ def _effective(pod: Object, wanted: Amounts, has: Amounts, allocated: Amounts) -
 
 
 def _is_infeasible(pod: Object) -> bool:
-    """A resize that was asked for, and that the node can never do."""
+    """Report whether the pod has a pending resize that its node can never perform."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == RESIZE_PENDING:
             return bool(condition.get("reason") == "Infeasible")
@@ -116,5 +118,5 @@ def _is_infeasible(pod: Object) -> bool:
 def _statuses(pod: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     status = pod.get("status") or {}
     for part in ("containerStatuses", "initContainerStatuses"):
-        for one in status.get(part) or ():
-            yield one.get("name") or "", one
+        for container in status.get(part) or ():
+            yield container.get("name") or "", container

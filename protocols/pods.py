@@ -142,7 +142,7 @@ def _ready_condition(conditions: Any) -> Mapping[str, Any] | None:
 
 
 def _ips(status: Mapping[str, Any]) -> str:
-    """status.podIPs, or status.podIP where there are none."""
+    """Return status.podIPs, or status.podIP if they are missing."""
     several = status.get("podIPs")
     if not several:
         return _text(status.get("podIP"), "status.podIP")

@@ -16,9 +16,10 @@ _COUNTED = ("cpu", "memory")
 
 
 def quality_of_service(spec: Object) -> str:
-    """Guaranteed: every container limits cpu and memory and requests as much. BestEffort: none has resources.
+    """Return the QoS class: Guaranteed if every container has equal requests and limits of CPU and memory, BestEffort
+    if no container has requests or limits, else Burstable.
 
-    spec: with defaults and valid quantities. Where the pod as a whole has resources, they alone count.
+    spec: with defaults and valid quantities. Pod-level resources take precedence over those of containers.
     """
     if spec.get("resources"):
         holders = [spec["resources"]]
@@ -42,7 +43,7 @@ def _counted(amounts: Mapping[str, str]) -> dict[str, Decimal]:
 
 def _sums(amounts: list[dict[str, Decimal]]) -> dict[str, Decimal]:
     return {
-        name: sum((one.get(name, Decimal(0)) for one in amounts), Decimal(0))
+        name: sum((amount.get(name, Decimal(0)) for amount in amounts), Decimal(0))
         for name in _COUNTED
-        if any(name in one for one in amounts)
+        if any(name in amount for amount in amounts)
     }

@@ -46,7 +46,7 @@ class Quantity(NamedTuple):
 
 
 def read_quantity(quantity: QuantityText) -> Quantity:
-    """As parse_quantity, with the format that the text had."""
+    """Parse a quantity, and keep its format."""
     return Quantity(*_parse(quantity))
 
 

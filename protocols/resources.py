@@ -30,7 +30,7 @@ class Resource(Generic[M]):
 
     group: "" for the core group. kind: the kind of one object; a list's kind is `<kind>List`.
     model: the class that a lister reads its objects as (protocols/models.py); None: maps. Resources that differ in
-    their model are equal. Raises TypeError on a class that is none.
+    their model are equal. Raises TypeError if the class is not a model.
     api_version: as in objects: "v1", "apps/v1". id: as in messages: "v1/pods", "apps/v1/replicasets".
     """
 

@@ -17,7 +17,7 @@ from kcm.protocols.late_methods import dataclass
 class Route:
     """One route of the cloud's route table.
 
-    destination: a CIDR, spelt as in the node's podCIDR. node: the target node's name, "" if the cloud does not know.
+    destination: a CIDR, spelt as in the node's podCIDR. node: the target node's name, "" if unknown.
     name: chosen by the cloud, "" before it has chosen one. blackhole: packets are dropped because the machine is gone.
     addresses: the target's (type, address) pairs, as in a node's status.addresses, if the cloud routes to addresses;
     None if it routes to machines.

@@ -337,7 +337,7 @@ class FieldSelector:
         return not self.requirements
 
     def matches(self, get: Callable[[str], str]) -> bool:
-        """get: maps a field path ("spec.nodeName") to its value as text, "" if the object does not have it."""
+        """Report whether an object matches. get: returns the value of a field path ("spec.nodeName") as text, or ""."""
         return all((get(each.field) == each.value) is not each.negated for each in self.requirements)
 
     def __str__(self) -> str:

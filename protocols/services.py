@@ -28,7 +28,7 @@ class ServiceFacts(NamedTuple):
 
 
 def service_facts(service: Object) -> ServiceFacts:
-    """Raises ValueError on a selector that is no map of strings."""
+    """Return the facts of a Service. Raises ValueError if the selector is not a map of strings."""
     selector = (service.get("spec") or {}).get("selector")
     if selector is None:
         return ServiceFacts(None, selects=False)
@@ -38,5 +38,5 @@ def service_facts(service: Object) -> ServiceFacts:
 
 
 def has_cluster_ip(spec: Mapping[str, Any]) -> bool:
-    """Whether a Service of this spec has an address of its own; else it is headless."""
+    """Report whether the Service has a cluster IP; otherwise it is headless."""
     return spec.get("clusterIP") not in (None, "", NO_CLUSTER_IP)

@@ -1,4 +1,4 @@
-"""Which taints a pod tolerates.
+"""Taints and tolerations.
 
 A taint is an element of a Node's spec.taints, a toleration an element of a Pod's spec.tolerations.
 Source: kubernetes v1.36 staging/src/k8s.io/component-helpers/scheduling/corev1 and api/core/v1/toleration.go. The

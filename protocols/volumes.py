@@ -75,10 +75,14 @@ _CLAIM = {
 
 
 class VolumeFacts(NamedTuple):
-    """What matching looks at in a PersistentVolume, but for its labels.
+    """Fields of a PersistentVolume that are compared with a claim, except its labels.
 
-    modes: access modes, sorted. capacity: bytes. claim: of spec.claimRef, "" without one; claim_uid: "" too while it
-    is only reserved. attributes: its VolumeAttributesClass, "" for none. source: csi, hostPath or nfs, "" for others.
+    modes: access modes, sorted.
+    capacity: bytes.
+    attributes: VolumeAttributesClass, or "".
+    claim: key of spec.claimRef, or "".
+    claim_uid: UID of spec.claimRef; "" also if the volume is reserved only.
+    source: csi, hostPath or nfs; "" for others.
     """
 
     phase: str
@@ -115,7 +119,7 @@ def volume_facts(volume: Object) -> VolumeFacts:
 
 
 class ClaimFacts(NamedTuple):
-    """What is counted of a PersistentVolumeClaim, as in VolumeFacts. volume: its name, "" for none."""
+    """Fields of a PersistentVolumeClaim, as in VolumeFacts. volume: name of its volume, or ""."""
 
     phase: str
     class_: str
@@ -132,18 +136,18 @@ def claim_facts(claim: Object) -> ClaimFacts:
 
 
 def class_of(obj: Mapping[str, Any]) -> str:
-    """The StorageClass of a volume or a claim; "" for none."""
+    """Return the StorageClass of a volume or claim, or ""."""
     annotated = annotations_of(obj).get(CLASS_ANNOTATION)
     return annotated if annotated is not None else (obj.get("spec") or {}).get("storageClassName") or ""
 
 
 def names_class(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim says its class, be it that it wants none."""
+    """Report whether a claim specifies a class, which may be ""."""
     return CLASS_ANNOTATION in annotations_of(claim) or (claim.get("spec") or {}).get("storageClassName") is not None
 
 
 def mode_of(obj: Mapping[str, Any]) -> str:
-    """Filesystem or Block."""
+    """Return the volume mode: Filesystem or Block."""
     return (obj.get("spec") or {}).get("volumeMode") or "Filesystem"
 
 
@@ -157,7 +161,7 @@ def requested_storage(claim: Mapping[str, Any]) -> str:
 
 
 def volume_name_of(claim: Mapping[str, Any]) -> str:
-    """The volume that a claim is bound to, or wants; "" for none."""
+    """Return the volume that a claim is bound to or requests, or ""."""
     return (claim.get("spec") or {}).get("volumeName") or ""
 
 
@@ -166,12 +170,12 @@ def phase_of(obj: Mapping[str, Any]) -> str:
 
 
 def is_bound(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim has its volume, and both sides say so."""
+    """Report whether the binding of a claim is complete."""
     return bool(volume_name_of(claim)) and BIND_COMPLETED in annotations_of(claim)
 
 
 def claim_reference(claim: Mapping[str, Any]) -> Object:
-    """The reference to a claim that its volume holds."""
+    """Return the reference to a claim for its volume's spec.claimRef."""
     return {
         "kind": "PersistentVolumeClaim",
         "apiVersion": "v1",
@@ -187,7 +191,7 @@ def key_of_reference(reference: Mapping[str, Any]) -> Key:
 
 
 def is_of(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Whether a volume is bound to this claim, or reserved for one of its name."""
+    """Report whether a volume is bound to this claim, or reserved for a claim of this name."""
     reference = (volume.get("spec") or {}).get("claimRef")
     if reference is None or key_of_reference(reference) != key_of(claim):
         return False
@@ -195,9 +199,9 @@ def is_of(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 
 def waits_for_consumer(class_: Mapping[str, Any] | None) -> bool:
-    """Whether claims of this StorageClass are bound once a pod uses them. A class that is not there does not.
+    """Report whether claims of this StorageClass are bound only when a pod uses them; False for a missing class.
 
-    Raises ValueError on one that does not say.
+    Raises ValueError for a class without volumeBindingMode.
     """
     if class_ is None:
         return False
@@ -208,9 +212,9 @@ def waits_for_consumer(class_: Mapping[str, Any] | None) -> bool:
 
 
 def default_class(classes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The newest of those that are marked as default, by name among equals."""
-    marked = [one for one in classes if any(annotations_of(one).get(mark) == "true" for mark in DEFAULT_CLASS)]
-    return min(marked, key=lambda one: (-_created(one), name_of(one)), default=None)
+    """Return the newest default StorageClass; of equally old ones, the first by name."""
+    marked = [class_ for class_ in classes if any(annotations_of(class_).get(mark) == "true" for mark in DEFAULT_CLASS)]
+    return min(marked, key=lambda class_: (-_created(class_), name_of(class_)), default=None)
 
 
 def _created(obj: Mapping[str, Any]) -> float:
@@ -219,14 +223,13 @@ def _created(obj: Mapping[str, Any]) -> float:
 
 
 class ClaimUse(NamedTuple):
-    """A volume of a pod that is a claim. ephemeral: the claim is made for the pod, and belongs to it."""
+    """Use of a claim by a pod. ephemeral: the claim is created for the pod, and owned by it."""
 
     claim: Key
     ephemeral: bool
 
 
 def claims_of(pod: Mapping[str, Any]) -> Iterator[ClaimUse]:
-    """The claims that a pod uses."""
     namespace = namespace_of(pod)
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         if (source := volume.get("persistentVolumeClaim")) is not None:
@@ -240,7 +243,7 @@ def claim_keys(pod: Mapping[str, Any]) -> Iterable[Key]:
 
 
 def is_pod_ended(pod: Mapping[str, Any]) -> bool:
-    """Whether no container of a pod runs any more: it has ended, or is being deleted and its containers have.
+    """Report whether all containers of a pod have terminated.
 
     Source: kubernetes v1.36 pkg/volume/util/util.go, IsPodTerminated.
     """
@@ -248,7 +251,7 @@ def is_pod_ended(pod: Mapping[str, Any]) -> bool:
     if status.get("phase") in ("Failed", "Succeeded"):
         return True
     return is_deleting(pod) and all(
-        (one.get("state") or {}).keys() & {"terminated", "waiting"}
+        (container.get("state") or {}).keys() & {"terminated", "waiting"}
         for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-        for one in status.get(kind) or ()
+        for container in status.get(kind) or ()
     )

@@ -18,11 +18,11 @@ _BEGINS_CHANGE = re.compile(rb'\{"type":"(?:ADDED|MODIFIED)","object":').match
 
 
 class MalformedError(ValueError):
-    """A line or page that an API server never sends. The text says what is wrong with it."""
+    """Malformed line or page, which an API server never sends. The text is the reason."""
 
 
 class WatchLine(NamedTuple):
-    """One watch event. type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR or one that we do not know. object: any JSON."""
+    """One watch event. type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR or an unknown type. object: any JSON."""
 
     type: str
     object: Object
@@ -30,7 +30,7 @@ class WatchLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page. resource_version: of the list, "" if missing. next: the token of the next page, "" on the last page."""
+    """Page of a list. resource_version: "" if missing. next: token of the next page, "" on the last page."""
 
     items: list[Any]
     resource_version: str
@@ -52,7 +52,7 @@ def parse_watch_line(line: bytes) -> WatchLine:
 
 
 def state_in_line(line: bytes) -> State | None:
-    """Which version of which object it shows as ADDED or MODIFIED, if that can be told without decoding it."""
+    """Return key, UID and version of an ADDED or MODIFIED object, or None if the line must be decoded for them."""
     found = _BEGINS_CHANGE(line)
     return None if found is None else own_state(line, begins=found.end())
 
@@ -74,7 +74,7 @@ def parse_list_page(body: bytes) -> ListPage:
 
 
 def strip(obj: Object) -> bytes:
-    """The object's JSON as tables keep it: without managedFields, and without the kind and apiVersion of its resource.
+    """Return the JSON that tables keep: without managedFields, kind and apiVersion.
 
     Modifies obj. Raises MalformedError if its metadata is not an object.
     """
@@ -88,13 +88,13 @@ def strip(obj: Object) -> bytes:
 
 
 def version_of(obj: Object) -> int | None:
-    """metadata.resourceVersion as a number, None if it is missing or none of 64 bits."""
+    """Return metadata.resourceVersion as a number, or None if it is missing or not a 64-bit number."""
     meta = obj.get("metadata")
     return parse_version(meta.get("resourceVersion")) if isinstance(meta, dict) else None
 
 
 def ends_initial_events(bookmark: Object) -> bool:
-    """True if this bookmark ends the initial events of a streaming list."""
+    """Report whether this bookmark ends the initial events of a streaming list."""
     meta = bookmark.get("metadata")
     annotations = meta.get("annotations") if isinstance(meta, dict) else None
     return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"

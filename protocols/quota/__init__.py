@@ -1,9 +1,12 @@
-"""What ResourceQuotas count: shared by the controller that counts all of a namespace, and by admission, which counts
-one object.
+"""Usage of the resources that a ResourceQuota limits, for the resourcequota controller and for admission.
 
-amounts: resource names with quantities. names: what a resource name means. scopes: which objects a quota is about.
-evaluators: one for each resource, which says how much of what an object uses. calculation: what a namespace uses.
-pods, services, volume_claims, resource_claims: evaluators that count more than objects; counts: all others.
+amounts.py       quantities by resource name
+names.py         kinds of resource names
+scopes.py        scopes of a quota
+evaluators.py    base class of evaluators, which return the usage of one object; counts objects
+pods.py, services.py, volume_claims.py, resource_claims.py
+                 evaluators that count more than objects
+calculation.py   usage of a namespace
 
 Source: kubernetes v1.36 pkg/quota/v1, staging/src/k8s.io/apiserver/pkg/quota/v1.
 """

@@ -1,4 +1,4 @@
-"""Amounts: how much of each resource, as a ResourceList has it.
+"""Amounts: quantities by resource name, as in a ResourceList.
 
 Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go; apimachinery pkg/api/resource,
 Quantity.Add and Sub.
@@ -25,7 +25,7 @@ def count(number: int) -> Quantity:
 
 
 def read_amounts(resources: Any) -> dict[str, Quantity]:
-    """A ResourceList of an object. None has none. Raises ValueError on what is no map of quantities."""
+    """Parse a ResourceList; None is an empty one. Raises ValueError if it is not a map of quantities."""
     if resources is None:
         return {}
     if not isinstance(resources, dict):
@@ -34,42 +34,42 @@ def read_amounts(resources: Any) -> dict[str, Quantity]:
 
 
 def written(amounts: Amounts) -> Object:
-    """As a ResourceList, in the order of names."""
+    """Format as a ResourceList, sorted by name."""
     return {name: str(amounts[name]) for name in sorted(amounts)}
 
 
-def plus(one: Quantity, other: Quantity) -> Quantity:
-    """The sum has the first one's format, but the other's where the first is 0."""
-    return Quantity(_EXACT.add(one.value, other.value), other.form if one.value == 0 else one.form)
+def plus(first: Quantity, other: Quantity) -> Quantity:
+    """Return the sum in the format of the first quantity, or of the second if the first is 0, as upstream."""
+    return Quantity(_EXACT.add(first.value, other.value), other.form if first.value == 0 else first.form)
 
 
-def minus(one: Quantity, other: Quantity) -> Quantity:
-    return Quantity(_EXACT.subtract(one.value, other.value), other.form if one.value == 0 else one.form)
+def minus(first: Quantity, other: Quantity) -> Quantity:
+    return Quantity(_EXACT.subtract(first.value, other.value), other.form if first.value == 0 else first.form)
 
 
 def repeated(amounts: Amounts, times: int) -> dict[str, Quantity]:
-    """So many times as much of each."""
-    return {name: Quantity(_EXACT.multiply(one.value, times), one.form) for name, one in amounts.items()}
+    """Multiply each amount."""
+    return {name: Quantity(_EXACT.multiply(amount.value, times), amount.form) for name, amount in amounts.items()}
 
 
-def add(one: Amounts, other: Amounts) -> dict[str, Quantity]:
-    return _combined(one, other, plus)
+def add(first: Amounts, other: Amounts) -> dict[str, Quantity]:
+    return _combined(first, other, plus)
 
 
-def highest(one: Amounts, other: Amounts) -> dict[str, Quantity]:
-    """Of each resource the larger amount."""
-    return _combined(one, other, lambda a, b: b if b.value > a.value else a)
+def highest(first: Amounts, other: Amounts) -> dict[str, Quantity]:
+    """Return the larger amount of each resource."""
+    return _combined(first, other, lambda a, b: b if b.value > a.value else a)
 
 
-def _combined(one: Amounts, other: Amounts, both: Callable[[Quantity, Quantity], Quantity]) -> dict[str, Quantity]:
-    result = dict(one)
+def _combined(first: Amounts, other: Amounts, both: Callable[[Quantity, Quantity], Quantity]) -> dict[str, Quantity]:
+    result = dict(first)
     for name, quantity in other.items():
         result[name] = both(result[name], quantity) if name in result else quantity
     return result
 
 
 def growth(before: Amounts, after: Amounts) -> dict[str, Quantity]:
-    """What is more than before, of all resources of both; 0 where it is less."""
+    """Return the increase of each resource in either argument; 0 for a decrease."""
     result = {}
     for name in {**after, **before}:
         more = minus(after.get(name, ZERO), before[name]) if name in before else after[name]
@@ -78,7 +78,6 @@ def growth(before: Amounts, after: Amounts) -> dict[str, Quantity]:
 
 
 def masked(amounts: Amounts, names: Iterable[str]) -> dict[str, Quantity]:
-    """Those of these names."""
     wanted = frozenset(names)
     return {name: quantity for name, quantity in amounts.items() if name in wanted}
 
@@ -87,21 +86,21 @@ def without_zeros(amounts: Amounts) -> dict[str, Quantity]:
     return {name: quantity for name, quantity in amounts.items() if quantity.value != 0}
 
 
-def equal(one: Amounts, other: Amounts) -> bool:
-    """Whether they are the same, whatever their formats."""
-    return one.keys() == other.keys() and all(quantity.value == other[name].value for name, quantity in one.items())
+def equal(first: Amounts, other: Amounts) -> bool:
+    """Compare by value, regardless of the format."""
+    return first.keys() == other.keys() and all(quantity.value == other[name].value for name, quantity in first.items())
 
 
 def exceeding(amounts: Amounts, limits: Amounts) -> list[str]:
-    """The names of which there is more than the limit, in order. What has no limit does not exceed it."""
-    return sorted(name for name, one in amounts.items() if name in limits and one.value > limits[name].value)
+    """Return the sorted names whose amount exceeds the limit. Names without a limit are ignored."""
+    return sorted(name for name, amount in amounts.items() if name in limits and amount.value > limits[name].value)
 
 
 def negative(amounts: Amounts) -> list[str]:
-    """The names of which there is less than nothing, in order."""
+    """Return the sorted names of negative amounts."""
     return sorted(name for name, quantity in amounts.items() if quantity.value < 0)
 
 
 def in_words(amounts: Amounts) -> str:
-    """As refusals name them: "cpu=100m,memory=1Gi"."""
+    """Format for error messages: "cpu=100m,memory=1Gi"."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))

@@ -1,4 +1,4 @@
-"""What a quota's namespace uses of what the quota limits.
+"""Usage, in a quota's namespace, of the resources that the quota limits.
 
 Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage), generic/evaluator.go
 (CalculateUsageStats).
@@ -20,11 +20,16 @@ ListObjects = Callable[[Evaluator], Sequence[Object]]
 
 
 class NotCountedError(Exception):
-    """The objects of a resource cannot be listed or read now; what they use is not known."""
+    """The objects of a resource cannot be listed or read, so their usage is unknown."""
 
 
 class Usage(NamedTuple):
-    """used: of all that could be counted. counted: by whom, and which names. errors: of what could not."""
+    """Usage of a namespace.
+
+    used: amounts of all resources that could be counted.
+    counted: resource names that each evaluator counted.
+    errors: of the evaluators that could not count.
+    """
 
     used: dict[str, Quantity]
     counted: dict[str, frozenset[str]]
@@ -32,11 +37,13 @@ class Usage(NamedTuple):
 
 
 def calculate_usage(quota: Object, names: Iterable[str], evaluators: Iterable[Evaluator], listed: ListObjects) -> Usage:
-    """What all objects use that the quota is about.
+    """Return the usage of all objects in the scope of the quota, as upstream's CalculateUsage.
 
-    names: the resources to count. listed: returns the objects of an evaluator's resource in the quota's namespace, or
-    their essences; one that comes several times is looked at once. Raises NotCountedError. What one evaluator cannot
-    count is left out, also where another one can.
+    names: resource names to count.
+    listed: returns the objects of an evaluator's resource in the quota's namespace, or their essences; may raise
+        NotCountedError. An object that occurs several times is evaluated once.
+
+    A resource name that one evaluator cannot count is omitted, even if another evaluator can.
     """
     scopes = scopes_of(quota)
     wanted = frozenset(names)
@@ -63,7 +70,7 @@ def calculate_usage(quota: Object, names: Iterable[str], evaluators: Iterable[Ev
 def _used(evaluator: Evaluator, scopes: Sequence[Scope], objects: Sequence[Object]) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {}
     times = Counter(map(id, objects))
-    for obj in {id(one): one for one in objects}.values():
+    for obj in {id(each): each for each in objects}.values():
         try:
             if all(evaluator.meets(obj, scope) for scope in scopes):
                 total = add(total, repeated(evaluator.usage(obj), times[id(obj)]))
@@ -73,6 +80,6 @@ def _used(evaluator: Evaluator, scopes: Sequence[Scope], objects: Sequence[Objec
 
 
 def _named(obj: Object) -> str:
-    """An essence has no name."""
+    # An essence has no name.
     meta = obj.get("metadata") or {}
     return f" {meta.get('namespace')}/{meta['name']}" if "name" in meta else ""

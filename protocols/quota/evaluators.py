@@ -1,4 +1,4 @@
-"""Evaluators: how much of what an object of one resource uses.
+"""Evaluators, which return the usage of objects of one resource.
 
 Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/quota/v1/interfaces.go, generic/evaluator.go,
 pkg/quota/v1/evaluator/core/registry.go, pkg/quota/v1/install/registry.go.
@@ -18,7 +18,7 @@ CREATE, UPDATE = "CREATE", "UPDATE"
 # Resources without a group that a quota may name by their plural alone.
 PLAIN_NAMES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 
-# What is not stored, and events, which no quota ever counted. By Resource.name.
+# Resources that are not stored, and events, which quotas do not count. By Resource.name.
 IGNORED = frozenset(
     {
         "bindings",
@@ -36,10 +36,11 @@ IGNORED = frozenset(
 
 
 class Evaluator:
-    """Counts the objects of a resource. Others count more of theirs, and say here how they differ.
+    """Evaluator that counts the objects of a resource. Subclasses also count other resources.
 
-    resource: Resource.name. needs_objects: a usage is read from the whole object, not from its metadata.
-    has_essence: `usage` and `meets` read nothing but its essence, so that objects with equal ones are counted together.
+    resource: Resource.name.
+    needs_objects: the usage depends on the whole object, not only on its metadata.
+    has_essence: `usage` and `meets` read only the essence, so that objects with equal essences are evaluated once.
     """
 
     needs_objects = False
@@ -53,25 +54,25 @@ class Evaluator:
         self._names = frozenset(names)
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of these resource names that it can count."""
+        """Return the resource names that this evaluator counts."""
         return self._names.intersection(names)
 
     def usage(self, _obj: Object, /) -> Amounts:
-        """What this object uses. Raises ValueError on an object that cannot be read."""
+        """Return the usage of an object. Raises ValueError for an invalid object."""
         return dict.fromkeys(self._names, ONE)
 
     def essence(self, obj: Object, /) -> Object:
-        """All of an object that is counted, where has_essence. Raises AttributeError on what cannot be read."""
+        """Return the parts of the object that `usage` and `meets` read. Raises AttributeError for an invalid object."""
         return obj
 
     def meets(self, _obj: Object, _scope: Scope, /) -> bool:
-        """Whether a quota of this scope is about the object. Raises ValueError on a scope that makes no sense."""
+        """Report whether the object is in the scope. Raises ValueError for an invalid scope."""
         return False
 
     def lacks(self, _obj: Object, _names: Iterable[str], /) -> str:
-        """What an object has to say where a quota limits these resources, and does not; "" where all is well."""
+        """Return the error if the object does not specify these limited resources, or ""."""
         return ""
 
     def handles(self, operation: str, subresource: str, _new: Object, _old: Object | None, /) -> bool:
-        """Whether such a request can change what is used. operation: CREATE or UPDATE."""
+        """Report whether such a request may change the usage. operation: CREATE or UPDATE."""
         return operation == CREATE and not subresource

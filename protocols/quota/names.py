@@ -1,4 +1,4 @@
-"""What the names of resources mean: "cpu", "requests.memory", "count/secrets", "example.com/gpu".
+"""Kinds of resource names: "cpu", "requests.memory", "count/secrets", "example.com/gpu".
 
 Source: kubernetes v1.36 pkg/apis/core/helper/helpers.go, pkg/apis/core/v1/helper/helpers.go,
 pkg/quota/v1/evaluator/core/pods.go.
@@ -12,34 +12,34 @@ REQUESTS = "requests."
 LIMITS = "limits."
 HUGE_PAGES = "hugepages-"
 NATIVE = "kubernetes.io/"
-DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"  # and a class: what stands for a device of it in a container
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"  # with a class: the resource of its devices in a container
 
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def count_of(resource: str) -> str:
-    """The name under which objects are counted. resource: Resource.name."""
+    """Return the resource name of an object count. resource: Resource.name."""
     return f"count/{resource}"
 
 
 def is_native(name: str) -> bool:
-    """Kubernetes' own: without a prefix, or with one of its domain."""
+    """Report whether the name has no prefix, or one of kubernetes.io, as upstream's IsNativeResource."""
     return "/" not in name or NATIVE in name
 
 
 def is_extended(name: str) -> bool:
-    """One that a node offers beside cpu and memory: "example.com/gpu"."""
+    """Report whether this is an extended resource: "example.com/gpu"."""
     return not is_native(name) and not name.startswith(REQUESTS) and _is_qualified(REQUESTS + name)
 
 
 def is_counted_in_pods(name: str) -> bool:
-    """Whether containers ask for it, and a quota limits it as `requests.` and its name."""
+    """Report whether containers request it, and a quota limits it as `requests.` and its name."""
     return is_extended(name) or name.startswith(DEVICE_CLASS)
 
 
 def is_request_of_extended(name: str) -> bool:
-    """Whether a quota limits an extended resource by this name: "requests.example.com/gpu"."""
+    """Report whether a quota limits an extended resource by this name: "requests.example.com/gpu"."""
     return name.startswith(REQUESTS) and (not is_native(name) or name.startswith(REQUESTS + DEVICE_CLASS))
 
 

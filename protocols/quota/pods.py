@@ -1,6 +1,6 @@
-"""What pods use.
+"""Evaluator of pods.
 
-A pod that has ended, or that should be gone by now, counts as an object in storage (count/pods) and as nothing else.
+A pod that has terminated, or whose grace period has expired, only counts as a stored object (count/pods).
 
 Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/pods.go.
 """
@@ -33,10 +33,10 @@ COMPUTE = ("cpu", "memory", "ephemeral-storage")
 NAMES = frozenset(
     {count_of("pods"), "pods", *COMPUTE, *(f"{part}{name}" for part in (REQUESTS, LIMITS) for name in COMPUTE)}
 )
-# A quota of one of these asks for it in each container. No other resource does.
+# If a quota limits one of these, each container must specify it.
 DEMANDED = frozenset(f"{part}{name}" for part in ("", REQUESTS, LIMITS) for name in ("cpu", "memory"))
 
-# All of a pod that is counted.
+# The fields that the usage of a pod depends on.
 _OF_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _OF_SPEC = ("resources", "overhead", "activeDeadlineSeconds", "priorityClassName", "affinity")
 _OF_STATUS = ("phase", "qosClass", "resources", "allocatedResources")
@@ -47,7 +47,7 @@ class Pods(Evaluator):
     needs_objects = has_essence = True
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """now: unix seconds."""
+        """Create an evaluator. now: returns Unix seconds."""
         super().__init__("pods")
         self._now = now
 
@@ -61,13 +61,13 @@ class Pods(Evaluator):
 
     def essence(self, obj: Object, /) -> Object:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
-        resizing = [one for one in status.get("conditions") or () if one.get("type") == RESIZE_PENDING]
+        resizing = [each for each in status.get("conditions") or () if each.get("type") == RESIZE_PENDING]
         return {
             "metadata": _parts(metadata(obj), _OF_METADATA),
             "spec": _parts(spec, _OF_SPEC) | _lists(spec, ("containers", "initContainers")),
             "status": _parts(status, _OF_STATUS)
             | _lists(status, ("containerStatuses", "initContainerStatuses"))
-            | ({"conditions": [_parts(one, ("type", "reason")) for one in resizing]} if resizing else {}),
+            | ({"conditions": [_parts(each, ("type", "reason")) for each in resizing]} if resizing else {}),
         }
 
     def meets(self, obj: Object, scope: Scope, /) -> bool:
@@ -114,7 +114,7 @@ class Pods(Evaluator):
 
 
 def pod_usage(pod: Object, now: float) -> dict[str, Quantity]:
-    """now: unix seconds. Raises ValueError on a pod that cannot be read."""
+    """Return the usage of a pod at this Unix time. Raises ValueError for an invalid pod."""
     used = {count_of("pods"): ONE}
     if counts(pod, now):
         used.update(_counted(pod_requests(pod), pod_limits(pod)))
@@ -122,7 +122,7 @@ def pod_usage(pod: Object, now: float) -> dict[str, Quantity]:
 
 
 def counts(pod: Object, now: float) -> bool:
-    """Whether a pod uses more than its place in storage. now: unix seconds."""
+    """Report whether a pod counts at this Unix time, other than as a stored object."""
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return False
     gone = gone_at(pod)
@@ -130,14 +130,14 @@ def counts(pod: Object, now: float) -> bool:
 
 
 def gone_at(pod: Object) -> float | None:
-    """When a pod that is being deleted should be gone, in unix seconds: after that nobody pays for a lost node."""
+    """Return the end of the grace period in Unix seconds, or None. Pods of a lost node do not count after it."""
     meta = metadata(pod)
     deleted, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
     return None if deleted is None or grace is None else parse_time(deleted) + grace
 
 
 def is_terminating(pod: Object) -> bool:
-    """Whether it has a deadline."""
+    """Report whether the pod has a deadline (activeDeadlineSeconds), as the scope Terminating requires."""
     deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
@@ -147,8 +147,8 @@ def _parts(whole: Mapping[str, Any], names: Iterable[str]) -> Object:
 
 
 def _lists(whole: Object, names: Iterable[str]) -> Object:
-    """Of containers, or of their statuses."""
-    return {name: [_parts(one, _OF_CONTAINER) for one in whole[name]] for name in names if whole.get(name)}
+    # Lists of containers, or of container statuses.
+    return {name: [_parts(container, _OF_CONTAINER) for container in whole[name]] for name in names if whole.get(name)}
 
 
 def _counted(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
@@ -176,7 +176,7 @@ def _looks_into_other_namespaces(affinity: Object) -> bool:
         rules = affinity.get(kind) or {}
         terms: list[Any] = [*(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())]
         preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [one.get("podAffinityTerm") or {} for one in preferred]
+        terms += [term.get("podAffinityTerm") or {} for term in preferred]
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False

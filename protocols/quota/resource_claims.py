@@ -1,11 +1,11 @@
-"""What ResourceClaims use: themselves, and devices by their class.
+"""Evaluator of ResourceClaims, which counts claims, and devices by class.
 
-A container may ask for devices by an extended resource that a DeviceClass names. The scheduler then makes a claim for
-the pod; what the pod counts already is not counted again for that claim.
+A container may request devices by an extended resource that a DeviceClass names. The scheduler then creates a claim for
+the pod; the devices that the pod already counts are not counted again for this claim.
 
 Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/resource_claims.go,
-staging/src/k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache. Differs: which of several classes with
-one extended resource is the one depends on the classes alone, not on the order in which they were seen.
+staging/src/k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache. Difference: the choice between
+several classes with one extended resource depends on the classes alone, not on the order of their events.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from kcm.protocols.quota.pods import pod_usage
 RESOURCE = "resourceclaims.resource.k8s.io"
 OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-MOST_DEVICES = 32  # of one allocation: what "all" comes to at worst
+MOST_DEVICES = 32  # of one allocation; counted for the mode "All"
 
 
 class DeviceClasses:
-    """Which extended resource stands for which DeviceClass."""
+    """DeviceClasses and their extended resources."""
 
     def __init__(self, classes: Iterable[Object] = ()) -> None:
         self._extended: dict[str, str] = {}  # by the class's name
-        self._known: set[str] = set()  # the names under which a device of some class can be asked for
-        for one in classes:
-            self._known.add(DEVICE_CLASS + name_of(one))
-            extended = (one.get("spec") or {}).get("extendedResourceName")
+        self._known: set[str] = set()  # resource names by which a container can request devices
+        for device_class in classes:
+            self._known.add(DEVICE_CLASS + name_of(device_class))
+            extended = (device_class.get("spec") or {}).get("extendedResourceName")
             if extended:
-                self._extended[name_of(one)] = extended
+                self._extended[name_of(device_class)] = extended
                 self._known.add(extended)
 
     def extended_resource(self, device_class: str) -> str:
-        """ "" where the class names none."""
+        """Return the extended resource of a DeviceClass, or ""."""
         return self._extended.get(device_class, "")
 
     def has(self, extended_resource: str) -> bool:
-        """Whether a class stands behind this name."""
+        """Report whether a DeviceClass has this extended resource."""
         return extended_resource in self._known
 
 
 class Surroundings(Protocol):
-    """What is looked at beside a claim."""
+    """Objects other than the claim that the evaluator reads."""
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
 
     def device_classes(self) -> DeviceClasses: ...
 
     def pod(self, namespace: str, name: str) -> Object | None: ...
 
     def claims(self, namespace: str) -> Iterable[Object]:
-        """All ResourceClaims of a namespace."""
+        """Return all ResourceClaims of a namespace."""
 
 
 class ResourceClaims(Evaluator):
@@ -93,7 +93,7 @@ class ResourceClaims(Evaluator):
         return operation in (CREATE, UPDATE) and not subresource
 
     def _extended(self, devices: Amounts, claim: Object) -> dict[str, Quantity]:
-        """The same devices by the names under which containers ask for them, but for those that the pod counts."""
+        """Return the devices by extended resource, without those that the pod counts."""
         classes = self._surroundings.device_classes()
         of_pod: Amounts | None = None
         found: dict[str, Quantity] = {}
@@ -111,7 +111,7 @@ class ResourceClaims(Evaluator):
         return found
 
     def _counted_by_pod(self, claim: Object) -> Amounts:
-        """What the pod uses for which the claim was made; nothing where that is not sure."""
+        """Return the usage of the pod for which the claim was created, or nothing if that is uncertain."""
         owner = _pod_of(claim)
         if owner is None:
             return {}
@@ -123,19 +123,19 @@ class ResourceClaims(Evaluator):
         if status is not None and status.get("resourceClaimName") != name_of(claim):
             return {}
         if status is None:
-            others = (one for one in self._surroundings.claims(namespace_of(claim)) if _pod_of(one) == owner)
-            if any(_age(one) < _age(claim) for one in others):
+            others = (other for other in self._surroundings.claims(namespace_of(claim)) if _pod_of(other) == owner)
+            if any(_age(other) < _age(claim) for other in others):
                 return {}
         return pod_usage(pod, self._surroundings.now())
 
 
 def _devices(request: Mapping[str, Any]) -> dict[str, Quantity]:
-    """By resource name. Of alternatives the most of each class counts."""
+    """Return the devices by resource name; of alternatives, the largest number of each class."""
     alternatives = request.get("firstAvailable")
     if alternatives:
         most: dict[str, Quantity] = {}
-        for one in alternatives:
-            most = highest(most, {(one.get("deviceClassName") or "") + OF_CLASS: _number(one)})
+        for alternative in alternatives:
+            most = highest(most, {(alternative.get("deviceClassName") or "") + OF_CLASS: _number(alternative)})
         return {name: quantity for name, quantity in most.items() if quantity.value > 0}
     exactly = request.get("exactly")
     return {} if exactly is None else {(exactly.get("deviceClassName") or "") + OF_CLASS: _number(exactly)}
@@ -151,7 +151,7 @@ def _number(request: Mapping[str, Any]) -> Quantity:
 
 
 def _pod_of(claim: Object) -> tuple[str, str] | None:
-    """(name, uid) of the pod for whose extended resources the claim was made."""
+    """Return (name, uid) of the pod for whose extended resources the claim was created, or None."""
     if annotations_of(claim).get(EXTENDED_CLAIM) != "true":
         return None
     owner = controller_of(claim)
@@ -159,5 +159,5 @@ def _pod_of(claim: Object) -> tuple[str, str] | None:
 
 
 def _age(claim: Object) -> tuple[str, str]:
-    """The older is less; RFC 3339 in UTC sorts as text."""
+    """Return a sort key, the oldest claim first; RFC 3339 in UTC sorts as text."""
     return metadata(claim).get("creationTimestamp") or "", name_of(claim)

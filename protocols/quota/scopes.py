@@ -1,4 +1,4 @@
-"""Scopes: which objects of a namespace a quota is about.
+"""Scopes, which restrict a quota to some objects of a namespace.
 
 Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go (getScopeSelectorsFromQuota),
 pkg/apis/core/v1/helper/helpers.go (ScopedResourceSelectorRequirementsAsSelector).
@@ -23,15 +23,16 @@ IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
 
 
 class Scope(NamedTuple):
-    """One requirement of a quota. name: of the scope. values: of In and NotIn."""
+    """Scope requirement of a quota. values: of In and NotIn."""
 
     name: str
     operator: str = EXISTS
     values: tuple[str, ...] = ()
 
     def selects(self, names: Iterable[str]) -> bool:
-        """Whether an object that has these names is selected: one of them has to meet the requirement, and where there
-        are none, their absence. Raises ValueError on an operator that is none.
+        """Report whether an object with these names meets the requirement: one name must, or the absence of names.
+
+        Raises ValueError for an invalid operator.
         """
         found = set(names)
         match self.operator:
@@ -48,10 +49,10 @@ class Scope(NamedTuple):
 
 
 def scopes_of(quota: Object) -> list[Scope]:
-    """All requirements of a quota, which an object has to meet together."""
+    """Return the requirements of a quota, all of which an object must meet."""
     spec = quota.get("spec") or {}
     scopes = [Scope(name) for name in spec.get("scopes") or ()]
-    for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
-        values = tuple(one.get("values") or ())
-        scopes.append(Scope(one.get("scopeName") or "", one.get("operator") or "", values))
+    for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        values = tuple(expression.get("values") or ())
+        scopes.append(Scope(expression.get("scopeName") or "", expression.get("operator") or "", values))
     return scopes

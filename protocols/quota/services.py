@@ -1,4 +1,4 @@
-"""What Services use: themselves, node ports, load balancers.
+"""Evaluator of Services, which counts Services, node ports and load balancers.
 
 Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/services.go.
 """
@@ -26,7 +26,7 @@ class Services(Evaluator):
         return NAMES.intersection(names)
 
     def usage(self, obj: Object, /) -> Amounts:
-        """By what is asked for: node ports are not allocated yet when a Service is admitted."""
+        # Counts the requested node ports, because they are not allocated yet when a Service is admitted.
         spec = obj.get("spec") or {}
         ports = spec.get("ports") or ()
         used = {count_of("services"): ONE, SERVICES: ONE, LOAD_BALANCERS: ZERO, NODE_PORTS: ZERO}

@@ -1,4 +1,4 @@
-"""What PersistentVolumeClaims use: themselves and storage, in all and of their storage class.
+"""Evaluator of PersistentVolumeClaims, which counts claims and storage, in total and per storage class.
 
 Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/persistent_volume_claims.go.
 """
@@ -67,15 +67,15 @@ class VolumeClaims(Evaluator):
 
 
 def concerns_quotas(new: Object, old: Object) -> bool:
-    """Whether an update changes what is used, or by which quotas it is counted.
+    """Report whether an update changes the usage, or the scopes that apply.
 
-    Upstream compares pointers where it means the allocated storage, so that every update counts as a change of it.
+    Difference: upstream compares pointers to the allocated storage, so that every update counts as a change.
     """
     return _allocated(new) != _allocated(old) or attributes_classes(new) != attributes_classes(old)
 
 
 def attributes_classes(claim: Object) -> frozenset[str]:
-    """The VolumeAttributesClasses that it has, wants or is about to have."""
+    """Return the requested, current and target VolumeAttributesClasses of a claim."""
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     names = (
         spec.get("volumeAttributesClassName"),
@@ -97,7 +97,7 @@ def _allocated(claim: Object) -> Quantity | None:
 
 
 def _storage(claim: Object) -> Quantity | None:
-    """In whole bytes: what is asked for, or was given where that is more."""
+    """Return the larger of requested and allocated storage, in whole bytes."""
     resources = (claim.get("spec") or {}).get("resources") or {}
     asked = read_amounts(resources.get("requests")).get("storage")
     if asked is None:

@@ -72,13 +72,13 @@ class Flag:
 
     @property
     def is_idle(self) -> bool:
-        """It may be given, and changes nothing."""
+        """True if the flag is accepted and has no effect."""
         return self.pending or bool(self.retired)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A command line, read. values: by flag name, only those given. positional: what is no flag."""
+    """Parsed command line. values: by name, of the flags that were given. positional: the other arguments."""
 
     values: Mapping[str, Any]
     positional: tuple[str, ...]
@@ -91,7 +91,7 @@ def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str =
     kind: may be left out for booleans, 32-bit integers, strings and comma-separated lists.
     """
     if kind is None and type(default) not in KINDS:
-        known = ", ".join(sorted(one.__name__ for one in KINDS))
+        known = ", ".join(sorted(type_.__name__ for type_ in KINDS))
         raise TypeError(f"the default of a flag is one of {known}, or `kind` is given, not {default!r:.80}")
     check_text("help of a flag", help)
     described = {"default": default, "help": help, "kind": kind or KINDS[type(default)], "name": name, **more}
@@ -99,15 +99,17 @@ def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str =
 
 
 def group(kind: type[T], section: str, *, pending: bool = False, config: str = "") -> T:
-    """Declare a field as a group of flags. section: its heading in --help. pending: of all its flags.
+    """Declare a field as a group of flags.
 
-    config: the block of /configz in which its flags' config names stand.
+    section: heading in --help.
+    pending: default of Flag.pending for all its flags.
+    config: block of /configz that contains the config names of its flags.
     """
     return field(default_factory=kind, metadata={"section": section, "pending": pending, "config": config})
 
 
 def flags_in(group: type, *, section: str, pending: bool = False, config: str = "") -> tuple[Flag, ...]:
-    """The flags of one group, in the order in which its fields are declared; the rest as in group()."""
+    """Return the flags of a group in the order of its fields. The other parameters are those of group()."""
     found = []
     for entry in fields(group):
         own = dict(entry.metadata["flag"])
@@ -120,7 +122,7 @@ def flags_in(group: type, *, section: str, pending: bool = False, config: str = 
 
 
 def flags_of(options: type) -> tuple[Flag, ...]:
-    """The flags of a dataclass of groups, in the order in which they are declared."""
+    """Return the flags of a dataclass of groups, in the order of declaration."""
     groups = [member for member in fields(options) if "section" in member.metadata]
     return tuple(
         flag for member in groups for flag in flags_in(cast("type", member.default_factory), **member.metadata)
@@ -128,19 +130,19 @@ def flags_of(options: type) -> tuple[Flag, ...]:
 
 
 def fill(flags: Iterable[Flag], values: Mapping[str, Any]) -> dict[type, Any]:
-    """The groups that these flags belong to, by their class, with these values and else the defaults."""
+    """Return the groups of these flags by class, with the values given and the defaults for the others."""
     by_group: dict[type, dict[str, Any]] = {}
-    for one in flags:
-        group, entry = one.path
+    for flag in flags:
+        group, entry = flag.path
         given = by_group.setdefault(group, {})
-        if one.name in values:
-            given[entry] = values[one.name]
+        if flag.name in values:
+            given[entry] = values[flag.name]
     return {group: group(**given) for group, given in by_group.items()}
 
 
-def spellings(one: Flag) -> tuple[str, ...]:
-    """All that sets this flag on a command line."""
-    return tuple(f"--{name}" for name in (one.name, *one.former)) + ((f"-{one.short}",) if one.short else ())
+def spellings(flag: Flag) -> tuple[str, ...]:
+    """Return all names of the flag on a command line."""
+    return tuple(f"--{name}" for name in (flag.name, *flag.former)) + ((f"-{flag.short}",) if flag.short else ())
 
 
 def normalised(name: str) -> str:
@@ -154,8 +156,8 @@ def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
 
 class _Parser:
     def __init__(self, flags: Sequence[Flag]) -> None:
-        self._by_name = {name: one for one in flags for name in (one.name, *one.former)}
-        self._by_letter = {one.short: one for one in flags if one.short}
+        self._by_name = {name: flag for flag in flags for name in (flag.name, *flag.former)}
+        self._by_letter = {flag.short: flag for flag in flags if flag.short}
         self._values: dict[str, Any] = {}
         self._warnings: dict[str, None] = {}  # in order, each once
 
@@ -179,53 +181,53 @@ class _Parser:
         name, given, value = word[2:].partition("=")
         if not name or name.startswith("-"):
             raise FlagError(f"bad flag syntax: {word}")
-        one = self._by_name.get(normalised(name))
-        if one is None:
+        flag = self._by_name.get(normalised(name))
+        if flag is None:
             raise FlagError(f"unknown flag: --{name}")
         if not given:
-            value = self._value(one, rest, f"--{name}")
-        self._set(one, value, used=normalised(name))
+            value = self._value(flag, rest, f"--{name}")
+        self._set(flag, value, used=normalised(name))
 
     def _short(self, word: str, rest: deque[str]) -> None:
         letters = word[1:]
         while letters:
             letter, letters = letters[0], letters[1:]
-            one = self._by_letter.get(letter)
-            if one is None:
+            flag = self._by_letter.get(letter)
+            if flag is None:
                 raise FlagError(f"unknown shorthand flag: {_single_quoted(letter)} in {word}")
             if letters.startswith("="):
                 value, letters = letters[1:], ""
-            elif one.kind.bare:
-                value = one.kind.bare
+            elif flag.kind.bare:
+                value = flag.kind.bare
             elif letters:
                 value, letters = letters, ""
             else:
-                value = self._value(one, rest, f"{_single_quoted(letter)} in {word}")
-            self._set(one, value, used=one.name)
+                value = self._value(flag, rest, f"{_single_quoted(letter)} in {word}")
+            self._set(flag, value, used=flag.name)
 
     @staticmethod
-    def _value(one: Flag, rest: deque[str], where: str) -> str:
-        if one.kind.bare:
-            return one.kind.bare
+    def _value(flag: Flag, rest: deque[str], where: str) -> str:
+        if flag.kind.bare:
+            return flag.kind.bare
         if not rest:
             raise FlagError(f"flag needs an argument: {where}")
         return rest.popleft()
 
-    def _set(self, one: Flag, text: str, *, used: str) -> None:
+    def _set(self, flag: Flag, text: str, *, used: str) -> None:
         try:
-            value = one.kind.parse(text)
+            value = flag.kind.parse(text)
         except ValueError as error:
-            name = f"-{one.short}, --{one.name}" if one.short else f"--{one.name}"
+            name = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
             raise FlagError(f"invalid argument {quote(text)} for {quote(name)} flag: {error}") from error
-        if one.kind.add is not None and one.name in self._values:
-            value = one.kind.add(self._values[one.name], value)
-        self._values[one.name] = value
-        if used != one.name:
-            self._warnings[f"Flag --{used} has been deprecated, use --{one.name}"] = None
-        if one.retired:
-            self._warnings[f"Flag --{one.name} has no effect: {one.retired}"] = None
-        elif one.pending:
-            self._warnings[f"Flag --{one.name} has no effect yet"] = None
+        if flag.kind.add is not None and flag.name in self._values:
+            value = flag.kind.add(self._values[flag.name], value)
+        self._values[flag.name] = value
+        if used != flag.name:
+            self._warnings[f"Flag --{used} has been deprecated, use --{flag.name}"] = None
+        if flag.retired:
+            self._warnings[f"Flag --{flag.name} has no effect: {flag.retired}"] = None
+        elif flag.pending:
+            self._warnings[f"Flag --{flag.name} has no effect yet"] = None
 
 
 def _single_quoted(letter: str) -> str:
@@ -235,34 +237,34 @@ def _single_quoted(letter: str) -> str:
 def usage(program: str, summary: str, flags: Sequence[Flag], *, columns: int, first: Sequence[str] = ()) -> str:
     """Return the text of --help: flags by section, and by name within a section.
 
-    first: sections that stand before the others, which are in the order of their first flags. What has no effect stands
-    last, in a section of its own.
+    first: the first sections; the others follow in the order of their first flags. Flags without effect are listed
+    last, in a separate section.
     """
-    shown = [one for one in flags if not one.hidden]
-    at_work = [one for one in shown if not one.retired and not one.pending]
+    shown = [flag for flag in flags if not flag.hidden]
+    at_work = [flag for flag in shown if not flag.retired and not flag.pending]
     sections: dict[str, list[Flag]] = {title: [] for title in first}
-    for one in at_work:
-        sections.setdefault(one.section, []).append(one)
-    sections[IDLE] = [one for one in shown if one.retired or one.pending]
+    for flag in at_work:
+        sections.setdefault(flag.section, []).append(flag)
+    sections[IDLE] = [flag for flag in shown if flag.retired or flag.pending]
     lines = [textwrap.fill(summary, columns), "", "Usage:", f"  {program} [flags]"]
     for title, members in sections.items():
         if not members:
             continue
         lines += ["", f"{title[:1].upper()}{title[1:]} flags:", ""]
-        for one in sorted(members, key=lambda member: member.name):
-            lines += _described(one, columns)
+        for flag in sorted(members, key=lambda member: member.name):
+            lines += _described(flag, columns)
     return "\n".join(lines) + "\n"
 
 
-def _described(one: Flag, columns: int) -> Iterator[str]:
-    letter = f"-{one.short}, " if one.short else "    "
-    yield f"  {letter}--{one.name} {one.kind.name}".rstrip()
-    text = one.help
-    if _is_worth_showing(one.default):
-        text += f" (default {one.kind.show(one.default)})"
-    if one.retired:
-        text += f" (no effect: {one.retired})"
-    elif one.pending:
+def _described(flag: Flag, columns: int) -> Iterator[str]:
+    letter = f"-{flag.short}, " if flag.short else "    "
+    yield f"  {letter}--{flag.name} {flag.kind.name}".rstrip()
+    text = flag.help
+    if _is_worth_showing(flag.default):
+        text += f" (default {flag.kind.show(flag.default)})"
+    if flag.retired:
+        text += f" (no effect: {flag.retired})"
+    elif flag.pending:
         text += " (no effect yet)"
     yield from textwrap.wrap(
         text,

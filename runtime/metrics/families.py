@@ -155,7 +155,7 @@ CARRIERS = Family(
 GIVEN_UP_KEYS = Family(
     name="kcm_given_up_keys_total",
     kind="counter",
-    help="Keys that failed for good, or too often: they wait for their next event.",
+    help="Keys that failed permanently, or too often, and wait for their next event.",
     labels=("name",),
 )
 UNREADABLE_OBJECTS = Family(

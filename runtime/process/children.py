@@ -1,4 +1,4 @@
-"""Python modules of ours as child processes, which end with their parent."""
+"""Python modules as child processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO
 
 
 class Child:
-    """A running child; it ends when its standard input is closed."""
+    """Child process. It ends when its standard input is closed."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -28,14 +28,14 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Exit code, or None while it runs."""
         return self._process.poll()
 
     def wait(self) -> int:
         return self._process.wait()
 
     def stop(self, within: float) -> None:
-        """Close its standard input and wait; it is killed if it takes longer than so many seconds."""
+        """Close its standard input and wait; kill it after `within` seconds."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -53,14 +53,14 @@ class Child:
 
 
 def start_module(module: str, arguments: Sequence[str], *, read: bool = False) -> Child:
-    """`python -m module arguments`, in a session of its own, so that Ctrl-C reaches only the parent.
+    """Start `python -m module arguments` in a new session, so that Ctrl-C reaches only the parent.
 
-    read: the parent reads its standard output; else it shares the parent's.
+    read: connect its standard output to a pipe, instead of sharing the parent's.
     """
     here = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}
     process = subprocess.Popen(
-        # -P: no directory that happens to be the current one may stand in for our packages.
+        # -P: do not import packages from the current directory.
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if read else None,

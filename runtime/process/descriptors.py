@@ -1,15 +1,15 @@
-"""How many files and connections this process may have open."""
+"""Limit of open files and connections of this process."""
 
 from __future__ import annotations
 
 import sys
 
-ENOUGH = 65_536  # more than a manager or a server of ours has use for; tables of descriptors grow with the limit
-FEW = 1024  # of which an informer for each resource and some traffic may use up a good part
+ENOUGH = 65_536  # more than a manager or server needs; tables of descriptors grow with the limit
+FEW = 1024  # an informer for each resource and some traffic may use a large part of it
 
 
 def raise_limit(most: int = ENOUGH) -> int:
-    """Raise the soft limit to the hard one, to `most` at the most, and return what holds now."""
+    """Raise the soft limit to the hard limit, but at most to `most`, and return the resulting limit."""
     if sys.platform == "win32":
         return most
     import resource

@@ -1,4 +1,4 @@
-"""Which packages are installed, as far as a start needs to know. importlib.metadata says the rest, and is heavy."""
+"""Facts about installed distributions that are needed at start. Importing importlib.metadata would take longer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 
 INSTALLED = ".dist-info"
-OLD_WAYS = (".egg-info", ".egg", ".egg-link")  # of installing
+OLD_WAYS = (".egg-info", ".egg", ".egg-link")  # older forms of installation
 
 
 def installed_version(name: str, path: Sequence[str] | None = None) -> str:
-    """Of this distribution; "" if it is not installed. path: sys.path's form and default."""
+    """Return the version of a distribution, or "" if it is not installed. path: default sys.path."""
     try:
         for _, info in _infos(path):
             found, _, version = info.removesuffix(INSTALLED).partition("-")
@@ -28,7 +28,7 @@ def installed_version(name: str, path: Sequence[str] | None = None) -> str:
 
 
 def may_have_entry_points(group: str, path: Sequence[str] | None = None) -> bool:
-    """False: no installed package has any of this group. path: sys.path's form and default."""
+    """Return False if no installed distribution has entry points of this group. path: default sys.path."""
     head = f"[{group}]".encode()
     try:
         for place, info in _infos(path):
@@ -44,11 +44,11 @@ def may_have_entry_points(group: str, path: Sequence[str] | None = None) -> bool
 
 
 class _UnclearError(Exception):
-    """There is more than directories with installed distributions."""
+    """The path has archives or older forms of installation."""
 
 
 def _infos(path: Sequence[str] | None) -> Iterator[tuple[str, str]]:
-    """(place, name) of each distribution's directory, in the order in which Python looks."""
+    """Yield (place, name) of each distribution's directory, in the order of the path."""
     for place in sys.path if path is None else path:
         try:
             names = os.listdir(place or ".")

@@ -1,4 +1,4 @@
-"""Which asyncio event loop carries our HTTP."""
+"""The asyncio event loop for HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed (less CPU and memory for TLS), else asyncio's own, as on Windows."""
+    """Create a uvloop event loop (less CPU and memory for TLS), or asyncio's own if uvloop is not installed."""
     try:
         import uvloop
     except ImportError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK = "lock"  # a file in a directory that one process uses at a time
-GLANCE = 0.1  # seconds between two looks at whether a lock is free
+GLANCE = 0.1  # seconds between two attempts to take a lock
 
 
 class DirectoryInUseError(Exception):
@@ -25,16 +25,15 @@ class UnsafeDirectoryError(Exception):
 def write_private(path: Path, content: bytes) -> None:
     """Write the file atomically, mode 0600 from its first byte on: a reader sees the old content or the new.
 
-    So does one after a power cut: content and name are on the disk when this returns. Raises OSError when the directory
-    cannot be written.
+    It is durable: content and name are on disk when this returns. Raises OSError if the directory cannot be written.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
-        beside.unlink()  # of a process that had our id and died while writing
+        beside.unlink()  # left by a process with the same id that died while writing
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o600)  # a umask may have taken bits away
+            os.fchmod(descriptor, 0o600)  # the umask may have removed bits
             file.write(content)
             file.flush()
             os.fsync(descriptor)
@@ -46,7 +45,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """So that a name in it outlives a power cut, where the file system can do that."""
+    """Flush the names in a directory to disk, if the file system supports that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):  # some network file systems refuse it for directories
@@ -56,9 +55,9 @@ def sync_directory(directory: Path) -> None:
 
 
 def create_private(path: Path) -> int:
-    """A new file, mode 0600 whatever the umask; its descriptor, for appending.
+    """Create a file with mode 0600, regardless of the umask, and return its descriptor for appending.
 
-    Raises FileExistsError if anything has that name, be it a link that leads nowhere: none is followed.
+    Raises FileExistsError if the name exists, even as a dangling symbolic link: links are not followed.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
@@ -66,7 +65,7 @@ def create_private(path: Path) -> int:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Of the file that is found there now: another one in its place has another; None where there is none."""
+    """Return (device, inode) of the file, which change when the file is replaced, or None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -78,7 +77,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 def sole_use(directory: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Create the directory, mode 0700, unless it exists, and lock it against other processes.
 
-    patience: seconds to wait for who has it. The kernel releases the lock when the process ends, however it ends.
+    patience: seconds to wait for another process. The kernel releases the lock when a process ends or is killed.
     Raises DirectoryInUseError, and OSError if the directory cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +92,7 @@ def sole_use(directory: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 
 def lock_file(descriptor: int, directory: Path, *, patience: float = 0.0) -> None:
-    """Raises DirectoryInUseError if another process holds the lock. Its id is the file's first line."""
+    """Lock the file. Raises DirectoryInUseError with the id of the process that holds the lock, from its first line."""
     waiting = threading.Event()
     for left in range(round(patience / GLANCE), -1, -1):
         try:

@@ -1,4 +1,4 @@
-"""Functions that wait, for programs whose main thread runs an asyncio event loop."""
+"""Blocking functions for programs whose main thread runs an asyncio event loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[], T], *, hurry: Callable[[], None]) -> T:
-    """Call the function in a thread, so that the event loop goes on meanwhile.
+    """Call a blocking function in a thread, so that the event loop continues.
 
-    hurry: called if the task is cancelled before the function has returned; the task ends once it has.
+    hurry: called if the task is cancelled before the function has returned. The task still waits for the function.
     """
     running = asyncio.get_running_loop().run_in_executor(None, function)
     try:

@@ -1,4 +1,4 @@
-"""Memory in processes of which most objects live long: few of those that die are in cycles, and many die early."""
+"""Memory settings for processes with many long-lived objects and few reference cycles."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import gc
 from collections.abc import Iterator
 
 M_ARENA_MAX = -8  # of glibc's malloc.h
-COLLECT_AFTER = (50_000, 20, 50)  # more objects than that, of those that may be in cycles
+COLLECT_AFTER = (50_000, 20, 50)  # thresholds of gc
 
 
 def keep_one_heap() -> None:
-    """Have all threads take memory from one heap. To be called before there are threads.
+    """Make all threads allocate from one heap. Call this before threads are started.
 
-    glibc gives a thread a heap of its own, up to eight for each core: what one thread frees no other uses, and messages
-    are made by one thread and freed by another. The interpreter's lock lets one of them run at a time anyway.
+    By default glibc gives threads their own heaps, up to eight per core. Memory that is freed in one heap is not used
+    by the others, and messages are allocated by one thread and freed by another. Under the GIL, several heaps give no
+    advantage.
     """
     import ctypes
 
@@ -23,7 +24,7 @@ def keep_one_heap() -> None:
 
 
 def collect_rarely() -> None:
-    """To be called once everything is imported: that is never looked at again, and the rest seldom."""
+    """Exclude all current objects from garbage collection, and collect the others rarely. Call this after imports."""
     gc.freeze()
     gc.enable()
     gc.set_threshold(*COLLECT_AFTER)
@@ -31,9 +32,9 @@ def collect_rarely() -> None:
 
 @contextlib.contextmanager
 def collect_afterwards() -> Iterator[None]:
-    """What is there already is not looked at while this lasts; what was left in cycles meanwhile is freed at the end.
+    """Collect garbage rarely within the block, and once at its end. Existing objects are excluded.
 
-    For work that begins and ends with all it made, as a simulated run does, in a process that may have other work.
+    For work whose objects are all garbage at its end, such as a simulated run, in a process with other work.
     """
     before = gc.get_threshold()
     gc.freeze()
@@ -47,9 +48,9 @@ def collect_afterwards() -> Iterator[None]:
 
 
 def give_back_freed() -> None:
-    """Return to the system what was freed amid what is kept, as first lists leave it behind. Any thread may go on.
+    """Return freed memory to the operating system, for example after the first lists. Other threads may run.
 
-    glibc gives back by itself only what lies at the end of a heap. Other C libraries have no such call, and need none.
+    By itself glibc returns only memory at the end of a heap. Other C libraries neither have nor need this call.
     """
     import ctypes
 

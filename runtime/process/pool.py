@@ -1,4 +1,4 @@
-"""Python processes that calls are handed to: the executor of those who give none of their own."""
+"""Pool of Python processes: the default executor."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["BrokenExecutor", "Executor", "Future", "processes"]
 
 
 def processes(count: int | None) -> Executor:
-    """So many fresh ones, which inherit no thread or lock of this process; they end with it, however it ends.
+    """Create a pool of spawned processes, which inherit no threads or locks, and end when this process ends.
 
-    count: None for as many as there are processors.
+    count: None for the number of processors.
     """
     return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
 
 
 def _settle() -> None:
-    """In a process of the pool. Ctrl-C reaches all of them, and the one that began it speaks for all."""
+    """Initialize a process of the pool. Ctrl-C ends it silently, because the parent process reports it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
 
@@ -30,4 +30,4 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
-        os._exit(1)  # nobody is left to take a result
+        os._exit(1)  # no process can receive a result

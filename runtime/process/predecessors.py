@@ -1,7 +1,7 @@
-"""Who used a directory before us, and has ended: proven by a lock that the kernel releases with its process.
+"""Names of the ended processes that used a directory before, proven by a lock that the kernel releases.
 
-A process that leads by a lease is dead, and writes no more, once its successor has the lock; so the successor need not
-wait for the lease to run out. Any other holder of the lease may be alive, and is waited for.
+A leader of this directory has ended, and writes no more, once its successor has the lock. So the successor need not
+wait until the lease expires. It must wait for any other holder of the lease, which may be alive.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kcm.runtime.process.files import lock_file
 
-FILE = "managers"  # in the directory: our process id, then names, ours first
+FILE = "managers"  # in the directory: process id, then names, the newest first
 REMEMBERED = 16  # a predecessor that never led has not taken the lease from the one before it
 
 
@@ -29,7 +29,7 @@ def succeed(directory: Path, name: str) -> Iterator[frozenset[str]]:
     try:
         lock_file(descriptor, directory)
         earlier = os.pread(descriptor, 1 << 16, 0).decode(errors="replace").splitlines()[1 : REMEMBERED + 1]
-        # In one piece, before the name is used anywhere: who reads it next knows that we are dead.
+        # In one write, and before the name is used: the next reader has the lock, so this process has ended.
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, "\n".join([str(os.getpid()), name, *earlier, ""]).encode(), 0)
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Standard input, output and error as the process got them: perhaps closed, perhaps without a reader."""
+"""Standard input, output and error, which may be closed or have no reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ERASE = "\x1b[K"  # from the cursor to the end of its line, on a terminal
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether somebody looks at it who can be shown a line that changes."""
+    """Report whether the stream is a terminal that can overwrite a line."""
     try:
         return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     except ValueError:  # closed
@@ -21,9 +21,9 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def open_closed_streams() -> None:
-    """Put /dev/null where one of them is closed. To be called before anything is opened.
+    """Open /dev/null in place of a closed stream. Call this before any other file is opened.
 
-    Else the next socket gets its number, and libuv aborts when it closes that.
+    Otherwise the next socket gets the descriptor, and libuv aborts when it closes it.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -39,17 +39,17 @@ def open_closed_streams() -> None:
 def printing(main: Callable[[], int]) -> int:
     """Run a command that prints to standard output, and return its exit code.
 
-    Where the reader of a pipe has gone, as in `--help | head`, the command ends without a word, with the code of a
-    process that SIGPIPE has ended. An output that cannot be written otherwise, as on a full disk, is one line of error.
+    If a pipe has no reader, as in `--help | head`, the command ends silently, with the exit code for SIGPIPE. Any other
+    error of the output, such as a full disk, is printed in one line.
     """
     try:
         try:
             return main()
         finally:
-            sys.stdout.flush()  # also after SystemExit: else the interpreter would complain at its end
+            sys.stdout.flush()  # also after SystemExit; otherwise the interpreter prints an error at exit
     except OSError as err:
         if not _has_failed(sys.stdout):
-            raise  # it was about something else
+            raise  # not an error of the output
         _discard(sys.stdout)
         if isinstance(err, BrokenPipeError):
             return NO_READER
@@ -58,7 +58,7 @@ def printing(main: Callable[[], int]) -> int:
 
 
 def _has_failed(stream: TextIO) -> bool:
-    """Return whether its buffers cannot be written, or, as it may have none (python -u), its pipe has no reader."""
+    """Report whether the stream cannot be flushed, or, for unbuffered output (python -u), its pipe has no reader."""
     try:
         stream.flush()
     except OSError:
@@ -69,7 +69,7 @@ def _has_failed(stream: TextIO) -> bool:
 
 
 def write_or_forget(stream: TextIO, text: str) -> None:
-    """Write it whole and at once; after an error (a broken pipe, a full disk) the stream discards what is written."""
+    """Write and flush a text. After an error (broken pipe, full disk) the stream discards all output."""
     try:
         stream.write(text)
         stream.flush()
@@ -78,7 +78,7 @@ def write_or_forget(stream: TextIO, text: str) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """What is left in its buffers is written at the end of the process, and must not fail again."""
+    # The interpreter flushes the buffers at exit, which must not fail again.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""When a process, or a part of it, has to end: by a signal, with its parent, or on request."""
+"""Termination of a process by a signal, with its parent, or on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_WAIT = 1.0  # seconds
 
 
 class Ending:
-    """Set once, from any thread; waited for by one. signal: the number of the signal that set it, 0 for none."""
+    """Request to end, which any thread sets and one thread waits for. signal: number of the signal, or 0."""
 
     def __init__(self) -> None:
         self._set = threading.Event()
@@ -30,10 +30,10 @@ class Ending:
         return self._set.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits at most so many seconds; returns whether it is set."""
+        """Wait at most `seconds`, and report whether it is set."""
         if seconds is not None:
             return self._set.wait(seconds)
-        # Python notices a signal that comes just before a thread begins to sleep only when the sleep is over.
+        # Python handles a signal that arrives just before a thread sleeps only after the sleep.
         while not self._set.wait(LONGEST_WAIT):
             pass
         return True
@@ -41,9 +41,11 @@ class Ending:
 
 @contextlib.contextmanager
 def ending_within(seconds: float, due: Callable[[], object], *, code: int) -> Iterator[None]:
-    """Once `due` returns, which may take for ever, the block has so many seconds to end; else the process is ended.
+    """End the process if the block takes longer than `seconds` after `due` has returned.
 
-    For a main thread that may be held up itself, by a terminal that takes nothing. The stacks go to standard error.
+    due: blocks, possibly forever.
+    For a main thread that may itself be blocked, by a terminal that accepts no output. The stacks of all threads are
+    written to standard error.
     """
     over = threading.Event()
 
@@ -61,9 +63,10 @@ def ending_within(seconds: float, due: Callable[[], object], *, code: int) -> It
 
 
 def on_signals() -> Ending:
-    """Set by SIGTERM, SIGINT or SIGHUP; a second one ends the process at once. For a command's main thread only.
+    """Return an Ending that SIGTERM, SIGINT or SIGHUP sets; a second signal ends the process at once.
 
-    A closed terminal sends SIGHUP (upstream dies of it, and keeps its lease); under nohup it stays ignored.
+    Call it on the main thread of a command. A closed terminal sends SIGHUP, by which upstream ends without releasing
+    its lease. Under nohup it remains ignored.
     """
     ending = Ending()
 
@@ -81,9 +84,9 @@ def on_signals() -> Ending:
 
 
 def with_parent() -> Ending:
-    """Set by SIGTERM, and when the process that holds the other end of standard input is gone, however it ended.
+    """Return an Ending that is set by SIGTERM, and at the end of standard input, which the parent holds open.
 
-    SIGINT is left to the parent. For a child process's main thread only.
+    SIGINT is ignored, because the parent handles it. Call it on the main thread of a child process.
     """
     ending = Ending()
 
@@ -99,12 +102,12 @@ def with_parent() -> Ending:
 
 
 def unique_identity() -> str:
-    """Who this process is among all that run for leader: `<host>_<uuid>`, as upstream."""
+    """Return the identity for leader election: `<host>_<uuid>`, as upstream."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def ended_by(code: int) -> str:
-    """How a child ended, from its exit code as subprocess has it."""
+    """Describe the end of a child process. code: exit code as in subprocess."""
     if code >= 0:
         return f"ended (exit code {code})"
     try:

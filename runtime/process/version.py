@@ -1,4 +1,4 @@
-"""Which kcm this is, and which Kubernetes it behaves as."""
+"""Version of kcm, and the Kubernetes version that it implements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """kubernetes: the release whose behaviour this is. kcm: our own."""
+    """Version of a program. kubernetes: the release that it implements."""
 
     kubernetes: str
     kcm: str
@@ -28,17 +28,17 @@ class Version:
 
     @property
     def git_version(self) -> str:
-        """As Kubernetes' components give theirs: v1.36.2+kcm.0.1.0."""
+        """Version in the form of Kubernetes components: v1.36.2+kcm.0.1.0."""
         return f"v{self.kubernetes}+kcm.{self.kcm}"
 
     @property
     def platform(self) -> str:
-        """In Go's words: linux/amd64."""
+        """Platform as Go names it: linux/amd64."""
         machine = platform.machine()
         return f"{platform.system().lower()}/{_GO_MACHINES.get(machine, machine)}"
 
     def describe(self, asked: str) -> str:
-        """What --version prints. asked: "raw" for all of it, else one line."""
+        """Return the output of --version. asked: "raw" for all facts, otherwise one line."""
         if asked != "raw":
             return f"Kubernetes {self.git_version}"
         return (
@@ -54,6 +54,9 @@ def quoted(text: str) -> str:
 
 
 def this_version(kubernetes: str = KUBERNETES) -> Version:
-    """The running program's, or what it shall say. kcm is "0+unknown" where it runs without having been installed."""
+    """Return the version of the running program. kcm is "0+unknown" if it is not installed.
+
+    kubernetes: the release to report.
+    """
     own = installed_version("kcm") or "0+unknown"
     return Version(kubernetes=kubernetes.removeprefix("v"), kcm=own)

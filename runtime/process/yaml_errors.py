@@ -1,4 +1,4 @@
-"""What is wrong with a YAML file, in one line that begins with where."""
+"""Error texts for invalid YAML files, in one line with the position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 
 def yaml_complaint(path: object, error: Exception) -> str:
-    """ "FILE:LINE:COLUMN: not YAML: why". error: of PyYAML, of go_yaml or of its decoding; some name no line."""
+    """Return "FILE:LINE:COLUMN: not YAML: reason".
+
+    error: raised by PyYAML, by go_yaml or by decoding; some have no position.
+    """
     if getattr(error.__cause__, "problem_mark", None) is not None:  # PyYAML's, which names line and column
         error = error.__cause__  # type: ignore[assignment]
     mark: Any = getattr(error, "problem_mark", None)

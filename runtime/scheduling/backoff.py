@@ -1,4 +1,4 @@
-"""Exponential backoff: how long to wait before a retry."""
+"""Exponential backoff of retries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """first · factor^n seconds, at most `most`; plus up to `jitter` times as much, at random."""
+    """Delays of first · factor^n seconds, at most `most`, plus a random part of up to `jitter` times the delay."""
 
     first: float
     factor: float = 2.0
@@ -16,14 +16,14 @@ class Backoff:
     jitter: float = 0.0
 
     def __post_init__(self) -> None:
-        """Raises TypeError or ValueError on what are no seconds, or no factors."""
+        """Raise TypeError or ValueError for an invalid number."""
         check_number("first of a Backoff", self.first, above=0)
         check_number("most of a Backoff", self.most, above=0)
         check_number("factor of a Backoff", self.factor, least=1)
         check_number("jitter of a Backoff", self.jitter, least=0)
 
     def delay(self, failures: int, chance: float = 0.0) -> float:
-        """Seconds to wait. failures: attempts that failed, less one (0 for the first wait). chance: in [0, 1)."""
+        """Return the seconds to wait. failures: earlier failures, 0 for the first wait. chance: random, in [0, 1)."""
         try:
             base = self.first * self.factor ** max(0, failures)
         except OverflowError:

@@ -1,8 +1,8 @@
-"""Clocks, passed to whatever needs the time. Nothing else in the project reads the system's clock.
+"""Clocks. Nothing else in the project reads the system's clock.
 
-Two clocks: `monotonic()` for durations and deadlines, `now()` for timestamps that go into objects. Neither is ever
-compared with a timestamp that another machine wrote, except to show it to people. Both count the time in which the
-machine is suspended: a lease runs out meanwhile.
+A clock has two readings: `monotonic()` for durations and deadlines, `now()` for timestamps in objects. Neither is
+compared with a timestamp of another machine, except for display. Both count the time in which the machine is suspended,
+because leases expire in that time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-# Seconds. A lock's wait does not count the time in which the machine is suspended: an alarm that was due meanwhile
-# sounds so late at most after the machine resumes.
+# Seconds. Waiting on a lock does not count the time in which the machine is suspended: an alarm that became due in that
+# time is called at most this long after the machine resumes.
 LONGEST_WAIT = 1.0
-OUTDATED = 128  # alarms that were replaced or cancelled and may lie about before they are cleared away
+OUTDATED = 128  # replaced or cancelled alarms in the heap before it is rebuilt
 
 
 def _clock_that_counts_suspension() -> int | None:
-    """For clock_gettime; None where time.monotonic() has to do.
+    """Return the clock for clock_gettime, or None to use time.monotonic().
 
     Linux stops CLOCK_MONOTONIC while it is suspended, and has CLOCK_BOOTTIME. macOS counts it in CLOCK_MONOTONIC, which
     time.monotonic() does not read there. Windows counts it in what time.monotonic() reads.
@@ -35,26 +35,26 @@ _COUNTING = _clock_that_counts_suspension()
 
 
 class Clock(Protocol):
-    """What actors know of time."""
+    """Source of time for actors."""
 
     def monotonic(self) -> float:
-        """Seconds since some start; never goes back, and counts the time in which the machine is suspended."""
+        """Return seconds since an arbitrary start. Never decreases, and counts the time of suspension."""
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
-        """Call `what` once monotonic() has reached `when`, on a thread of the clock's; it must not block.
+        """Call `what` once monotonic() has reached `when`, on a thread of the clock; it must not block.
 
-        who: one alarm each: a later call with the same name replaces the earlier one.
+        who: name of the alarm; a later call with the same name replaces it.
         """
 
     def cancel(self, who: Hashable) -> None:
-        """Forget who's alarm, if there is one."""
+        """Cancel the alarm of this name, if there is one."""
 
 
 class SystemClock:
-    """The machine's clock; one daemon thread sounds the alarms."""
+    """The machine's clock; one daemon thread calls the alarms."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -93,11 +93,11 @@ class SystemClock:
 
     @property
     def pending(self) -> int:
-        """How many alarms are kept, those among them that were replaced since."""
+        """Number of alarms in the heap, including replaced ones."""
         return len(self._due)
 
     def close(self) -> None:
-        """Sound no more alarms, and end the thread: it is over when this returns, unless an alarm calls it."""
+        """Cancel all alarms and end the thread. Waits for the thread, unless an alarm calls this."""
         with self._changed:
             self._closed = True
             self._alarms.clear()
@@ -116,7 +116,7 @@ class SystemClock:
                     continue
                 when, count, who = self._due[0]
                 alarm = self._alarms.get(who)
-                if alarm is None or alarm[1] != count:  # replaced or cancelled since
+                if alarm is None or alarm[1] != count:  # replaced or cancelled
                     heapq.heappop(self._due)
                     continue
                 remaining = when - self.monotonic()
@@ -127,5 +127,5 @@ class SystemClock:
                 del self._alarms[who]
             try:
                 alarm[2]()
-            except BaseException:  # without this thread nobody is woken any more
+            except BaseException:  # the thread must survive: all actors depend on its alarms
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))

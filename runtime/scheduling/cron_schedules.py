@@ -1,4 +1,4 @@
-"""Cron schedules as Kubernetes reads them: five fields, names, steps, descriptors, "@every", and a zone before.
+"""Parser of cron schedules as in Kubernetes: five fields, names, steps, descriptors, "@every", and a time zone prefix.
 
 Source: github.com/robfig/cron v3 parser.go; kubernetes v1.36 pkg/util/parsers.
 """
@@ -39,11 +39,11 @@ _LARGEST = 2**63 - 1
 
 
 class ScheduleError(ValueError):
-    """In upstream's words."""
+    """Invalid schedule, with upstream's error text."""
 
 
 class _Range(NamedTuple):
-    """star: "*" or "?", of every number."""
+    """Numbers of a field that match. star: the field is "*" or "?"."""
 
     numbers: range
     star: bool
@@ -51,7 +51,7 @@ class _Range(NamedTuple):
 
 @bounded_cache(1024, size=first_size)
 def parse_schedule(text: str, local: tzinfo = UTC) -> Schedule:
-    """local: the zone of a schedule that names none. Raises ScheduleError."""
+    """Parse a schedule. local: time zone of a schedule without one. Raises ScheduleError."""
     if not text:
         raise ScheduleError("empty spec string")
     zone = local
@@ -89,21 +89,24 @@ def _fields(text: str, zone: tzinfo) -> Fields:
         [_range(piece, lowest, highest, names) for piece in field.split(",") if piece]
         for field, (lowest, highest, names) in zip(fields, _FIELDS, strict=True)
     ]
-    minutes, hours, days, months, days_of_week = (frozenset().union(*(one.numbers for one in each)) for each in ranges)
+    minutes, hours, days, months, days_of_week = (
+        frozenset().union(*(part.numbers for part in field)) for field in ranges
+    )
     return Fields(
         minutes=minutes,
         hours=hours,
         days=days,
         months=months,
         days_of_week=days_of_week,
-        any_day=any(one.star for one in (*ranges[2], *ranges[4])),
+        any_day=any(part.star for part in (*ranges[2], *ranges[4])),
         zone=zone,
     )
 
 
 def _range(text: str, lowest: int, highest: int, names: dict[str, int]) -> _Range:
-    """One of "*", "?", "5", "mon", "1-5", each with "/step" or without; "5/step" has no end. A step above 1 takes the
-    star away: of "*/2" and a day of the week either will do.
+    """Parse "*", "?", "5", "mon" or "1-5", with or without "/step"; "5/step" extends to the highest number.
+
+    With a step above 1, the range is no star: for "*/2" in one field of days, a match of either field suffices.
     """
     ends, *steps = text.split("/")
     first, *last = ends.split("-")

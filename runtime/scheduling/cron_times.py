@@ -1,9 +1,9 @@
-"""When a schedule is due next, through changes of the clocks.
+"""Next times of a cron schedule, through changes to and from daylight saving time.
 
-A slot in an hour that is left out is not due that day; one in an hour that is there twice is due twice.
+A time in a skipped hour is not due that day; a time in a repeated hour is due twice.
 
-Source: github.com/robfig/cron v3 spec.go, constantdelay.go. Difference: where a zone left out a whole day
-(Pacific/Apia, 2011) the search goes on, there it never ends.
+Source: github.com/robfig/cron v3 spec.go, constantdelay.go. Difference: if a zone skipped a whole day
+(Pacific/Apia, 2011), the search continues; upstream's never ends.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Protocol
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.time_zones import moment_of, wall_time
 
-_YEARS = 5  # so far ahead is looked
+_YEARS = 5  # limit of the search
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 class Schedule(Protocol):
     def next(self, after: float) -> int | None:
-        """The first time that is later, in Unix seconds; None if there is none within five years."""
+        """Return the first time later than `after`, in Unix seconds, or None if none is within five years."""
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """@every. delay: seconds, at least 1."""
+    """Schedule of "@every". delay: seconds, at least 1."""
 
     delay: int
 
@@ -38,8 +38,10 @@ class Every:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Five fields. days_of_week: 0 is Sunday. any_day: one of the two fields of days has a star, so that both have to
-    agree; else either will do.
+    """Schedule of five fields.
+
+    days_of_week: 0 is Sunday.
+    any_day: one of the two fields of days is a star, so that both must match; otherwise one match suffices.
     """
 
     minutes: frozenset[int]
@@ -62,7 +64,7 @@ class Fields:
 
 @lru_cache(maxsize=4096)
 def _first(fields: Fields, start: int) -> int | None:
-    """The first slot from `start` on. CronJobs that are alike are due together, and each asks several times."""
+    """Return the first time from `start` on. Cached, because CronJobs often share a schedule."""
     try:
         return _Search(fields, start).run()
     except (ValueError, OverflowError):  # beyond the year 9999
@@ -70,8 +72,10 @@ def _first(fields: Fields, start: int) -> int | None:
 
 
 class _Search:
-    """From a moment onwards, the largest unit first: what does not match moves on by one, and the first such step goes
-    to where its unit begins. Where a step leads into the next larger unit, that is looked at again.
+    """Search for the next matching time, the largest unit first, as upstream's SpecSchedule.Next.
+
+    A unit that does not match is incremented; the first increment also resets the smaller units. If an increment
+    overflows into the next larger unit, the search restarts with that unit.
     """
 
     def __init__(self, fields: Fields, start: int) -> None:
@@ -89,7 +93,7 @@ class _Search:
         self._moment, self._wall = moment, wall_time(self._fields.zone, moment)
 
     def _show(self, *, month: int | None = None, day: int | None = None, time: Iterable[int] | None = None) -> None:
-        """To where the clock shows this, and else what it shows now."""
+        """Move to the time with this month, day and time of day, and the current values for the others."""
         wall = self._wall
         time = (wall.hour, wall.minute, wall.second) if time is None else time
         moment = moment_of(self._fields.zone, wall.year, month or wall.month, day or wall.day, *time)
@@ -116,7 +120,7 @@ class _Search:
             self._show(day=self._wall.day + 1)
             if self._moment <= before:
                 self._to(before + _DAY)
-            hour = self._wall.hour  # not midnight where a change of the clocks left that out
+            hour = self._wall.hour  # not midnight if a clock change skipped midnight
             if hour:
                 self._to(self._moment + ((24 - hour) if hour > 12 else -hour) * _HOUR)
             if self._wall.day == 1:

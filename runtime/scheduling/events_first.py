@@ -1,4 +1,4 @@
-"""A work queue in which keys that an event names go before those that only a list or a resync does."""
+"""Work queue with priority for the keys of events over the keys of lists and resyncs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from kcm.runtime.scheduling.work_queue import K, WorkQueue
 
 
 class EventsFirst(WorkQueue[K]):
-    """As WorkQueue, but for the order: listed keys are handed out while no other waits.
+    """WorkQueue that hands out listed keys only if no other key is queued.
 
-    A listed key stays one while it is retried or looked at again later, until an event names it. As the priority queue
-    of controller-runtime, where the first list and resyncs have a low priority.
+    A key stays listed through retries and delays, until an event adds it. controller-runtime's priority queue likewise
+    gives the first list and resyncs a low priority.
     """
 
     def __init__(self, **settings: Any) -> None:
-        """settings: of WorkQueue."""
+        """Create a queue with the settings of WorkQueue."""
         super().__init__(**settings)
-        self._listed: set[K] = set()  # keys that no event has named since they were last done with
-        self._last: OrderedDict[K, None] = OrderedDict()  # listed keys to hand out; with _ready all that wait
+        self._listed: set[K] = set()  # keys without an event since they were last processed
+        self._last: OrderedDict[K, None] = OrderedDict()  # queued listed keys; the others are in _ready
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._last)
@@ -37,7 +37,7 @@ class EventsFirst(WorkQueue[K]):
         if key in self._dirty:
             return
         if key not in self._listed and (key in self._processing or key in self._delayed):
-            self.add(key, now)  # an event has named it
+            self.add(key, now)  # it was added by an event
             return
         self._listed.add(key)
         self._dirty[key] = now

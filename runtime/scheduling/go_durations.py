@@ -1,4 +1,4 @@
-"""Durations as Go writes them, and what it says of a text that is none.
+"""Parser of Go durations, with Go's error texts.
 
 Source: Go's time.ParseDuration.
 """
@@ -23,7 +23,7 @@ _piece = re.compile(r"(?P<number>[0-9]*\.?[0-9]*)(?P<unit>[^0-9.]*)")
 
 
 def nanoseconds_of(text: str) -> int:
-    """Raises ValueError in Go's words."""
+    """Parse a duration. Raises ValueError with Go's text."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
         return 0
@@ -47,7 +47,7 @@ def nanoseconds_of(text: str) -> int:
 
 
 def duration_problem(text: str) -> str:
-    """ "" for a duration."""
+    """Return Go's error text for an invalid duration, or ""."""
     try:
         nanoseconds_of(text)
     except ValueError as err:

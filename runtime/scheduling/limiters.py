@@ -1,17 +1,17 @@
-"""Rate limits; the caller passes the time in."""
+"""Rate limits. The caller passes the time."""
 
 from __future__ import annotations
 
 import math
 
-# A token that is due but for a rounding error is there, else a wake-up at next_token would find none.
+# Less than 1, so that a rounding error does not make a caller find no token at the time that next_token returned.
 A_TOKEN = 1.0 - 1e-4
 
 
 class TokenBucket:
-    """`qps` tokens a second, at most `burst` at once; full at first.
+    """Token bucket with `qps` tokens per second and at most `burst`; full at first.
 
-    qps < 0: no limit, as client-go has it. qps == 0: none at all, once the first burst is gone.
+    qps < 0: no limit, as in client-go. qps == 0: no tokens after the first burst.
     """
 
     def __init__(self, *, qps: float, burst: int, now: float) -> None:
@@ -33,7 +33,7 @@ class TokenBucket:
         return True
 
     def next_token(self, now: float) -> float:
-        """When the next token is there: now, later, or never (math.inf)."""
+        """Return the time of the next token: now, later, or never (math.inf)."""
         if self._qps < 0:
             return now
         self._refill(now)
@@ -42,7 +42,7 @@ class TokenBucket:
         return now + (1.0 - self._tokens) / self._qps if self._qps > 0 else math.inf
 
     def saturation(self, now: float) -> float:
-        """How much of the burst is used up: 0 idle, 1 exhausted. May be asked from any thread: it changes nothing."""
+        """Return the used share of the burst: 0 if idle, 1 if exhausted. Any thread, because it changes nothing."""
         return 1.0 - self._tokens_at(now) / self._burst
 
     def _refill(self, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Until when something may begin, handed down to the thread that begins it.
+"""Permits: deadlines for the start of a request or call, passed to the thread that starts it.
 
-A leader that checks its lease and then hands a write to another thread has checked nothing: that thread may come to it
-seconds later. So the permit goes along, and is looked at just before the first byte goes out, or the call begins.
+It does not suffice that a leader checks its lease before it passes a write to another thread, because that thread may
+run seconds later. So a permit is passed with the write, and checked just before the first byte is sent.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from kcm.protocols.late_methods import dataclass
 
 
 class Tenure:
-    """Until when this process may write, as far as it knows: by the clock's monotonic(). Over at first.
+    """Time until which this process holds its lease, by the clock's monotonic(). Expired at first.
 
-    One thread at a time extends and ends it; any thread may look.
+    One thread at a time extends and ends it; any thread may read it.
     """
 
     def __init__(self) -> None:
@@ -24,15 +24,16 @@ class Tenure:
         self.until = until
 
     def end(self) -> None:
-        """At once, as when the lease is given back: somebody else may have it from now on."""
+        """End at once, for example when the lease is released and another process may acquire it."""
         self.until = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to begin something. until: by the clock's monotonic(); whatever began is cut off then, where it can be.
+    """Permission to start a request or call.
 
-    tenure: what is begun is also of no use once this is over; None for what needs no lease.
+    until: by the clock's monotonic(); a request that is still running then is cancelled, if possible.
+    tenure: the permit also ends with it; None if no lease is required.
     """
 
     until: float = math.inf
@@ -42,7 +43,7 @@ class Permit:
         return now >= self.until or (self.tenure is not None and now >= self.tenure.until)
 
     def within(self, until: float) -> Permit:
-        """The same, but no longer than that."""
+        """Return the permit, limited to this time."""
         return self if self.until <= until else Permit(until, self.tenure)
 
 

@@ -1,9 +1,8 @@
-"""Time zones: which there are, and what a clock on a wall shows.
+"""Time zones, and conversion between Unix seconds and local time.
 
-Their database is the machine's, and the package tzdata's for what that lacks; zoneinfo sees to it.
+zoneinfo reads the machine's database of time zones, or that of the package tzdata.
 
-Source: Go's time.LoadLocation and time.Date, which say what becomes of times that a change of the clocks leaves out or
-repeats.
+Source: Go's time.LoadLocation and time.Date, also for times that a clock change skips or repeats.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _DAY = 86400
 
 
 class UnknownZoneError(ValueError):
-    """In Go's words."""
+    """Unknown time zone, with Go's error text."""
 
 
 @bounded_cache(1024)
 def load_zone(name: str) -> tzinfo:
-    """As Go has it: "" is UTC, and "Local" the machine's. Raises UnknownZoneError."""
+    """Load a time zone as Go does: "" is UTC, and "Local" the machine's. Raises UnknownZoneError."""
     if name in ("", "UTC"):
         return UTC
     if name == LOCAL:
@@ -35,12 +34,11 @@ def load_zone(name: str) -> tzinfo:
         raise UnknownZoneError("time: invalid location name")
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError, LookupError):  # no key that may be one, a directory, or no such file
+    except (ValueError, OSError, LookupError):  # an invalid key, a directory, or a missing file
         raise UnknownZoneError(f"unknown time zone {name}") from None
 
 
 def is_time_zone(name: str) -> bool:
-    """Whether the database of time zones has it."""
     try:
         load_zone(name)
     except UnknownZoneError:
@@ -49,7 +47,7 @@ def is_time_zone(name: str) -> bool:
 
 
 def local_zone() -> tzinfo:
-    """That of the environment (TZ), else of the machine; UTC where neither can be read."""
+    """Return the time zone of the environment (TZ) or of the machine; UTC if it cannot be read."""
     named = os.environ.get("TZ")
     if named is not None:
         named = named.removeprefix(":")
@@ -66,14 +64,14 @@ def local_zone() -> tzinfo:
 
 
 def wall_time(zone: tzinfo, moment: int) -> datetime:
-    """What a clock there shows at this Unix second. Raises ValueError or OverflowError outside the years 1 to 9999."""
+    """Return the local time of a Unix second. Raises ValueError or OverflowError outside the years 1 to 9999."""
     return datetime.fromtimestamp(moment, zone)
 
 
 def moment_of(zone: tzinfo, year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> int:
-    """The Unix second at which a clock there shows this. Month 13 is the next January, day 32 a day after the 31st.
+    """Return the Unix second of a local time. Month 13 is the next January, day 32 the day after the 31st.
 
-    Of a time that is there twice, or never, it is one that either of the two offsets makes of it, as Go chooses.
+    For a repeated or skipped time, one of the two offsets is used, as in Go.
     """
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     shown = timegm((year, month, 1, hour, minute, second)) + (day - 1) * _DAY
@@ -88,6 +86,6 @@ def _offset(zone: tzinfo, moment: int) -> int:
 
 
 def format_in_zone(zone: tzinfo, moment: int) -> str:
-    """RFC 3339 with the zone's offset: "2026-01-02T03:04:05-05:00", or "…Z" where there is none."""
+    """Format as RFC 3339 with the zone's offset: "2026-01-02T03:04:05-05:00", or "…Z" for UTC."""
     shown = wall_time(zone, moment).isoformat(timespec="seconds")
     return shown.removesuffix("+00:00") + "Z" if shown.endswith("+00:00") else shown

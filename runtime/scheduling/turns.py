@@ -1,4 +1,4 @@
-"""A line of keys in which groups take turns."""
+"""Queue of keys with round robin between groups."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Turns(Generic[K]):
-    """First in, first out within a group; between groups round robin, so that none waits for all keys of another.
+    """Queue that is FIFO within a group and round robin between groups, so that no group waits for all keys of another.
 
-    It has what WorkQueue needs of a deque.
+    It has the methods of deque that WorkQueue uses.
     """
 
     def __init__(self, group: Callable[[K], Hashable]) -> None:
         self._group = group
-        self._lines: OrderedDict[Hashable, deque[K]] = OrderedDict()  # none is empty; the first has the next turn
+        self._lines: OrderedDict[Hashable, deque[K]] = OrderedDict()  # without empty groups; the first group is next
         self._count = 0
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class Turns(Generic[K]):
         self._count += 1
 
     def popleft(self) -> K:
-        """Return the oldest key of the group whose turn it is. Raises IndexError if there is none."""
+        """Return the oldest key of the group whose turn it is. Raises IndexError if the queue is empty."""
         if not self._lines:
             raise IndexError("no key is waiting")
         group, line = next(iter(self._lines.items()))

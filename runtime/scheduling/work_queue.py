@@ -1,7 +1,8 @@
-"""The work queue of a controller: which keys to look at, once each, and when.
+"""Work queue of a controller, with one entry per key.
 
-Not for threads: it belongs to one actor, which passes the time in. Behaviour as client-go's util/workqueue: a key is
-handled by one at a time; adds while it is handled are remembered once; of several delayed adds the earliest counts.
+Not thread-safe: it belongs to one actor, which passes the time. It behaves like client-go's util/workqueue: a key is
+processed once at a time; if it is added during processing, it is queued once afterwards; of several delayed adds the
+earliest counts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Busy(Protocol):
-    """What reports how long it has been at work. Both are called from any thread, with the monotonic time."""
+    """Source of processing times. Both methods are called from any thread, with the monotonic time."""
 
     def longest_running(self, now: float) -> float: ...
 
@@ -30,31 +31,33 @@ class Busy(Protocol):
 
 
 class QueueMeter:
-    """What a queue reports; the default says nothing. Times are seconds."""
+    """Metrics of a queue; the default discards them. Times are in seconds."""
 
     def follow(self, queue: Busy, clock: Clock) -> None:
-        """This is the queue that reports from now on, by this clock."""
+        """Read processing times from this queue, with the time of this clock."""
 
     def added(self, depth: int) -> None:
-        """A key was added that was not waiting; depth: how many wait now."""
+        """Record a key that was added and was not queued. depth: queued keys."""
 
     def taken(self, depth: int, waited: float) -> None:
-        """A key was taken, after so long."""
+        """Record a key that was taken after `waited` seconds."""
 
     def finished(self, worked: float) -> None:
-        """A key was handled, in so long."""
+        """Record a key that was processed in `worked` seconds."""
 
     def retried(self) -> None:
-        """A key was added with a delay."""
+        """Record a key that was added with a delay."""
 
     def given_up(self) -> None:
-        """A key that failed is not tried again before its next event."""
+        """Record a failed key that is not retried before its next event."""
 
 
 class Pending(NamedTuple):
-    """State of one key in a queue, in seconds as passed to the queue; None: the key is not in that state.
+    """State of one key in a queue, as times passed to the queue; None if the key is not in that state.
 
-    queued: since when it waits to be taken. due: when it is added after a delay. taken: since when it is in work.
+    queued: start of waiting.
+    due: end of the delay.
+    taken: start of processing.
     """
 
     queued: float | None
@@ -63,10 +66,11 @@ class Pending(NamedTuple):
 
 
 class WorkQueue(Generic[K]):
-    """client-go's typed rate limiting queue, as a plain value.
+    """Counterpart of client-go's TypedRateLimitingInterface, without threads.
 
-    per_key: the backoff of a key that fails again and again. qps, burst: of the retries of all keys together. turn_of:
-    the group of a key; groups are handed out in turns. None: all keys in their order.
+    per_key: backoff of a key that fails repeatedly.
+    qps, burst: rate limit of the retries of all keys.
+    turn_of: group of a key, for round robin between groups; None hands out keys in the order of their addition.
     """
 
     def __init__(
@@ -83,15 +87,15 @@ class WorkQueue(Generic[K]):
         self._meter = meter if meter is not None else QueueMeter()
         self._per_key, self._chance = per_key, chance
         self._bucket = TokenBucket(qps=qps, burst=burst, now=now)
-        # Keys to hand out, each in _dirty and in no other place.
+        # Keys to hand out; each is in _dirty, and not in _processing.
         self._ready: deque[K] | Turns[K] = deque() if turn_of is None else Turns(turn_of)
-        self._dirty: dict[K, float] = {}  # keys that have to be looked at, since when
-        self._processing: dict[K, float] = {}  # keys handed out, since when; if dirty too, they come again after done
-        self._delayed: dict[K, float] = {}  # keys due later, when; the heap may hold outdated times of theirs
-        self._heap: list[tuple[float, int, K]] = []  # the number decides between equal times
+        self._dirty: dict[K, float] = {}  # keys to process, since when
+        self._processing: dict[K, float] = {}  # since when; a key that is also dirty is queued after done
+        self._delayed: dict[K, float] = {}  # delayed keys, until when; the heap may contain outdated times
+        self._heap: list[tuple[float, int, K]] = []  # the number orders equal times
         self._pushed = 0
         self._failures: dict[K, int] = {}
-        self._backoffs: dict[K, float] = {}  # of keys that failed, until when
+        self._backoffs: dict[K, float] = {}  # failed keys, until when
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -113,11 +117,11 @@ class WorkQueue(Generic[K]):
             self._meter.added(len(self._ready))
 
     def add_listed(self, key: K, now: float) -> None:
-        """Add a key that is there, though no event named it; see EventsFirst."""
+        """Add a key of a list or resync, without an event; see EventsFirst."""
         self.add(key, now)
 
     def add_after(self, key: K, delay: float, now: float) -> None:
-        """delay <= 0 is now. An earlier time already set for this key stands."""
+        """Add the key after `delay` seconds, or at once if that is 0 or less. An earlier pending time is kept."""
         if delay <= 0:
             self.add(key, now)
             return
@@ -130,10 +134,10 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._heap, (due, self._pushed, key))
 
     def add_rate_limited(self, key: K, now: float) -> float:
-        """Add it after its backoff, and count the failure. Returns the delay in seconds.
+        """Add the key after its backoff, count the failure, and return the delay in seconds.
 
-        Differs: one that failed before its backoff was over, as something changed meanwhile, keeps that backoff, and is
-        not counted. A burst of changes while the server returns only errors is no reason to wait for minutes.
+        Difference from upstream: if the key failed within its backoff, because an event had added it, the backoff is
+        kept and the failure is not counted. Otherwise a burst of events during an outage causes a delay of minutes.
         """
         rest = self._backoffs.get(key, now) - now
         if rest > 0:
@@ -149,12 +153,12 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """It went well: its next failure is its first."""
+        """Reset the failures and the backoff of a key that succeeded."""
         self._failures.pop(key, None)
         self._backoffs.pop(key, None)
 
     def give_up(self, key: K) -> None:
-        """Not to be tried again before its next event, which starts over."""
+        """Do not retry the key before its next event, and reset its failures."""
         self.forget(key)
         self._meter.given_up()
 
@@ -162,7 +166,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def take(self, now: float) -> K | None:
-        """The next key, to be given back by done(); None when there is nothing to do now."""
+        """Return the next key, to be passed to done() later, or None if no key is due."""
         if self._heap and self._heap[0][0] <= now:
             self._release(now)
         if not self._ready:
@@ -180,7 +184,7 @@ class WorkQueue(Generic[K]):
             self._meter.added(len(self._ready))
 
     def next_due(self) -> float | None:
-        """When the next delayed key is due; None if none is."""
+        """Return the time at which the next delayed key is due, or None."""
         while self._heap and self._delayed.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -191,17 +195,17 @@ class WorkQueue(Generic[K]):
         return {key: Pending(self._dirty.get(key), self._delayed.get(key), self._processing.get(key)) for key in keys}
 
     def oldest(self) -> tuple[K, float] | None:
-        """The key that has been in work for longest, and since when."""
+        """Return the key that has been in processing for longest, and since when."""
         return next(iter(self._processing.items())) if self._processing else None
 
     # These two are also read from other threads, for the metrics.
 
     def longest_running(self, now: float) -> float:
-        """Seconds that the oldest key in work has been in work. May be asked from any thread, as unfinished() may."""
+        """Return the seconds since the oldest key in processing was taken. Any thread."""
         return max((now - since for since in list(self._processing.values())), default=0.0)
 
     def unfinished(self, now: float) -> float:
-        """Seconds of work in keys that are in work."""
+        """Return the sum of the seconds since the keys in processing were taken. Any thread."""
         return sum(now - since for since in list(self._processing.values()))
 
     def _release(self, now: float) -> None:

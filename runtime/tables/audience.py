@@ -1,4 +1,4 @@
-"""The subscribers to a table's changes, and the changes that they have not been sent yet."""
+"""Subscribers to the changes of a table, and the changes that were not sent to them yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcm.runtime.tables.interests import InterestIndex
 
 
 class Concern(NamedTuple):
-    """A change as those see it whose watches are within an index. concerned: as InterestIndex.concerned."""
+    """Change from the view of watches within an index. concerned: as InterestIndex.concerned returns."""
 
     type: EventType
     entry: Entry
@@ -29,8 +29,8 @@ class Audience:
     __slots__ = ("_index", "_subscriptions", "_undelivered", "_within", "is_divided")
 
     def __init__(self) -> None:
-        self._subscriptions: dict[str, tuple[tuple[Interest, str], ...]] = {}  # with the index that each is within
-        self._undelivered: dict[Key, Entry] = {}  # what was there before a change that is not delivered yet
+        self._subscriptions: dict[str, tuple[tuple[Interest, str], ...]] = {}  # with the index of each watch, or ""
+        self._undelivered: dict[Key, Entry] = {}  # the entries before changes that are not delivered yet
         self._index = InterestIndex({})
         self._within: dict[str, InterestIndex] = {}  # by index of the table
         self.is_divided = False  # whether some watches are within an index
@@ -49,11 +49,11 @@ class Audience:
             self._compile()
 
     def concerned(self, type: str, entry: Entry, previous: Entry | None) -> Mapping[str, int]:
-        """As InterestIndex.concerned: of the watches that are within no index."""
+        """Return the watches without an index that the change concerns, as InterestIndex.concerned."""
         return self._index.concerned(type, entry, previous)
 
     def concerned_within(self, type: EventType, entry: Entry, previous: Entry | None) -> Iterator[Concern]:
-        """Of the watches that are within an index: as they see it, who enters is ADDED, and who leaves DELETED."""
+        """Yield the change for each index: an object that enters the index is ADDED, one that leaves it is DELETED."""
         for within, index in self._within.items():
             is_in = type != EventType.DELETED and (within, "") in entry.values
             before = previous or (entry if type == EventType.DELETED else None)
@@ -82,13 +82,13 @@ class Audience:
         )
 
     def owe(self, before: Entry) -> None:
-        """This entry is about to be changed or removed; the first one is kept until the change is delivered."""
+        """Record an entry before its change or removal. The first entry is kept until the change is delivered."""
         self._undelivered.setdefault(before.key, before)
 
     def owed(self) -> list[Entry]:
-        """Entries as they were before the changes that are not delivered."""
+        """Return the entries before the changes that are not delivered."""
         return list(self._undelivered.values())
 
     def delivered(self, key: Key) -> None:
-        """Every subscriber concerned has been sent the change of this object."""
+        """Record that the change of this object was sent to all subscribers concerned."""
         self._undelivered.pop(key, None)

@@ -1,4 +1,4 @@
-"""The decoded form of entries, of which a bounded amount is kept."""
+"""Bounded cache of decoded objects."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ LEAST = 4
 
 
 class DecodedEntries:
-    """The entries of one table whose decoded form is cached, the oldest first.
+    """Entries of one table whose decoded form is cached, the oldest first.
 
-    bound: how many there may be of objects of up to SMALL bytes; half as many of twice the size, and so on. What is
-    decoded takes some ten times the memory of its JSON: a thousand versions of an Endpoints object with a thousand
-    addresses would be 1.5 GB. A version that another has replaced is to be forgotten at once: else each
-    size that a growing Endpoints object has had would keep its full share.
+    bound: maximum number of objects of up to SMALL bytes; half as many of twice the size, and so on.
+
+    A decoded object takes about ten times the memory of its JSON: a thousand versions of an Endpoints object with a
+    thousand addresses would take 1.5 GB. Call `forget` for each replaced version; otherwise a growing Endpoints object
+    fills the cache of each size that it has had.
     """
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
-        self._by_size: dict[int, dict[Entry, None]] = {}  # by how often SMALL was doubled
+        self._by_size: dict[int, dict[Entry, None]] = {}  # by the number of doublings of SMALL
 
     def add(self, entry: Entry) -> None:
-        """An entry that has just been decoded; what it takes the place of is forgotten. Any thread."""
+        """Add an entry that was just decoded, and evict the oldest beyond the bound. Any thread."""
         doublings = _doublings(entry)
         entries = self._by_size.get(doublings)
         if entries is None:
@@ -37,7 +38,7 @@ class DecodedEntries:
                 oldest.decoded = None
 
     def forget(self, entry: Entry) -> None:
-        """Another version has taken its place. Whoever still has it may decode it again. Any thread."""
+        """Drop the decoded form of a replaced version. It may still be decoded again. Any thread."""
         if entry.decoded is not None:
             entry.decoded = None
             entries = self._by_size.get(_doublings(entry))
@@ -45,7 +46,7 @@ class DecodedEntries:
                 entries.pop(entry, None)
 
     def clear(self) -> None:
-        """Forget all of them. Any thread."""
+        """Drop all decoded forms. Any thread."""
         before, self._by_size = self._by_size, {}
         for entries in list(before.values()):
             for entry in list(entries):

@@ -1,4 +1,4 @@
-"""One object as a table holds it."""
+"""Entries of tables: one version of one object."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ OWNERSHIP = frozenset({OWNER, FURTHER_OWNER, UNBLOCKED_OWNER})
 
 
 class Entry:
-    """Immutable but for the cached decoded form.
+    """One version of an object. Immutable, except for the cached decoded form.
 
-    resource_version: as a number, comparable within one resource (KEP-5504). facts: what the table's `derive` made of
-    the object, None without one. values: (index, value) pairs under which it is found.
+    resource_version: as a number, comparable within one resource (KEP-5504).
+    facts: result of the table's `derive`, or None without it.
+    values: the (index, value) pairs of the object.
     """
 
     __slots__ = ("controller", "decoded", "facts", "finalizers", "key", "raw", "resource_version", "uid", "values")
@@ -40,10 +41,13 @@ class Entry:
 
 
 class Unreadable(NamedTuple):
-    """An object that is there, and of which no entry can be made.
+    """Existing object that cannot be read as an entry.
 
-    uid: "" if it cannot be read; version: 0 if it cannot. why: one line. owner: the uid of its controller, "" if it has
-    none, None if that cannot be read. values: as Table.values_of_unreadable says.
+    uid: "" if unreadable.
+    version: 0 if unreadable.
+    why: the reason, in one line.
+    owner: UID of its controller, "" without a controller, None if unreadable.
+    values: see Table.values_of_unreadable.
     """
 
     key: Key
@@ -54,12 +58,12 @@ class Unreadable(NamedTuple):
     values: tuple[tuple[str, str], ...] = ()
 
     def may_be_of(self, owner: str) -> bool:
-        """Whether it may count for this owner: as its own, or as one that it may adopt."""
+        """Report whether the owner with this UID may own or adopt the object."""
         return not self.owner or self.owner == owner
 
 
 def unreadable(obj: Any, why: str, *, namespaced: bool, values: tuple[tuple[str, str], ...] = ()) -> Unreadable | None:
-    """None if not even its name can be read: no API server sends that, and nothing is known of it."""
+    """Describe an object that cannot be read. Return None if even its name is unreadable, which no API server sends."""
     meta = metadata(obj) if isinstance(obj, dict) else {}
     namespace, name, uid = meta.get("namespace") or "", meta.get("name"), meta.get("uid")
     if not isinstance(name, str) or not name or not isinstance(namespace, str) or bool(namespace) != namespaced:

@@ -1,4 +1,4 @@
-"""Objects that raise when they are modified: tables return them under test, to catch reconcilers that modify them."""
+"""Read-only objects: tables return them in tests, to detect reconcilers that modify objects of a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.protocols.objects import Object
 
 
 class FrozenError(TypeError):
-    """An object that was read from a table was about to be modified: copy the part that changes."""
+    """Attempt to modify an object of a table. Copy the part that changes instead."""
 
 
 def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
@@ -16,14 +16,14 @@ def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that can only be read."""
+    """Read-only dict."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
 
 class FrozenList(list[Any]):
-    """A list that can only be read."""
+    """Read-only list."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = _refuse
@@ -31,7 +31,7 @@ class FrozenList(list[Any]):
 
 
 def freeze(obj: Object) -> Object:
-    """A copy of a decoded object, frozen all the way down."""
+    """Return a read-only copy of a decoded object."""
     frozen = FrozenDict(obj)
     for key, value in obj.items():
         if type(value) is dict:

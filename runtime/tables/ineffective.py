@@ -1,7 +1,7 @@
 """Patches that the server accepts without changing the object, so that a controller does not repeat them.
 
-A misspelt field, one that the schema does not have, or one that a webhook sets back differs from what is wanted at
-every sync. Each time the server answers 200 with the same resourceVersion.
+A misspelt field, a field that is not in the schema, or a field that a webhook resets differs from the desired value at
+every sync. Each time the server responds 200 with the same resourceVersion.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kcm.protocols.objects import Key, Object, key_of, resource_version_of
 from kcm.protocols.resources import Resource
 
 MOST_REMEMBERED = 1024  # patches of one controller
-MOST_FIELDS = 10  # of one patch, that are reported
+MOST_FIELDS = 10  # reported per patch
 
 
 class IneffectivePatch(NamedTuple):
-    """fields: paths of what the patch set, as "spec.image"; at most MOST_FIELDS of them."""
+    """Patch without effect. fields: paths that the patch set, such as "spec.image"; at most MOST_FIELDS."""
 
     resource: Resource
     key: Key
@@ -34,10 +34,10 @@ class _Known(NamedTuple):
 class IneffectivePatches:
     """The ineffective patches of one controller, by object and subresource. Used on its thread only.
 
-    A patch is held back while the object has the same version and the same changes are wanted. The oldest is forgotten
-    first, all of them at a resync, as a schema may change without a change of the object.
+    A patch is suppressed as long as the object has the same version and the patch is the same. The oldest is evicted
+    first; a resync clears them all, because a schema may change without a change of the object.
 
-    unreported: for the log. The driver of the reconciler reports these, and empties the list.
+    unreported: the driver of the reconciler logs these patches and empties the list.
     """
 
     __slots__ = ("_known", "unreported")
@@ -47,7 +47,7 @@ class IneffectivePatches:
         self._known: dict[tuple[str, Key, str], _Known] = {}
 
     def holds_back(self, resource: Resource, present: Object, changes: Object, *, subresource: str = "") -> bool:
-        """Return whether this patch of the object, as it is now, was found to change nothing."""
+        """Report whether this patch is known to have no effect on this version of the object."""
         if not self._known:
             return False
         known = self._known.get((resource.id, key_of(present), subresource))

@@ -1,9 +1,8 @@
-"""Which subscribers a change concerns, decided once for all of them.
+"""Index of the interests of all subscribers, for finding the subscribers that a change concerns.
 
-Each distinct interest is filed under one of its conditions, the most selective one that it has: an index value, a
-finalizer, an owner's kind, a fact's value, a changed fact. A change is looked up under what it shows, and only what is
-found there is tested for the other conditions. So a change costs what the concerned subscriptions cost, however many
-others there are.
+Each distinct interest is indexed by its most selective condition: an index value, a finalizer, an owner's kind, a
+fact's value, or a changed fact. A change is looked up by its values, and only the interests found are tested for their
+other conditions. So the cost of a change depends on the subscriptions concerned, not on the number of others.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ _ABSENT = object()
 
 
 class Transition:
-    """One change of one object, as conditions look at it. previous: the entry before; None if there was none.
+    """Change of one object, as conditions test it.
 
-    renewed: `changed` is met whatever the facts are. See Interest.
+    previous: the entry before the change, or None.
+    renewed: the condition `changed` is met regardless of the facts. See Interest.
     """
 
     __slots__ = ("entry", "previous", "remade", "renewed", "type")
@@ -37,26 +37,26 @@ class Transition:
         )
 
     def owner_kinds(self) -> tuple[str, ...]:
-        """Of the controller owner, after and before the change."""
+        """Return the kind of the controller owner, after and before the change."""
         kind = _owner_kind(self.entry)
         if self.previous is None or (before := _owner_kind(self.previous)) == kind:
             return (kind,)
         return kind, before
 
     def finalizers(self) -> Iterable[str]:
-        """After and before the change; one may come twice."""
+        """Return the finalizers after and before the change, possibly with duplicates."""
         if self.previous is None or self.previous.finalizers == self.entry.finalizers:
             return self.entry.finalizers
         return (*self.entry.finalizers, *self.previous.finalizers)
 
     def index_values(self) -> Iterable[tuple[str, str]]:
-        """After and before the change; one may come twice."""
+        """Return the index values after and before the change, possibly with duplicates."""
         if self.previous is None or self.previous.values == self.entry.values:
             return self.entry.values
         return (*self.entry.values, *self.previous.values)
 
     def has_changed(self, fact: str) -> bool:
-        """A fact that the table does not derive counts as changed: no change is to be missed."""
+        """Report whether the fact has changed. A fact that the table does not derive counts as changed."""
         if self.renewed or self.previous is None:
             return True
         before = getattr(self.previous.facts, fact, _ABSENT)
@@ -64,20 +64,22 @@ class Transition:
         return after is _ABSENT or (before is not after and before != after)
 
     def owners_changed(self) -> bool:
-        """Whom it names as owners, or whose deletion it blocks."""
+        """Report whether the owners have changed, or whether the object blocks their deletion."""
         before, after = self.previous, self.entry
         if self.type != EventType.MODIFIED or before is None or self.remade:
             return True
         if before.values is after.values or before.values == after.values:
             return False
-        return [one for one in before.values if one[0] in OWNERSHIP] != [
-            one for one in after.values if one[0] in OWNERSHIP
-        ]
+        return _ownership(before) != _ownership(after)
 
     def fact_values(self, fact: str) -> tuple[Any, ...]:
-        """After and before the change."""
+        """Return the values of the fact, after and before the change."""
         after = getattr(self.entry.facts, fact, None)
         return (after,) if self.previous is None else (after, getattr(self.previous.facts, fact, None))
+
+
+def _ownership(entry: Entry) -> list[tuple[str, str]]:
+    return [value for value in entry.values if value[0] in OWNERSHIP]
 
 
 def _owner_kind(entry: Entry) -> str:
@@ -88,7 +90,7 @@ Test = Callable[[Transition], bool]
 
 
 def _tests(interest: Interest) -> dict[str, Test]:
-    """The conditions that it has, by name, from the most selective to the least."""
+    """Return the tests of the interest's conditions by name, the most selective first."""
     tests: dict[str, Test] = {}
     if interest.indexed:
         pairs = frozenset(interest.indexed)
@@ -114,12 +116,16 @@ def _tests(interest: Interest) -> dict[str, Test]:
 
 
 def meets(change: Transition, interest: Interest) -> bool:
-    """Whether a change concerns a watch with this interest."""
+    """Report whether a change concerns a watch with this interest."""
     return all(test(change) for test in _tests(interest).values())
 
 
 class _Rule:
-    """A distinct interest. receivers: (subscriber, bit of its watch). rest: what looking it up has not tested yet."""
+    """Distinct interest.
+
+    receivers: (subscriber, bit of its watch).
+    rest: conditions that the lookup does not test.
+    """
 
     __slots__ = ("interest", "receivers", "rest")
 
@@ -130,10 +136,10 @@ class _Rule:
 
 
 class InterestIndex:
-    """The interests of all subscribers of one table, compiled. Made anew when a subscription changes."""
+    """Compiled interests of all subscribers of one table. A changed subscription requires a new index."""
 
     def __init__(self, subscriptions: Mapping[str, Sequence[Interest | None]]) -> None:
-        """None: that watch is filed elsewhere, and keeps its position."""
+        """Compile the interests of each subscriber; None keeps the position of a watch that another index contains."""
         self._by_index: dict[tuple[str, str], list[_Rule]] = {}
         self._by_finalizer: dict[str, list[_Rule]] = {}
         self._by_owner: dict[str, list[_Rule]] = {}
@@ -150,7 +156,7 @@ class InterestIndex:
             self._file(rule)
 
     def concerned(self, type: str, entry: Entry, previous: Entry | None) -> dict[str, int]:
-        """By subscriber: which of its watches, as bits (see WatchEvents.matches). previous: the entry before."""
+        """Return the watches concerned, per subscriber, as bits (see WatchEvents.matches)."""
         return self.concerned_by(Transition(type, entry, previous))
 
     def concerned_by(self, change: Transition) -> dict[str, int]:
@@ -195,7 +201,7 @@ class InterestIndex:
         rule.rest = tuple(tests.values())
 
     def _candidates(self, change: Transition) -> Iterable[list[_Rule]]:
-        """What is filed under anything that the change shows; a rule may be among them more than once."""
+        """Yield the rules indexed by a value of the change; a rule may occur more than once."""
         if self._others:
             yield self._others
         if self._by_owner:

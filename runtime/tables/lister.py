@@ -1,4 +1,4 @@
-"""Listers: what reconcilers read."""
+"""Listers, through which reconcilers read the objects of a resource."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ else:
 class Lister(Generic[M]):
     """Reads one resource through an overlay. The objects that it returns must not be modified.
 
-    M: what it returns; maps, unless the resource names a model, see runtime/tables/typed.py.
+    M: type of the objects: maps, unless the resource names a model; see runtime/tables/typed.py.
     """
 
     __slots__ = ("_object_of", "_overlay", "_table", "ineffective", "resource")
 
     def __init__(self, overlay: AnyOverlay, ineffective: IneffectivePatches | None = None) -> None:
-        """ineffective: the controller's, for the steps that write."""
+        """Read through the overlay. ineffective: patches of the controller, for the steps that write."""
         self.ineffective = ineffective if ineffective is not None else IneffectivePatches()
         self._overlay: AnyOverlay = overlay
         self._table: AnyTable = overlay.table
@@ -45,20 +45,20 @@ class Lister(Generic[M]):
 
     @property
     def maps(self) -> Lister[Object]:
-        """The same objects as maps; itself, where they are."""
+        """Lister of the same objects as maps."""
         return self  # type: ignore[return-value]
 
     def map_of(self, obj: M | Mapping[str, Any]) -> Object:
-        """An object that it returned, as a map with all that the server sent."""
+        """Convert an object of this lister to a map with all fields that the server sent."""
         return as_object(obj)
 
     def returned(self, obj: Object) -> M:
-        """This map as one of the objects that it returns."""
+        """Convert a map to the type of objects that the lister returns."""
         return obj  # type: ignore[return-value]
 
     @property
     def synced(self) -> bool:
-        """True once its table holds a whole list."""
+        """True once its table contains a complete list."""
         return self._table.synced
 
     @property
@@ -72,11 +72,11 @@ class Lister(Generic[M]):
 
     @property
     def selection(self) -> Selection:
-        """Which objects it shows; its str() is for messages: "in shop, with app=web"."""
+        """Selection of the objects it shows; str() describes it for messages: "in shop, with app=web"."""
         return self._table.selection
 
     def selects(self, obj: Mapping[str, Any]) -> bool:
-        """Whether this object, as a map, is among those that it shows, if it is there. See Watch."""
+        """Report whether the lister would show this object, given as a map. See Watch."""
         selection = self._table.selection
         return selection is WHOLE or selection.selects(dict(obj))
 
@@ -85,19 +85,19 @@ class Lister(Generic[M]):
         return None if entry is None else self._object_of(entry)
 
     def objects(self, namespace: str | None = None) -> list[M]:
-        """All objects, or those of one namespace; in no order."""
+        """Return all objects, or those of one namespace, in undefined order."""
         return [self._object_of(entry) for entry in self.entries(namespace)]
 
     def owned_by(self, uid: str) -> list[M]:
-        """The objects whose controller has this uid."""
+        """Return the objects whose controller has this UID."""
         return [self._object_of(entry) for entry in self.entries_owned_by(uid)]
 
     def orphans(self, namespace: str) -> list[M]:
-        """The objects of a namespace that have no controller."""
+        """Return the objects of a namespace that have no controller."""
         return [self._object_of(entry) for entry in self.orphan_entries(namespace)]
 
     def indexed(self, index: str, value: str) -> list[M]:
-        """The objects that have this value in an index that a spec declares. Raises LookupError on an unknown index."""
+        """Return the objects with this value in an index of a spec. Raises LookupError for an unknown index."""
         return [self._object_of(entry) for entry in self._overlay.indexed(index, value)]
 
     # The same as entries: nothing is decoded, and `entry.facts` is available.
@@ -115,11 +115,11 @@ class Lister(Generic[M]):
         return self._overlay.indexed(OWNER, uid)
 
     def dependent_entries(self, uid: str) -> list[Entry]:
-        """The entries of objects with an owner reference to this uid, as controller or not."""
+        """Return the entries of objects with an owner reference to this UID, as controller or not."""
         return self.entries_owned_by(uid) + self._overlay.indexed(FURTHER_OWNER, uid)
 
     def blocks(self, entry: Entry, uid: str) -> bool:
-        """Whether the deletion of its owner with this uid in the foreground waits for it (blockOwnerDeletion)."""
+        """Report whether the object blocks the foreground deletion of the owner with this UID (blockOwnerDeletion)."""
         return (UNBLOCKED_OWNER, uid) not in entry.values
 
     def orphan_entries(self, namespace: str) -> list[Entry]:
@@ -128,13 +128,13 @@ class Lister(Generic[M]):
     def object_of(self, entry: Entry) -> M:
         return self._object_of(entry)
 
-    # What is there and cannot be read: a time that is none, a label that is a number. All of the above show its last
-    # readable version, if it had one, and else leave it out.
+    # Unreadable objects: existing objects with an invalid time, or a number as a label. The methods above return the
+    # last readable version, or omit the object if there is none.
 
     def unreadable(self, namespace: str | None = None) -> list[Unreadable]:
-        """All of them, or those of one namespace."""
+        """Return all unreadable objects, or those of one namespace."""
         found = self._table.unreadable()
-        return found if namespace is None else [one for one in found if split_key(one.key)[0] == namespace]
+        return found if namespace is None else [each for each in found if split_key(each.key)[0] == namespace]
 
     def is_unreadable(self, key: Key) -> bool:
         return self._table.unreadable_at(key) is not None
@@ -144,27 +144,27 @@ class Lister(Generic[M]):
 
         owner: its uid. While there is such an object, the number of the owner's objects is unknown.
         """
-        return next((one for one in self.unreadable(namespace) if one.may_be_of(owner)), None)
+        return next((each for each in self.unreadable(namespace) if each.may_be_of(owner)), None)
 
     def age(self, now: float) -> float:
-        """Seconds since the server last gave a sign of life on the watch; infinite before the first."""
+        """Return the seconds since the server last sent anything on the watch; infinite if it never did."""
         age = self._table.age(now)
         return inf if age is None else age
 
     def require(self, key: Key) -> None:
-        """Raises UnreadableError if the object of this key cannot be read."""
+        """Raise UnreadableError if the object of this key cannot be read."""
         found = self._table.unreadable_at(key)
         if found is not None:
             raise UnreadableError(self.resource, found)
 
 
 def check_lister(step: str, given: object) -> None:
-    """Raise TypeError on anything but a lister, as on the Resource that it lists."""
+    """Raise TypeError if the argument is not a lister, for example the Resource that it lists."""
     check_type(step, given, Lister, "a lister, as tables[CONFIGMAPS]")
 
 
 class UnreadableError(RuntimeError):
-    """An object that something rests on is there, but cannot be read. The key is retried after a while."""
+    """A required object exists, but cannot be read. The key is retried later."""
 
     def __init__(self, resource: Resource, unreadable: Unreadable) -> None:
         super().__init__(f"{resource} {unreadable.key} cannot be read: {unreadable.why}")

@@ -1,8 +1,8 @@
-"""Read your own writes: a controller's thin layer over the tables that it reads.
+"""Overlays: a controller reads its own writes in addition to the tables.
 
-A write's outcome is put here before the reconciler goes on, and hides the table's state until the table has reached
-its resourceVersion. So no reconciler needs expectations, and none acts twice because a watch was late. An overlay
-belongs to one controller and is used on its thread only.
+The outcome of a write is recorded here before the reconciler continues, and hides the table's state until the table has
+reached its resourceVersion. So reconcilers need no expectations (upstream's ControllerExpectations), and a late watch
+does not make them act twice. An overlay belongs to one controller and is used on its thread only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ M = TypeVar("M")
 
 
 class _Written(NamedTuple):
-    """The object as the server returned it for our write."""
+    """The object that the server returned for a write of this controller."""
 
     entry: Entry
     epoch: int
 
 
 class _Tombstone(NamedTuple):
-    """The object with this uid is gone. version: the newest that we have seen of it."""
+    """Deleted object. version: the newest that was seen of it."""
 
     uid: str
     version: int
@@ -35,14 +35,14 @@ class _Tombstone(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """What we saw by our own write, and what took its place: a change that maybe no watch event shows.
+    """Change from our own write to a later state, for which there may be no watch event.
 
-    The table may have gone from the state before our write to that after another's at once: by a list, or by an
-    informer that failed. Whoever had to hear of that change by what we wrote does not hear of it: a slice that was made
-    for a Service, and given to another manager; a pod that was adopted, and deleted.
+    A list, or a failed informer, may advance the table from the state before our write to the state after another
+    client's write. Then no event maps the object as we wrote it to a key: an EndpointSlice that was created for a
+    Service, and assigned to another manager; a pod that was adopted, and deleted.
 
-    before: as we wrote it; None if our write hid it. after: what the table shows; None if it is gone, or another object
-    has its name.
+    before: the object as we wrote it; None if our write hid it.
+    after: the object in the table; None if it was deleted, or if another object has its name.
     """
 
     before: Entry | None
@@ -50,9 +50,9 @@ class Unseen(NamedTuple):
 
 
 class Overlay:
-    """Our own writes to one resource that its table does not show yet.
+    """Writes of this controller to one resource that its table does not show yet.
 
-    unseen: of writes that others have followed. The driver of the reconciler enqueues from this list, and empties it.
+    unseen: changes after our writes. The driver of the reconciler enqueues their keys and empties the list.
     """
 
     __slots__ = ("_own", "table", "unseen")
@@ -66,9 +66,9 @@ class Overlay:
         return len(self._own)
 
     def wrote(self, raw: bytes) -> Entry:
-        """A create, update or patch returned this object. Raises ValueError if it has no identity.
+        """Record the object that a create, update or patch returned, and return its entry or a later one of the table.
 
-        Returns its entry, or a later one of the table's.
+        Raises ValueError if the object has no name or resourceVersion.
         """
         shown = self._shown(raw)
         if shown is not None:
@@ -89,9 +89,9 @@ class Overlay:
         return entry
 
     def _shown(self, raw: bytes) -> Entry | None:
-        """Where the table has this state of the object, or a later one: a third of our writes, in a burst. An object
-        that is being deleted is looked at: this response may be its end.
-        """
+        """Return the table's entry if it has this version of the object or a later one, without decoding the object."""
+        # That is the case for a third of the writes in a burst. An object with a deletionTimestamp is decoded, because
+        # the response may be its last state.
         state = own_state(raw, until=self.table.version)
         if state is None:
             return None
@@ -101,7 +101,7 @@ class Overlay:
         return None if b'"deletionTimestamp"' in raw else known
 
     def deleted(self, key: Key, uid: str, *, version: int = 0) -> None:
-        """A delete returned a Status or NotFound: the object with this uid is gone."""
+        """Record that the object with this UID was deleted: a delete returned a Status or NotFound."""
         own = self._own.get(key)
         if isinstance(own, _Written) and own.entry.uid == uid:
             version = max(version, own.entry.resource_version)
@@ -111,7 +111,7 @@ class Overlay:
         self._own[key] = _Tombstone(uid, version, self.table.epoch)
 
     def prune(self) -> None:
-        """Drop the writes that the table shows by now."""
+        """Drop the writes that the table shows."""
         for key in list(self._own):
             self._current(key)
 
@@ -157,7 +157,7 @@ class Overlay:
         return self.table.version < version and (known is None or known.resource_version < version)
 
     def _current(self, key: Key) -> _Written | _Tombstone | None:
-        """Our write that is newer than the table's state, else None; an older one is dropped."""
+        """Return our write if it is newer than the table's state, else drop it and return None."""
         own = self._own.get(key)
         if own is None:
             return None
@@ -182,17 +182,17 @@ class Overlay:
 
 
 class _Left(NamedTuple):
-    """We wrote it out of what the view selects. version: of that write."""
+    """Object that our write removed from the selection of the view. version: of that write."""
 
     version: int
     epoch: int
 
 
 class ViewOverlay:
-    """Our own writes over a View: an Overlay over each of its tables.
+    """Writes of this controller to a View: an Overlay over each of its tables.
 
-    What we write out of the selection is hidden at once, as the watch will hide it. What is in no namespace of the view
-    does not concern it.
+    An object that our write removes from the selection is hidden at once, as the watch will hide it. Objects outside of
+    the view's namespaces are ignored.
     """
 
     __slots__ = ("_left", "_overlays", "_unseen", "table")
@@ -208,15 +208,15 @@ class ViewOverlay:
 
     @property
     def unseen(self) -> list[Unseen]:
-        """As Overlay.unseen, in the eyes of who sees what is selected."""
+        """Changes as in Overlay.unseen, of the selected objects."""
         for part in self.table.parts:
             of_part = self._overlays[part.namespace].unseen
-            self._unseen += [Unseen(one.before, self.table.shown(part, one.after)) for one in of_part]
+            self._unseen += [Unseen(change.before, self.table.shown(part, change.after)) for change in of_part]
             of_part.clear()
         return self._unseen
 
     def wrote(self, raw: bytes) -> Entry | None:
-        """As Overlay.wrote. None if the object is not selected."""
+        """Record the object as Overlay.wrote. Return None if it is not selected."""
         obj = decode_object(raw)
         part = self.table.part_of(key_of(obj))
         if part is None:
@@ -227,7 +227,7 @@ class ViewOverlay:
             return entry
         version = parse_version(obj["metadata"].get("resourceVersion"))
         if version is None:
-            raise ValueError("metadata.resourceVersion is no number")
+            raise ValueError("metadata.resourceVersion is not a number")
         self._left[key_of(obj)] = _Left(version, part.table.epoch)
         return None
 

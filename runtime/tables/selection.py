@@ -1,7 +1,7 @@
-"""Which objects of a resource a watch is about: its namespaces, its label and field selectors, and how much of each.
+"""Selections: the objects of a resource that a watch returns, by namespace, labels and fields.
 
-A Selection is a value. Two questions decide about tables: whether one selection contains another, so that its table
-serves both; and whether an object is selected, which a table that serves several asks of each object once.
+If one selection contains another, the table of the first serves both. A table that serves several selections tests
+each object once for each of them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ _OF_METADATA = {"metadata.name": name_of, "metadata.namespace": namespace_of}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """namespaces: sorted; None for all, and for a cluster-scoped resource. metadata_only: of each object its metadata.
+    """Objects of a resource that a watch returns.
 
-    By fields other than metadata.name and metadata.namespace only the server selects, as it alone knows how a resource
-    spells them; so these are never asked of an object that the server has not selected by them.
+    namespaces: sorted; None for all namespaces, and for a cluster-scoped resource.
+    metadata_only: the watch returns the metadata of each object.
+
+    Only the server selects by fields other than metadata.name and metadata.namespace, because their string form depends
+    on the resource. They are tested only for objects that the server has selected by them.
     """
 
     namespaces: tuple[str, ...] | None = None
@@ -43,40 +46,41 @@ class Selection:
     metadata_only: bool = False
 
     def __str__(self) -> str:
-        """As people read it: "" for all of every object."""
-        said = []
+        """Describe the selection for messages; "" if it is unrestricted."""
+        parts = []
         if self.namespaces is not None:
-            said.append(f"in {', '.join(self.namespaces)}")
-        selectors = [str(one) for one in (self.labels, self.fields) if not one.empty]
+            parts.append(f"in {', '.join(self.namespaces)}")
+        selectors = [str(selector) for selector in (self.labels, self.fields) if not selector.empty]
         if selectors:
-            said.append(f"with {', '.join(selectors)}")
+            parts.append(f"with {', '.join(selectors)}")
         if self.metadata_only:
-            said.append("metadata only")
-        return ", ".join(said)
+            parts.append("metadata only")
+        return ", ".join(parts)
 
     @property
     def query(self) -> dict[str, str]:
-        """What a list or watch is asked with, beside the namespace."""
+        """Query parameters of a list or watch, without the namespace."""
         selectors = (("labelSelector", self.labels), ("fieldSelector", self.fields))
         return {name: str(selector) for name, selector in selectors if not selector.empty}
 
     def id_of(self, resource: Resource) -> str:
-        """Of the table of these objects: Resource.id where nothing is restricted; no spaces."""
-        said = [] if self.namespaces is None else [("namespace", ",".join(self.namespaces))]
-        said += [(name, text) for name, text in (("labels", str(self.labels)), ("fields", str(self.fields))) if text]
-        parts = [f"{name}={quote(text, safe='/=!,')}" for name, text in said]
+        """Return the id of the table of these objects, without spaces; Resource.id if the selection is unrestricted."""
+        restrictions = [] if self.namespaces is None else [("namespace", ",".join(self.namespaces))]
+        selectors = (("labels", str(self.labels)), ("fields", str(self.fields)))
+        restrictions += [(name, text) for name, text in selectors if text]
+        parts = [f"{name}={quote(text, safe='/=!,')}" for name, text in restrictions]
         if self.metadata_only:
             parts.append("metadata")
         return f"{resource.id}?{'&'.join(parts)}" if parts else resource.id
 
     def each_namespace(self) -> tuple[Selection, ...]:
-        """One for each namespace, as a server is asked; itself where it is of all."""
+        """Split the selection by namespace, one per request; return it alone if it has all namespaces."""
         if self.namespaces is None:
             return (self,)
-        return tuple(replace(self, namespaces=(one,)) for one in self.namespaces)
+        return tuple(replace(self, namespaces=(namespace,)) for namespace in self.namespaces)
 
     def covers(self, other: Selection) -> bool:
-        """Whether all objects of the other are among those of this one, and an object of it shows which are."""
+        """Report whether this selection has all objects of the other, and the other can be evaluated on its objects."""
         if self.namespaces is not None and not (other.namespaces and set(other.namespaces) <= set(self.namespaces)):
             return False
         if self.labels.empty and self.fields.empty and other.fields.empty:
@@ -84,26 +88,26 @@ class Selection:
         ours, theirs = self.labels.requirements, other.labels.requirements
         missing = set(other.fields.requirements) - set(self.fields.requirements)
         return (
-            all(any(_implies(one, each) for one in theirs) for each in ours)
+            all(any(_implies(their, our) for their in theirs) for our in ours)
             and set(self.fields.requirements) <= set(other.fields.requirements)
             and all(requirement.field in _OF_METADATA for requirement in missing)
         )
 
     def contains(self, other: Selection) -> bool:
-        """Whether a table of this one serves the other: it covers it, and has as much of each object."""
+        """Report whether a table of this selection serves the other: it covers it, and has as much of each object."""
         return (other.metadata_only or not self.metadata_only) and self.covers(other)
 
     def beyond(self, known: Selection) -> Selection:
-        """What is left to ask of an object that is known to be in a selection that covers this one."""
-        left = tuple(one for one in self.fields.requirements if one not in known.fields.requirements)
+        """Return the conditions to test on an object that is in `known`, a selection that covers this one."""
+        left = tuple(each for each in self.fields.requirements if each not in known.fields.requirements)
         return replace(self, fields=FieldSelector(left))
 
     def selects(self, obj: Object) -> bool:
-        """A field whose text only the server knows counts as met."""
+        """Report whether the object is selected. A field whose string form only the server knows counts as met."""
         return (
             (self.namespaces is None or namespace_of(obj) in self.namespaces)
             and self.labels.matches(labels_of(obj))
-            and all(_is_met(one, obj) for one in self.fields.requirements)
+            and all(_is_met(requirement, obj) for requirement in self.fields.requirements)
         )
 
 
@@ -113,7 +117,7 @@ WHOLE = Selection()
 def read_selection(
     resource: Resource, *, labels: str, fields: str, namespaces: Iterable[str] | None, metadata_only: bool
 ) -> Selection:
-    """From what an author wrote. Raises TypeError or ValueError that names what is wrong with it."""
+    """Parse the arguments of a watch. Raises TypeError or ValueError that names the invalid argument."""
     for name, text in (("labels", labels), ("fields", fields)):
         if not isinstance(text, str):
             raise TypeError(f"{name} of a watch of {resource} are a selector, as text, not {text!r:.80}")
@@ -131,9 +135,9 @@ def _checked(resource: Resource, namespaces: Iterable[str]) -> tuple[str, ...]:
     found = tuple(sorted(set(namespaces), key=str))
     if not resource.namespaced:
         raise ValueError(f"{resource} are in no namespace, and {', '.join(map(str, found))} is asked for")
-    for one in found:
-        if not one or "/" in one:
-            raise ValueError(f"namespaces of a watch of {resource}: {one!r} is no namespace")
+    for namespace in found:
+        if not namespace or "/" in namespace:
+            raise ValueError(f"namespaces of a watch of {resource}: {namespace!r} is no namespace")
     if not found:
         raise ValueError(f"a watch of {resource} is in no namespace at all; None is all of them")
     return found
@@ -143,22 +147,22 @@ _ONE_OF = (Operator.EQUALS, Operator.IN)
 _NONE_OF = (Operator.NOT_EQUALS, Operator.NOT_IN)
 
 
-def _implies(one: Requirement, other: Requirement) -> bool:
-    """Whether whatever meets the one meets the other. False where that is not plain."""
-    if one == other:
+def _implies(requirement: Requirement, other: Requirement) -> bool:
+    """Report whether the requirement implies the other. False if that is not evident."""
+    if requirement == other:
         return True
-    if one.key != other.key:
+    if requirement.key != other.key:
         return False
-    if one.operator in _ONE_OF:
-        values = set(one.values)
+    if requirement.operator in _ONE_OF:
+        values = set(requirement.values)
         return (
             other.operator is Operator.EXISTS
             or (other.operator in _ONE_OF and values <= set(other.values))
             or (other.operator in _NONE_OF and values.isdisjoint(other.values))
         )
-    if one.operator in _NONE_OF:
-        return other.operator in _NONE_OF and set(other.values) <= set(one.values)
-    return one.operator is Operator.DOES_NOT_EXIST and other.operator in _NONE_OF
+    if requirement.operator in _NONE_OF:
+        return other.operator in _NONE_OF and set(other.values) <= set(requirement.values)
+    return requirement.operator is Operator.DOES_NOT_EXIST and other.operator in _NONE_OF
 
 
 def _is_met(requirement: FieldRequirement, obj: Object) -> bool:
@@ -168,7 +172,7 @@ def _is_met(requirement: FieldRequirement, obj: Object) -> bool:
 
 
 def _text_at(obj: Object, path: str) -> str | None:
-    """None where the server may spell it otherwise."""
+    """Return the value as text; None if the server may format it differently."""
     value: Any = obj
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

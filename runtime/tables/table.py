@@ -1,9 +1,9 @@
 """Tables: the objects of one resource, as an informer has seen them. One writer, many readers, no locks.
 
-Only the informer of a resource writes its Table. Other actors read it on their threads, as Erlang processes read an ETS
-table: a read is one operation on a dict, atomic under the interpreter's lock, and an Entry is never changed once it
-is in. Objects stay JSON bytes; they are decoded on demand, and a bounded number of decoded ones is cached. Fields
-that many reconcilers read of every object (a pod's phase, readiness, node) are derived once, as `facts`.
+Only the informer of a resource writes its Table. Other actors read it on their own threads, as Erlang processes read an
+ETS table: a read is one operation on a dict, atomic under the GIL, and an Entry in a table never changes. Objects stay
+JSON bytes; they are decoded on demand, and a bounded number of decoded objects is cached. Fields that many reconcilers
+read of every object (a pod's phase, readiness, node) are derived once, as `facts`.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ IndexValues = Callable[[Object], Iterable[str]]
 
 
 def owner_value(*, namespace: str, controller: OwnerRef | None) -> str:
-    """The OWNER index's value: the controller's uid, or one value a namespace for objects without a controller."""
+    """Return the value in the OWNER index: the controller's UID, or one value per namespace for orphans."""
     return controller.uid if controller is not None else f"orphans of {namespace}"
 
 
 def _further_ownership(references: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """(index, uid) of owners that are not the controller, and of those that are not blocked by the object."""
-    blocked = {one.get("uid", "") for one in references if one.get("blockOwnerDeletion")}
-    for one in references:
-        uid = one.get("uid", "")
-        if not one.get("controller"):
+    """Yield (index, uid) of the further owners, and of the owners whose deletion the object does not block."""
+    blocked = {reference.get("uid", "") for reference in references if reference.get("blockOwnerDeletion")}
+    for reference in references:
+        uid = reference.get("uid", "")
+        if not reference.get("controller"):
             yield FURTHER_OWNER, uid
         if uid not in blocked:
             yield UNBLOCKED_OWNER, uid
 
 
 class _State:
-    """Entries and indexes that belong together; a relist builds one aside and swaps it in whole.
+    """Consistent entries and indexes. A relist builds a new state and swaps it in.
 
-    unreadable: what is there beside the entries. One that could be read before has its last readable version there.
+    unreadable: objects that cannot be read. The last readable version of such an object remains in `entries`.
     """
 
     __slots__ = ("entries", "indexes", "unreadable")
@@ -88,9 +88,9 @@ class _State:
         return previous
 
     def fill(self, entries: Iterable[Entry]) -> None:
-        """With a whole list, of which each key comes once."""
+        """Fill an empty state with a complete list, in which each key occurs once."""
         known, indexes = self.entries, self.indexes
-        buckets: dict[tuple[tuple[str, str], ...], list[dict[Key, Entry]]] = {}  # few values are many objects'
+        buckets: dict[tuple[tuple[str, str], ...], list[dict[Key, Entry]]] = {}  # many objects share few values
         for entry in entries:
             known[entry.key] = entry
             found = buckets.get(entry.values)
@@ -127,16 +127,18 @@ UNREADABLE_VALUE = "?"
 class Table:
     """The objects of one resource, as of `version`.
 
-    indexes: further indexes by name; each function gives the values of an object.
-    derive: makes an entry's `facts`. decoded_bound: how many decoded objects are cached: see decoded.py.
-    freeze: wraps the objects that `object_of` returns, so that a test notices a reconciler that modifies one.
+    indexes: further indexes by name; each function returns the values of an object.
+    derive: returns the `facts` of an entry.
+    decoded_bound: number of decoded objects to cache, see decoded.py.
+    freeze: wraps the objects that `object_of` returns, so that a test detects a reconciler that modifies one.
 
-    selection: which objects it holds; those that leave it are deleted for it. id: Resource.id, and more where it is
-    restricted. metadata_only: its objects are PartialObjectMetadata, whatever the server sends.
-
-    synced: holds a whole list. version: the last resourceVersion seen, by list, event or bookmark. heard: when the
-    server last gave a sign of life, by the clock's monotonic(). epoch: how often the server's versions went backwards
-    (a restored backup), which makes remembered versions worthless.
+    selection: the objects to contain. An object that leaves the selection is deleted from the table.
+    id: Resource.id, extended if the selection is restricted.
+    metadata_only: the objects are PartialObjectMetadata, even if the server sends more.
+    synced: contains a complete list.
+    version: the last resourceVersion seen, by list, event or bookmark.
+    heard: the last time the server sent anything, by the clock's monotonic().
+    epoch: how often the server's versions went backwards (a restored backup), which invalidates older versions.
     """
 
     def __init__(
@@ -163,8 +165,8 @@ class Table:
         self._decoded = DecodedEntries(decoded_bound)
         self._writer: TableWriter | None = None
         self._audience = Audience()
-        self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
-        self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # so, too, of Entry.values
+        self._owners: dict[OwnerRef, OwnerRef] = {}  # shares one OwnerRef among the pods of an owner
+        self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # shares equal Entry.values
         self._foreseen: dict[State, Entry] = {}
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
@@ -180,7 +182,7 @@ class Table:
         return (*self._indexes, *BUILT_IN_INDEXES)
 
     def __str__(self) -> str:
-        """Whose table it is, for people: "pods in shop, with app=web"."""
+        """Describe the table for messages: "pods in shop, with app=web"."""
         return f"{self.resource} {self.selection}".rstrip()
 
     def values_of_unreadable(self, obj: Any) -> tuple[tuple[str, str], ...]:
@@ -208,7 +210,7 @@ class Table:
         return list(self._state.entries.values())
 
     def indexed(self, index: str, value: str) -> list[Entry]:
-        """Raises LookupError that names the indexes there are, if this is none of them."""
+        """Return the entries with this value. Raises LookupError that names the existing indexes for an unknown one."""
         bucket = self._state.indexes.get((index, value))
         if bucket:
             return list(bucket.values())
@@ -217,7 +219,7 @@ class Table:
         return []
 
     def unreadable(self) -> list[Unreadable]:
-        """Objects that are there, and that no entry can be made of; see Lister.unreadable."""
+        """Return the existing objects that cannot be read; see Lister.unreadable."""
         return list(self._state.unreadable.values())
 
     @property
@@ -228,7 +230,7 @@ class Table:
         return self._state.unreadable.get(key)
 
     def object_of(self, entry: Entry) -> Object:
-        """The decoded object, which must not be modified."""
+        """Return the decoded object, which must not be modified."""
         decoded = entry.decoded
         if decoded is None:
             decoded = decode_object(entry.raw)
@@ -239,33 +241,33 @@ class Table:
         return decoded
 
     def forget_decoded(self, entry: Entry) -> None:
-        """This version of an object is in the past."""
+        """Drop the cached decoded form of a replaced version."""
         self._decoded.forget(entry)
 
     def foresee(self, entry: Entry) -> None:
-        """The server has responded with this to a write, and the watch is going to show it. Any thread may say so."""
+        """Remember the response to a write, so that its watch event need not be decoded. Any thread."""
         if len(self._foreseen) >= FORESEEN:
-            self._foreseen.clear()  # events that came before somebody foresaw them
+            self._foreseen.clear()  # entries whose events came before the response
         self._foreseen[State(entry.key, entry.uid, entry.resource_version)] = entry
 
     def age(self, now: float) -> float | None:
-        """Seconds since the server last gave a sign of life; None before the first."""
+        """Return the seconds since the server last sent anything, or None if it never did."""
         return None if self.heard is None else max(0.0, now - self.heard)
 
     def make_entry(self, obj: Object, raw: bytes) -> Entry:
-        """An entry for `put`. Raises ValueError that names what is missing: a name, a numeric resourceVersion.
+        """Return an entry for `put`. Raises ValueError if the name or a numeric resourceVersion is missing.
 
-        Also raises what `derive` and the indexes raise on an object of the wrong shape (TypeError, KeyError,
-        AttributeError, ValueError): such an object is malformed.
+        Also raises the errors of `derive` and of the indexes for a malformed object (TypeError, KeyError,
+        AttributeError, ValueError).
         """
-        # Run for each version of each object: `meta` is looked at in place.
+        # Called for each version of each object, so `meta` is read without accessor functions.
         meta = obj["metadata"]
         name, namespace = meta.get("name"), meta.get("namespace") or ""
         if not name:
             raise ValueError("metadata.name is missing")
         version = parse_version(meta.get("resourceVersion"))
         if version is None:
-            raise ValueError(f"metadata.resourceVersion is no number: {meta.get('resourceVersion')!r:.80}")
+            raise ValueError(f"metadata.resourceVersion is not a number: {meta.get('resourceVersion')!r:.80}")
         controller, values = None, []
         references = meta.get("ownerReferences")
         if references:
@@ -303,19 +305,19 @@ class Table:
     # Writing: the informer alone, through a TableWriter.
 
     def claim(self) -> TableWriter:
-        """A new writer; an earlier one can no longer write, hung or not."""
+        """Return a new writer. An earlier writer, such as that of a hung informer, can no longer write."""
         self._writer = TableWriter(self)
         return self._writer
 
 
 class StaleWriterError(RuntimeError):
-    """This writer has been replaced: a later incarnation of the informer owns the table."""
+    """Write by a replaced writer: a later incarnation of the informer owns the table."""
 
 
 class TableWriter:
-    """The writing side of a Table. Raises StaleWriterError once another writer has claimed the table.
+    """Writer of a Table. Raises StaleWriterError once another writer has claimed the table.
 
-    Every change is owed to the audience before it shows, until Audience.delivered says otherwise.
+    Every change is recorded as undelivered in the audience before readers see it, until Audience.delivered is called.
     """
 
     __slots__ = ("table",)
@@ -334,7 +336,7 @@ class TableWriter:
         return self._own()._audience
 
     def put(self, entry: Entry) -> Entry | None:
-        """Set one object, and advance to its version; returns the entry that was there."""
+        """Set one object, advance to its version, and return the entry before."""
         table = self._own()
         self._owe(entry.key)
         previous = table._state.put(entry)
@@ -344,7 +346,7 @@ class TableWriter:
         return previous
 
     def remove(self, key: Key, version: int) -> Entry | None:
-        """Remove one object, and advance to the version of its deletion; returns the entry that was there."""
+        """Remove one object, advance to the version of its deletion, and return the entry before."""
         table = self._own()
         self._owe(key)
         previous = table._state.remove(key)
@@ -355,16 +357,17 @@ class TableWriter:
 
     @property
     def foresees(self) -> bool:
-        """Whether entries are known that the watch has not shown."""
+        """True if there are foreseen entries that the watch has not shown."""
         return bool(self.table._foreseen)
 
     def foreseen(self, state: State) -> Entry | None:
-        """The entry of what the watch shows now, if somebody foresaw it."""
+        """Remove and return the foreseen entry of this version of an object, or None."""
         return self.table._foreseen.pop(state, None)
 
     def mark(self, unreadable: Unreadable) -> Entry | None:
-        """An object that is there cannot be read. What was known of it stays; returns the entry of another object that
-        had its name, which goes.
+        """Record an unreadable object. Its last readable version remains.
+
+        Return the entry of another object that had its name, which is removed, or None.
         """
         table = self._own()
         known = table._state.entries.get(unreadable.key)
@@ -377,10 +380,10 @@ class TableWriter:
         return replaced
 
     def replace(self, entries: Iterable[Entry], version: int, unreadable: Iterable[Unreadable] = ()) -> None:
-        """A whole list, swapped in at once."""
+        """Replace the contents with a complete list, atomically."""
         state = _State()
         state.fill(entries)
-        state.unreadable.update((one.key, one) for one in unreadable)
+        state.unreadable.update((each.key, each) for each in unreadable)
         table = self._own()
         if version < table.version:
             table.epoch += 1
@@ -395,13 +398,13 @@ class TableWriter:
         table.synced = True
 
     def advance(self, version: int) -> None:
-        """The server has shown everything up to here, as a bookmark says."""
+        """Record that the server has sent everything up to this version, for example by a bookmark."""
         table = self._own()
         if version > table.version:
             table.version = version
 
     def touch(self, now: float) -> None:
-        """The server gave a sign of life."""
+        """Record that the server sent something."""
         self._own().heard = now
 
     def _owe(self, key: Key) -> None:

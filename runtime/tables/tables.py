@@ -1,4 +1,4 @@
-"""All tables that one controller reads, each through its overlay and its lister."""
+"""The tables that one controller reads, each through its overlay and its lister."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ M = TypeVar("M")
 
 
 class TableMissingError(KeyError):
-    """A discovered resource has no table, or one that is not synced. The key is retried once there may be one."""
+    """A discovered resource has no table, or its table is not synced. The key is retried when that may have changed."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError shows the repr
 
 
 class Tables:
-    """All tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods.
+    """The tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods.
 
-    Static tables, which its spec names, are there as long as it runs. Those of discovered resources come and go.
+    Static tables, which its spec names, exist as long as it runs. Tables of discovered resources are added and removed.
     """
 
     def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
@@ -37,7 +37,7 @@ class Tables:
         self._listers = {
             resource_id: Lister(overlay, self.ineffective) for resource_id, overlay in self._overlays.items()
         }
-        self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were asked for
+        self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were accessed
         self._static = frozenset(tables)
         self._discovers = discovers
         self._arrived: dict[str, Lister] = {}
@@ -63,7 +63,7 @@ class Tables:
         return lister  # type: ignore[return-value]
 
     def _typed_lister(self, resource: Resource[M], model: type[M], maps: Lister) -> TypedLister[M]:
-        """One for each model, as long as the table is the same."""
+        """Return the lister for this model, a new one if the table was replaced."""
         known = self._typed.get((resource.id, model))
         if known is None or known.maps is not maps:
             known = self._typed[resource.id, model] = TypedLister(maps, resource, model)
@@ -71,33 +71,34 @@ class Tables:
 
     @property
     def has_models(self) -> bool:
-        """Whether one of its resources was asked for as a model."""
+        """True if a resource was read as a model."""
         return bool(self._typed)
 
     def misread(self) -> Iterable[tuple[Resource, Unreadable]]:
-        """What is there, and could not be read as a model when it was last asked for."""
+        """Yield the existing objects that could not be read as a model on the last access."""
         for lister in self._typed.values():
-            for one in lister.misread():
-                yield lister.resource, one
+            for unreadable in lister.misread():
+                yield lister.resource, unreadable
 
     def is_readable(self, resource_id: str) -> bool:
         return resource_id in self._static or resource_id in self._arrived
 
     def discovered(self) -> tuple[Resource, ...]:
-        """The resources that were found by discovery and can be read."""
+        """Return the discovered resources that can be read."""
         return tuple(lister.resource for resource_id, lister in self._listers.items() if resource_id in self._arrived)
 
     def arriving(self) -> tuple[Resource, ...]:
-        """The resources that were found by discovery and cannot be read yet."""
-        there = (one for one in self._listers.items() if one[0] not in self._static and one[0] not in self._arrived)
-        return tuple(lister.resource for _, lister in there)
+        """Return the discovered resources that cannot be read yet."""
+        return tuple(
+            lister.resource for resource_id, lister in self._listers.items() if not self.is_readable(resource_id)
+        )
 
     def of_kind(self, api_version: str, kind: str) -> Lister | None:
-        """The discovered resource that an owner reference names, whatever the version; None where none can be read."""
+        """Return the lister of the discovered resource that an owner reference names, in any version, or None."""
         return self._by_kind.get((api_version.rpartition("/")[0], kind))
 
     def dependents(self, uid: str) -> list[tuple[Lister, Entry]]:
-        """Objects with an owner reference to this uid, of all discovered resources that can be read."""
+        """Return the objects with an owner reference to this UID, of all discovered resources that can be read."""
         found: list[tuple[Lister, Entry]] = []
         for lister in self._arrived.values():
             found.extend((lister, entry) for entry in lister.dependent_entries(uid))
@@ -113,29 +114,29 @@ class Tables:
         return self._overlays
 
     def has_unreadable(self) -> bool:
-        """Whether one of them has an object that cannot be read. Asked before each write."""
+        """Report whether a table has an unreadable object. Called before each write."""
         return any(overlay.table.has_unreadable for overlay in self._overlays.values())
 
     @property
     def static(self) -> frozenset[str]:
-        """By Resource.id."""
+        """Ids of the static tables, as Resource.id."""
         return self._static
 
     # For the driver of the reconciler.
 
     def add(self, table: Table) -> None:
-        """The table of a discovered resource is there; it cannot be read before it has `arrived`."""
+        """Add the table of a discovered resource. It can be read after a call of `arrived`."""
         self.remove(table.resource.id)
         overlay = self._overlays[table.resource.id] = Overlay(table)
         self._listers[table.resource.id] = Lister(overlay, self.ineffective)
 
     def arrived(self, resource_id: str) -> None:
-        """It is synced, and shows what was written under the controller's name before."""
+        """Make a discovered resource readable: it is synced, and shows the controller's earlier writes."""
         lister = self._arrived[resource_id] = self._listers[resource_id]
         self._by_kind[lister.resource.group, lister.resource.kind] = lister
 
     def remove(self, resource_id: str) -> None:
-        """Raises ValueError for a static one."""
+        """Remove the table of a discovered resource. Raises ValueError for a static one."""
         if resource_id in self._static:
             raise ValueError(f"the table of {resource_id} is static")
         self._overlays.pop(resource_id, None)

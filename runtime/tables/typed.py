@@ -1,4 +1,4 @@
-"""Listers of resources that name a model: what they return are models, read when they are first asked for."""
+"""Listers of resources that name a model: they return models, which are parsed on first access."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kcm.runtime.tables.entry import Entry, Unreadable
 from kcm.runtime.tables.lister import Lister, UnreadableError
 
 M = TypeVar("M")
-MOST_MODELS = 1024  # that are kept
+MOST_MODELS = 1024  # size of the cache
 
 
 class ModelError(UnreadableError):
-    """The object is there, and cannot be read as the model. The key is tried again after a while."""
+    """The object cannot be read as the model. The key is retried later."""
 
 
 class TypedLister(Lister[M], Generic[M]):
-    """The lister of one resource for one controller, with its own cache of models, of which the oldest goes first.
+    """Lister of one resource for one controller, with its own cache of models. The oldest model is evicted first.
 
-    An object that the model cannot read raises ModelError where it would be returned, alone or in a list. As an entry
-    and as a map it can be had. For this lister it is unreadable, and so says the health check.
+    An object that the model cannot read raises ModelError if it would be returned, alone or in a list; entries and maps
+    of it are available. The lister and the health check report it as unreadable.
     """
 
     __slots__ = ("_entries", "_maps", "_misread", "_model", "_models", "_order", "_read")
@@ -52,16 +52,16 @@ class TypedLister(Lister[M], Generic[M]):
     def returned(self, obj: Object) -> M:
         try:
             return self._read(encode_object(obj))
-        except Exception as err:  # the model's code is its author's
+        except Exception as err:  # the model may raise any error
             raise ModelError(self.resource, Unreadable(key_of(obj), "", 0, self._why(err), None)) from err
 
     def unreadable(self, namespace: str | None = None) -> list[Unreadable]:
-        """With those that the model could not read, of what was asked for."""
-        misread = [one for one in self.misread() if namespace is None or split_key(one.key)[0] == namespace]
+        """Return the unreadable objects, with those that the model could not read."""
+        misread = [unreadable for unreadable in self.misread() if namespace in (None, split_key(unreadable.key)[0])]
         return super().unreadable(namespace) + misread
 
     def is_unreadable(self, key: Key) -> bool:
-        return super().is_unreadable(key) or any(one.key == key for one in self.misread())
+        return super().is_unreadable(key) or any(unreadable.key == key for unreadable in self.misread())
 
     def require(self, key: Key) -> None:
         super().require(key)
@@ -70,11 +70,11 @@ class TypedLister(Lister[M], Generic[M]):
             self._model_of(entry)
 
     def misread(self) -> list[Unreadable]:
-        """What the model could not read when it was last asked for, and that is there still."""
+        """Return the objects that still exist and that the model could not read on the last access."""
         if not self._misread:
             return []
-        self._misread = {key: known for key, known in self._misread.items() if _is(self.entry(key), known[0])}
-        return [one for _, one in self._misread.values()]
+        self._misread = {key: known for key, known in self._misread.items() if _same_state(self.entry(key), known[0])}
+        return [unreadable for _, unreadable in self._misread.values()]
 
     def _model_of(self, entry: Entry) -> M:
         model = self._models.get(entry)
@@ -83,7 +83,7 @@ class TypedLister(Lister[M], Generic[M]):
     def _read_first(self, entry: Entry) -> M:
         try:
             model = self._read(entry.raw)
-        except Exception as err:  # the model's code is its author's
+        except Exception as err:  # the model may raise any error
             owner = "" if entry.controller is None else entry.controller.uid
             unreadable = Unreadable(entry.key, entry.uid, entry.resource_version, self._why(err), owner)
             self._misread[entry.key] = (entry, unreadable)
@@ -99,6 +99,6 @@ class TypedLister(Lister[M], Generic[M]):
         return f"as {self._model.__qualname__}: {why(err)}"
 
 
-def _is(one: Entry | None, other: Entry) -> bool:
-    """Whether it is the same state of the same object: a view makes entries of metadata anew."""
-    return one is not None and one.uid == other.uid and one.resource_version == other.resource_version
+def _same_state(entry: Entry | None, known: Entry) -> bool:
+    # Identity does not suffice: a view creates entries of metadata at every read.
+    return entry is not None and entry.uid == known.uid and entry.resource_version == known.resource_version

@@ -1,9 +1,8 @@
-"""What one controller sees of a resource: the objects that its spec selects, wherever they are kept.
+"""Views: the objects of a resource that a controller's spec selects.
 
-A controller that wants all of every object reads a Table, and nothing here costs it anything. Else it reads a View: of
-a table of its own, of one for each namespace, or of one that others need as well and that holds more. In the last case
-the table has an index, the View's `mark`, under which are the objects that are selected. So what a controller sees does
-not depend on who else runs.
+A controller without a selection reads a Table directly. Others read a View of a table of their own, of one table per
+namespace, or of a larger table that is shared with other controllers. A shared table has an index, the View's `mark`,
+of the selected objects. So the objects that a controller sees do not depend on the other controllers that run.
 """
 
 from __future__ import annotations
@@ -22,23 +21,27 @@ OF_METADATA = " of metadata"
 
 
 def mark_of(selection: Selection) -> str:
-    """The index of a table that has the objects of this selection, all under ""."""
+    """Return the name of the index that has the objects of this selection, with the value ""."""
     return f"selected {selection}"
 
 
 def marks(selection: Selection, known: Selection) -> IndexValues:
-    """That index's values. known: a selection that covers this one, and that the objects are in."""
+    """Return the function of that index. known: a selection of all objects in the table, which covers this one."""
     left = selection.beyond(known)
     return lambda obj: ("",) if left.selects(obj) else ()
 
 
 def of_metadata(values_of: IndexValues) -> IndexValues:
-    """An index over objects of which its reader sees the metadata alone, in whichever table they are."""
+    """Restrict an index function to the metadata of objects, for a reader of metadata."""
     return lambda obj: values_of({"metadata": obj["metadata"]})
 
 
 class Part(NamedTuple):
-    """One table of a View. namespace: whose objects are read in it, "" for all. mark: "" if all are selected."""
+    """Table of a View.
+
+    namespace: of the objects to read, "" for all.
+    mark: index of the selected objects, "" if all are selected.
+    """
 
     table: Table
     namespace: str
@@ -46,7 +49,7 @@ class Part(NamedTuple):
 
 
 class PartialEntry(Entry):
-    """An entry of a table of whole objects, as one of a table of metadata shows it."""
+    """Entry of a table of whole objects, with the object's metadata only."""
 
     __slots__ = ("_table", "_whole")
 
@@ -57,7 +60,7 @@ class PartialEntry(Entry):
         self._whole, self._table = whole, table
 
     def __getattr__(self, name: str) -> Any:
-        """raw and decoded, which are made when they are asked for."""
+        """Compute `raw` and `decoded` on first access."""
         if name == "decoded":
             whole = self._table.object_of(self._whole)
             partial = {"metadata": whole["metadata"]}
@@ -70,12 +73,12 @@ class PartialEntry(Entry):
 
 
 class View:
-    """Reads as a Table does; written by informers, through the tables."""
+    """Reader with the interface of Table, of the selected objects. Informers write the tables behind it."""
 
     __slots__ = ("_by_namespace", "metadata_only", "parts", "resource", "selection")
 
     def __init__(self, resource: Resource, selection: Selection, parts: Iterable[Part]) -> None:
-        """parts: one for all namespaces, or one for each that is selected."""
+        """Create a view of one part for all namespaces, or of one part per selected namespace."""
         self.resource, self.selection, self.parts = resource, selection, tuple(parts)
         self.metadata_only = selection.metadata_only
         self._by_namespace = {part.namespace: part for part in self.parts}
@@ -89,7 +92,7 @@ class View:
 
     @property
     def version(self) -> int:
-        """Up to which all of it is shown."""
+        """The resourceVersion that all tables have reached."""
         return min(part.table.version for part in self.parts)
 
     @property
@@ -98,7 +101,7 @@ class View:
 
     @property
     def heard(self) -> float | None:
-        """When the server last gave a sign of life of the part that it gave none of for longest."""
+        """The last time the server sent anything for the most outdated part; None if it never did for one of them."""
         moments = [part.table.heard for part in self.parts]
         known = [moment for moment in moments if moment is not None]
         return min(known) if len(known) == len(moments) else None
@@ -107,7 +110,7 @@ class View:
         return None if self.heard is None else max(0.0, now - self.heard)
 
     def part_of(self, key: Key) -> Part | None:
-        """The part that has the objects of this key's namespace; None if that is not selected."""
+        """Return the part with the objects of this key's namespace; None if the namespace is not selected."""
         if self.selection.namespaces is None:
             return self.parts[0]
         namespace = split_key(key)[0]
@@ -116,18 +119,18 @@ class View:
         return self._by_namespace.get(namespace) or self.parts[0]
 
     def index_name(self, index: str) -> str:
-        """What an index of the controller's spec is called in the tables."""
+        """Return the name in the tables of an index of the controller's spec."""
         return f"{index}{OF_METADATA}" if self.metadata_only and index not in BUILT_IN_INDEXES else index
 
     def shown(self, part: Part, entry: Entry | None) -> Entry | None:
-        """The entry as this view has it; None if it is not selected."""
+        """Return the entry that the view shows; None if the object is not selected."""
         if entry is None or (part.mark and (part.mark, "") not in entry.values):
             return None
         if self.metadata_only and not part.table.metadata_only:
             return PartialEntry(entry, part.table)
         return entry
 
-    # As Table.
+    # The interface of Table.
 
     def __len__(self) -> int:
         return len(self.entries())
@@ -144,7 +147,7 @@ class View:
         return self.selected(lambda part: part.table.indexed(name, value))
 
     def selected(self, entries_of: Callable[[Part], Iterable[Entry]]) -> list[Entry]:
-        """Of the entries of each part those that are selected."""
+        """Return the selected entries of each part."""
         found = []
         for part in self.parts:
             for entry in entries_of(part):
@@ -154,7 +157,12 @@ class View:
         return found
 
     def unreadable(self) -> list[Unreadable]:
-        return [one for part in self.parts for one in part.table.unreadable() if self._may_be_selected(part, one)]
+        return [
+            unreadable
+            for part in self.parts
+            for unreadable in part.table.unreadable()
+            if self._may_be_selected(part, unreadable)
+        ]
 
     @property
     def has_unreadable(self) -> bool:
@@ -162,8 +170,10 @@ class View:
 
     def unreadable_at(self, key: Key) -> Unreadable | None:
         part = self.part_of(key)
-        one = part.table.unreadable_at(key) if part is not None else None
-        return one if one is not None and part is not None and self._may_be_selected(part, one) else None
+        if part is None:
+            return None
+        found = part.table.unreadable_at(key)
+        return found if found is not None and self._may_be_selected(part, found) else None
 
     def object_of(self, entry: Entry) -> Object:
         if isinstance(entry, PartialEntry):
@@ -171,11 +181,11 @@ class View:
             return partial
         return (self.part_of(entry.key) or self.parts[0]).table.object_of(entry)
 
-    def _may_be_selected(self, part: Part, one: Unreadable) -> bool:
-        """It is there with its last readable version, if it had one; and counts if it is selected now, or may be."""
-        if not part.mark or (part.mark, "") in one.values or (part.mark, UNREADABLE_VALUE) in one.values:
+    def _may_be_selected(self, part: Part, unreadable: Unreadable) -> bool:
+        """Report whether an unreadable object, or its last readable version, may be selected."""
+        if not part.mark or (part.mark, "") in unreadable.values or (part.mark, UNREADABLE_VALUE) in unreadable.values:
             return True
-        known = part.table.get(one.key)
+        known = part.table.get(unreadable.key)
         return known is not None and (part.mark, "") in known.values
 
 
@@ -183,5 +193,5 @@ AnyTable = Table | View
 
 
 def tables_of(table: AnyTable) -> tuple[Table, ...]:
-    """Those that informers keep for it."""
+    """Return the tables that informers write for it."""
     return (table,) if isinstance(table, Table) else tuple(part.table for part in table.parts)
