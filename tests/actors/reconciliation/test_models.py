@@ -147,7 +147,7 @@ def test_models_are_read_when_they_are_asked_for_and_the_oldest_go(monkeypatch: 
 
 def test_a_class_that_is_no_model_is_refused_where_the_resource_is_named() -> None:
     with pytest.raises(
-        TypeError, match="a model is a dataclass, a model of pydantic's, or has from_dict and to_dict; int"
+        TypeError, match="a model is a dataclass, a pydantic model, or a class with from_dict and to_dict, not int"
     ):
         Resource(version="v1", plural="things", kind="Thing", model=int)
     with pytest.raises(TypeError, match="a model is a class, not 'Website'"):

@@ -79,7 +79,7 @@ def test_a_stale_group_is_a_failure_and_the_others_are_there() -> None:
         (ServerFailure("broken", b"{}", 500), "broken"),
         (Unknown("timed out"), "timed out"),
         (Unknown(), "Unknown"),
-        (Done(b"<html>"), "a discovery document that is no JSON"),
+        (Done(b"<html>"), "a discovery document that is not JSON"),
     ],
 )
 def test_where_a_root_cannot_be_had_its_own_error_is_said(outcome: Outcome, text: str) -> None:
