@@ -1,4 +1,4 @@
-"""Admission: decisions about a request that concern several kinds, one file a plugin, as upstream names them.
+"""Admission plugins, one module each, with upstream's names.
 
 chain.py calls the plugins in upstream's order.
 """

@@ -1,4 +1,4 @@
-"""AlwaysPullImages: each container's image is pulled anew, so that the registry says who may have it.
+"""AlwaysPullImages: set imagePullPolicy to Always, so that the registry authorizes each use of an image.
 
 Source: kubernetes plugin/pkg/admission/alwayspullimages/admission.go (v1.36).
 """
@@ -28,7 +28,9 @@ def admit(cluster: Cluster, pod: Object, old: Object | None = None) -> None:
 
 def _images(pod: Object) -> set[str]:
     spec = pod["spec"]
-    images = {one.get("image") or "" for field in _CONTAINERS for one in spec.get(field) or ()}
+    images = {container.get("image") or "" for field in _CONTAINERS for container in spec.get(field) or ()}
     return images | {
-        one["image"].get("reference") or "" for one in spec.get("volumes") or () if one.get("image") is not None
+        volume["image"].get("reference") or ""
+        for volume in spec.get("volumes") or ()
+        if volume.get("image") is not None
     }

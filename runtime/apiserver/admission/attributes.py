@@ -1,4 +1,4 @@
-"""What is admitted: an object that a request creates, changes or deletes, with all that plugins decide by.
+"""Admission attributes: the object that a request creates, changes or deletes, and its circumstances.
 
 Source: apiserver pkg/admission/attributes.go (v1.36).
 """
@@ -17,18 +17,15 @@ NAMESPACES = "namespaces"
 
 
 class Attributes(NamedTuple):
-    """kind: of the object, which is that of the resource or of a subresource's body. name: "" where it is still to be
-    generated. obj: as the request's version has it; None for a deletion. old: None for a creation; of a body that is no
-    version of the resource's object (a Binding), too. options: CreateOptions, UpdateOptions or DeleteOptions.
-    """
+    """Admission attributes of a request."""
 
     call: Call
-    operation: str
-    kind: GroupVersionKind
-    name: str
-    obj: Object | None
-    old: Object | None
-    options: Object
+    operation: str  # CREATE, UPDATE or DELETE
+    kind: GroupVersionKind  # of the body: the resource's, or that of a subresource (Binding)
+    name: str  # "" if it will be generated
+    obj: Object | None  # in the request's version; None for a deletion
+    old: Object | None  # None for a creation, and if the body is no version of the resource's object (Binding)
+    options: Object  # CreateOptions, UpdateOptions or DeleteOptions
 
     @property
     def definition(self) -> ResourceDefinition:
@@ -40,12 +37,12 @@ class Attributes(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the object is that of the resource, and so has other versions where this has some."""
+        """Report whether the object is of the resource's own kind, and so has the resource's versions."""
         return self.kind.kind == self.definition.kind and self.kind.group == self.definition.group
 
     @property
     def namespace(self) -> str:
-        """A namespace is in itself."""
+        """Namespace of the object. For a Namespace object this is its own name, as upstream."""
         if self.definition.storage == NAMESPACES:
             return self.name or name_of(self.obj or {})
         return self.call.route.namespace
@@ -59,7 +56,10 @@ def attributes_of(
     old: Object | None = None,
     options: Object | None = None,
 ) -> Attributes:
-    """obj, old: in the request's version. options: of a deletion; else they are read from the query."""
+    """Return the attributes of a request.
+
+    obj and old are in the request's version. options is given for a deletion, and otherwise read from the query.
+    """
     definition = call.definition
     kind = subresource_of(call.route.subresource).kind if call.route.subresource else None
     if kind is None:
@@ -69,13 +69,13 @@ def attributes_of(
 
 
 def _options(call: Call, operation: str) -> Object:
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "kind": "CreateOptions" if operation == CREATE else "UpdateOptions",
         "apiVersion": "meta.k8s.io/v1",
     }
     if call.dry_run:
-        said["dryRun"] = ["All"]
+        options["dryRun"] = ["All"]
     for field in ("fieldManager", "fieldValidation"):
         if call.query.get(field):
-            said[field] = call.query[field]
-    return said
+            options[field] = call.query[field]
+    return options

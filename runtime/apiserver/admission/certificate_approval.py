@@ -1,4 +1,4 @@
-"""CertificateApproval: who approves or denies a request may approve for its signer.
+"""CertificateApproval: require permission to approve for the signer of a CertificateSigningRequest.
 
 Source: kubernetes plugin/pkg/admission/certificates/approval/admission.go (v1.36).
 """

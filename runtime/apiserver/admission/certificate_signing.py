@@ -1,4 +1,4 @@
-"""CertificateSigning: who writes a request's certificate or conditions may sign for its signer.
+"""CertificateSigning: require permission to sign for the signer of a CertificateSigningRequest.
 
 Source: kubernetes plugin/pkg/admission/certificates/signing/admission.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""CertificateSubjectRestriction: nobody becomes a member of system:masters by a client certificate.
+"""CertificateSubjectRestriction: reject requests for client certificates of the group system:masters.
 
 Source: kubernetes plugin/pkg/admission/certificates/subjectrestriction/admission.go (v1.36).
 """

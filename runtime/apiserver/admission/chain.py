@@ -1,7 +1,8 @@
-"""The plugins, in the order in which kube-apiserver runs them.
+"""Admission plugins, in the order in which kube-apiserver runs them.
 
-Those that change an object (admit_create, admit_update) run before its kind looks at it, those that only judge it
-(check_create, check_update) afterwards. Policies and webhooks are the last of each, but for quotas.
+Plugins that change an object (admit_create, admit_update) run before the strategy of its kind; plugins that only
+validate (check_create, check_update) run after it. Policies and webhooks come last in both groups, except that quotas
+are charged after them.
 
 Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
 """
@@ -100,7 +101,7 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, 
     meta = obj["metadata"]
     ours = {field: meta[field] for field in _LATER if field in meta}
     shown = {**obj, "metadata": {field: value for field, value in meta.items() if field not in ours}}
-    changed = _by_others(call, CREATE, cluster, shown, None, lambda one: _change_new(cluster, definition, one, call))
+    changed = _by_others(call, CREATE, cluster, shown, None, lambda obj: _change_new(cluster, definition, obj, call))
     settle_namespace(call.route, changed)
     changed["metadata"].update(ours)
     return changed
@@ -114,17 +115,17 @@ def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> Obje
         return new
     definition, whole = call.definition, call.route.subresource == ""
 
-    def change(one: Object) -> None:
-        definition.strategy.set_defaults(one)
+    def change(obj: Object) -> None:
+        definition.strategy.set_defaults(obj)
         if whole:
-            change_update(cluster, definition, one, old)
+            change_update(cluster, definition, obj, old)
 
     change(new)
     return _by_others(call, UPDATE, cluster, new, old, change)
 
 
 def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """By the server's own plugins, in place."""
+    """Run the mutating plugins of the server on an update, in place."""
     if definition.storage != PODS:
         return
     always_pull_images.admit(cluster, new, old)
@@ -158,7 +159,7 @@ def admit_body(
         pod_topology_labels.admit_binding(cluster, body)
     if _may_change(cluster):
         asked = attributes_of(call, operation, obj=body, old=None if old is None else old())
-        body = _changed(cluster, asked, lambda one: one, kind) or body
+        body = _changed(cluster, asked, lambda obj: obj, kind) or body
     if _may_judge(cluster):
         _judge(cluster, attributes_of(call, operation, obj=body, old=None if old is None else old()))
     return body
@@ -210,7 +211,7 @@ def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list
 
 
 def _check_written(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
-    """By plugins that look at creations and updates alike. Raises StatusError (403)."""
+    """Run the validating plugins that treat creations and updates alike. Raises StatusError (403)."""
     if OWNER_REFERENCES in cluster.plugins:
         owner_references_permission_enforcement.validate(cluster, call, new, old)
     if CLUSTER_TRUST_BUNDLE_ATTEST in cluster.plugins:
@@ -220,7 +221,7 @@ def _check_written(cluster: Cluster, call: Call, new: Object, old: Object | None
 
 
 def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Callable[[Object], None]:
-    """Returns what else is to be asked about the object, once it is known that it may be deleted. Raises StatusError.
+    """Admit a deletion, and return the check to run on the object once it is read. Raises StatusError.
 
     options: DeleteOptions.
     """
@@ -230,7 +231,7 @@ def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Cal
 
 
 def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Callable[[Object], None]:
-    """As admit_delete, for one of a collection."""
+    """Return the check to run on each object of a collection that is deleted."""
     restricts = NODE_RESTRICTION in cluster.plugins and NODES in call.user.groups
     if not restricts and not _may_change(cluster) and not _may_judge(cluster):
         return nobody
@@ -240,14 +241,14 @@ def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Ca
             node_restriction.admit(cluster, call, DELETE, None, old)
         asked = attributes_of(call, DELETE, old=_shown(call.definition, old), options=options)
         if are_configured(cluster, MUTATING):
-            have_changed(cluster, asked, lambda one: one)
+            have_changed(cluster, asked, lambda obj: obj)
         _judge(cluster, asked)
 
     return ask
 
 
 def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None) -> None:
-    """By the server's own plugins, in place. Raises StatusError (403, 404)."""
+    """Run the mutating plugins of the server on a new object, in place. Raises StatusError (403, 404)."""
     plugins, is_pod = cluster.plugins, definition.storage == PODS
     if NAMESPACE_LIFECYCLE in plugins:
         namespace_lifecycle.admit_create(cluster, definition, obj)
@@ -275,12 +276,15 @@ def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, c
 def _by_others(
     call: Call, operation: str, cluster: Cluster, new: Object, old: Object | None, change: Callable[[Object], None]
 ) -> Object:
-    """new as they leave it; both in stored form. change: the server's own plugins. Raises StatusError."""
+    """Return new as mutating policies and webhooks leave it, in stored form. Raises StatusError.
+
+    change: runs the server's own plugins, which are repeated after each change.
+    """
     definition = call.definition
 
     def again(shown: Object) -> Object:
         stored = stored_form(definition, shown)
-        if definition.namespaced:  # a patch may have removed it; upstream's plugins know the request's
+        if definition.namespaced:  # A patch may have removed it; upstream's plugins use the request's namespace.
             stored["metadata"].setdefault("namespace", call.route.namespace)
         change(stored)
         return _shown(definition, stored)
@@ -293,7 +297,7 @@ def _by_others(
 
 
 def _may_change(cluster: Cluster) -> bool:
-    """Whether policies or webhooks are there that change objects."""
+    """Report whether mutating policies or webhooks are configured."""
     return are_configured(cluster, MUTATING) or (
         MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING)
     )
@@ -311,23 +315,29 @@ def _changed(
     plugins: Callable[[Object], Object],
     body: ResourceDefinition | None = None,
 ) -> Object | None:
-    """The object as policies, then webhooks leave it. Policies that want it look again at what webhooks changed."""
+    """Return the object as policies and then webhooks leave it.
+
+    Policies with reinvocationPolicy IfNeeded run again on what webhooks changed.
+    """
     change = plugins
     if MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING):
-        changed = _by_policies(cluster, asked, lambda one: mutating.have_changed(cluster, one, plugins))
+        changed = _by_policies(cluster, asked, lambda attributes: mutating.have_changed(cluster, attributes, plugins))
         asked = asked._replace(obj=changed)
 
         def change(obj: Object) -> Object:
             settled = plugins(obj)
             again = asked._replace(obj=settled)
-            return _by_policies(cluster, again, lambda one: mutating.have_changed_again(cluster, one)) or settled
+            return (
+                _by_policies(cluster, again, lambda attributes: mutating.have_changed_again(cluster, attributes))
+                or settled
+            )
 
     return have_changed(cluster, asked, change, body) if are_configured(cluster, MUTATING) else asked.obj
 
 
 def _judge(cluster: Cluster, asked: Attributes) -> None:
     if VALIDATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.VALIDATING):
-        _by_policies(cluster, asked, lambda one: validating.have_judged(cluster, one))
+        _by_policies(cluster, asked, lambda attributes: validating.have_judged(cluster, attributes))
     if are_configured(cluster, VALIDATING):
         have_judged(cluster, asked)
 
@@ -339,9 +349,10 @@ class _Judgement(NamedTuple):
 
 
 def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes], Object | None]) -> Object | None:
-    """The object as policies leave it. Raises StatusError.
+    """Return the object as policies leave it. Raises StatusError.
 
-    What they remark is collected, since it may be computed after the attempt that asked for it.
+    Warnings and audit annotations are collected, because an earlier attempt of the same request may have evaluated the
+    policies.
     """
 
     def judged() -> _Judgement:
@@ -366,7 +377,7 @@ def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes]
         raise found.refusal
     if found.obj is None or found.obj is asked.obj or cluster.patience is None:
         return found.obj
-    # It is changed further, and may be the result for another attempt as well.
+    # The object is changed further, and other attempts may get the same result: return a copy.
     copy: Object = decode_object(orjson.dumps(found.obj))
     return copy
 

@@ -1,4 +1,4 @@
-"""ClusterTrustBundleAttest: who writes a bundle of a signer may attest for that signer.
+"""ClusterTrustBundleAttest: require permission to attest for the signer of a ClusterTrustBundle.
 
 Source: kubernetes plugin/pkg/admission/certificates/ctbattest/admission.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""DefaultStorageClass and DefaultIngressClass: a claim or Ingress that names no class gets the newest default one.
+"""DefaultStorageClass and DefaultIngressClass: assign the newest default class to claims and Ingresses without a class.
 
 Source: kubernetes plugin/pkg/admission/storage/storageclass/setdefault/admission.go,
 plugin/pkg/admission/network/defaultingressclass/admission.go, pkg/volume/util/storageclass.go (v1.36).
@@ -27,12 +27,16 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def _set(cluster: Cluster, obj: Object, field: str, annotation: str, classes: str, marks: tuple[str, ...]) -> None:
-    """A class may be named by the annotation, too. marks: the annotations of a default class."""
+    """Set the default class of a new object that names none. marks: annotations of a default class."""
     if obj["spec"].get(field) is not None or annotation in annotations_of(obj):
         return
     defaults = [
-        one for one in cluster.objects(classes) if any(annotations_of(one).get(mark) == "true" for mark in marks)
+        class_
+        for class_ in cluster.objects(classes)
+        if any(annotations_of(class_).get(mark) == "true" for mark in marks)
     ]
     if defaults:
-        newest = min(defaults, key=lambda one: (-parse_time(one["metadata"]["creationTimestamp"]), name_of(one)))
+        newest = min(
+            defaults, key=lambda class_: (-parse_time(class_["metadata"]["creationTimestamp"]), name_of(class_))
+        )
         obj["spec"][field] = name_of(newest)

@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds: a pod tolerates a node that is not ready or unreachable for five minutes.
+"""DefaultTolerationSeconds: add tolerations of five minutes for nodes that are not ready or unreachable.
 
 Source: kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go (v1.36).
 """
@@ -13,13 +13,14 @@ _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admit(definition: ResourceDefinition, pod: Object) -> None:
-    """For new and updated pods alike; a toleration of its own for a taint replaces ours."""
+    """Add the default tolerations to a new or updated pod, unless it has its own for the taint."""
     if definition.storage != "pods":
         return
     tolerations = pod["spec"].get("tolerations") or []
     for taint in _TAINTS:
         tolerated = any(
-            one.get("key") in (None, "", taint) and one.get("effect") in (None, "", "NoExecute") for one in tolerations
+            toleration.get("key") in (None, "", taint) and toleration.get("effect") in (None, "", "NoExecute")
+            for toleration in tolerations
         )
         if not tolerated:
             toleration = {

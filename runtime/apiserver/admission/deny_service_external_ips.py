@@ -1,4 +1,4 @@
-"""DenyServiceExternalIPs: no Service gets an external IP that it has not.
+"""DenyServiceExternalIPs: reject new external IPs of Services.
 
 Source: kubernetes plugin/pkg/admission/network/denyserviceexternalips/admission.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""What webhooks, and expressions of policies and webhooks, see of a request.
+"""Variables of admission expressions: the request and its objects, as policies and webhooks see them.
 
 Source: apiserver pkg/admission/plugin/cel/{activation,condition}.go, pkg/cel/library/authz.go (v1.36).
 """
@@ -28,7 +28,7 @@ _NAMESPACE_FIELDS = frozenset(
 
 
 def shown(asked: Attributes, definition: ResourceDefinition, obj: Object | None) -> Object | None:
-    """An object of the request's version in that of another definition of the resource."""
+    """Convert an object from the request's version to that of another definition of the resource."""
     if obj is None or definition is asked.definition or not asked.is_whole:
         return obj
     to, back = asked.definition.to_storage, definition.from_storage
@@ -45,7 +45,10 @@ def seen(
     params: Object | None = None,
     with_namespace: bool = True,
 ) -> dict[str, Value]:
-    """definition, kind: the version of the object that they see. Raises StatusError (404) without the namespace."""
+    """Return the variables of an expression. Raises StatusError (404) if the namespace does not exist.
+
+    definition and kind are those of the version in which the object is seen.
+    """
     from kcm.runtime.cel.admission import names
 
     return names(
@@ -59,7 +62,7 @@ def seen(
 
 
 def request_of(asked: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
-    """An AdmissionRequest without the objects. Fields that are empty are left out."""
+    """Return an AdmissionRequest without the objects and without empty fields."""
     call, definition = asked.call, asked.definition
     user = call.user
     info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
@@ -90,7 +93,7 @@ def _resource(group: str, version: str, plural: str) -> dict[str, str]:
 
 
 def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
-    """The namespace of the object, with what upstream lets expressions see of it; none of a namespace itself."""
+    """Return the object's namespace with the fields that expressions may read; None for a Namespace itself."""
     if not asked.namespace or asked.definition.storage == NAMESPACES:
         return None
     record = cluster.state.get(NAMESPACES, asked.namespace)
@@ -102,7 +105,7 @@ def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
 
 
 def asking(cluster: Cluster, user: User) -> authorization.Ask:
-    """Answers what expressions ask of what this user, or a service account, may do."""
+    """Return the authorizer that expressions call for the requesting user or a service account."""
     from kcm.runtime.cel.libraries.authorization import Attributes as Asked
     from kcm.runtime.cel.libraries.authorization import Decision
 

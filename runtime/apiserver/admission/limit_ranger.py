@@ -1,6 +1,6 @@
-"""LimitRanger: the LimitRanges of a namespace give containers defaults, and bound what pods and claims ask for.
+"""LimitRanger: apply the LimitRanges of a namespace as defaults of containers and as bounds of pods and claims.
 
-Source: kubernetes plugin/pkg/admission/limitranger/admission.go (v1.36). Differs: what is wrong is told in a fixed
+Source: kubernetes plugin/pkg/admission/limitranger/admission.go (v1.36). Difference: violations are listed in a fixed
 order.
 """
 
@@ -25,7 +25,7 @@ _MOST_MILLI = (2**63 - 1) // 1000  # larger amounts are compared in units
 
 
 def set_defaults(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Containers of a new pod get the defaults for what they do not say."""
+    """Set the default requests and limits of a new pod's containers."""
     if definition.storage != PODS:
         return
     for limit_range in _limit_ranges(cluster, obj):
@@ -38,7 +38,10 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def admit_update(cluster: Cluster, definition: ResourceDefinition, subresource: str, new: Object, old: Object) -> None:
-    """Of a pod only a resize changes the resources. Raises StatusError (403)."""
+    """Check an update against the LimitRanges. Raises StatusError (403).
+
+    A pod is checked only when it is resized, since no other update changes its resources.
+    """
     changed = subresource == RESIZE if definition.storage == PODS else not subresource
     if changed and not is_deleting(old):
         _admit(cluster, definition, new)
@@ -55,7 +58,7 @@ def _admit(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> Non
 
 
 def _limit_ranges(cluster: Cluster, obj: Object) -> Iterator[Object]:
-    """Those of the object's namespace, in the order of their names."""
+    """Yield the LimitRanges of the object's namespace, sorted by name."""
     collection = cluster.state.collection(LIMIT_RANGES)
     if collection.records:
         for key in collection.keys(obj["metadata"]["namespace"]):
@@ -81,7 +84,7 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
         if item.get("type") == "Container":
             limits.update(item.get("default") or {})
             requests.update(item.get("defaultRequest") or {})
-    said = []
+    messages = []
     for kind, container in _containers(pod):
         resources = container.setdefault("resources", {})
         for part, defaults in (("requests", requests), ("limits", limits)):
@@ -89,10 +92,10 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
             missing = {name: defaults[name] for name in sorted(defaults) if name not in given}
             if missing:
                 resources[part] = {**given, **missing}
-                said.append(f"{', '.join(missing)} {part.removesuffix('s')} for {kind} {container.get('name', '')}")
-    if said:
+                messages.append(f"{', '.join(missing)} {part.removesuffix('s')} for {kind} {container.get('name', '')}")
+    if messages:
         annotations = pod["metadata"].get("annotations") or {}
-        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(said)}"}
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(messages)}"}
 
 
 def _wrong_with_pod(limits: Mapping[str, Any], pod: Object) -> Iterator[str]:
@@ -106,7 +109,7 @@ def _wrong_with_pod(limits: Mapping[str, Any], pod: Object) -> Iterator[str]:
 
 
 def _wrong_with_claim(limits: Mapping[str, Any], claim: Object) -> Iterator[str]:
-    """Only requests count: a claim is not limited by itself."""
+    """Yield the violations of a claim, of which only the requests are limited."""
     if limits.get("type") == "PersistentVolumeClaim":
         requests = read_amounts((claim["spec"].get("resources") or {}).get("requests"))
         yield from _each(limits, "min", lambda bound: _below(bound, requests, {}))
@@ -120,7 +123,7 @@ def _wrong(limits: Mapping[str, Any], requests: Amounts, asked_limits: Amounts) 
 
 
 class _Bound(NamedTuple):
-    """type: of the item. name: of the resource."""
+    """Bound of the resource name for an item of a LimitRange type."""
 
     type: str
     name: str
@@ -172,24 +175,24 @@ def _request_above(bound: _Bound, requests: Amounts) -> str:
 
 def _overcommitted(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
     asked, limited, _ = _comparable(requests.get(bound.name), limits.get(bound.name), bound.value)
-    said = f"{bound.name} max limit to request ratio per {bound.type} is {bound.value}"
+    message = f"{bound.name} max limit to request ratio per {bound.type} is {bound.value}"
     if asked == 0:
-        return f"{said}, but no request is specified or request is 0"
+        return f"{message}, but no request is specified or request is 0"
     if limited == 0:
-        return f"{said}, but no limit is specified or limit is 0"
+        return f"{message}, but no limit is specified or limit is 0"
     ratio = limited / asked
     if whole_value(bound.value.value) <= _MOST_MILLI:
         exceeded = ratio * 1000 > milli_value(bound.value.value)
     else:
         exceeded = ratio > whole_value(bound.value.value)
-    return f"{said}, but provided ratio is {ratio:f}" if exceeded else ""
+    return f"{message}, but provided ratio is {ratio:f}" if exceeded else ""
 
 
 def _comparable(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
-    """In thousandths, where that can be."""
-    quantities = [ZERO.value if one is None else one.value for one in (request, limit, bound)]
-    whole = [whole_value(one) for one in quantities]
-    asked, limited, enforced = whole if max(whole) > _MOST_MILLI else [milli_value(one) for one in quantities]
+    """Return the quantities in thousandths, or in units if one of them is too large."""
+    quantities = [ZERO.value if quantity is None else quantity.value for quantity in (request, limit, bound)]
+    whole = [whole_value(quantity) for quantity in quantities]
+    asked, limited, enforced = whole if max(whole) > _MOST_MILLI else [milli_value(quantity) for quantity in quantities]
     return asked, limited, enforced
 
 

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: objects are created only in namespaces that exist and are not being deleted.
+"""NamespaceLifecycle: reject creations in namespaces that do not exist or are being deleted.
 
 Source: apiserver pkg/admission/plugin/namespace/lifecycle/admission.go (v1.36).
 """

@@ -16,7 +16,7 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.users import Access, Decision
 
-_NEVER_CHANGED = ("pods", "status")  # by who writes it
+_NEVER_CHANGED = ("pods", "status")  # writers of pods/status cannot change owner references
 _ANY_FINALIZERS = {
     "verb": "update",
     "group": "*",
@@ -58,12 +58,12 @@ def _owners(obj: Object) -> list[Object]:
 
 
 def _newly_blocked(owners: list[Object], before: list[Object]) -> list[Object]:
-    blocked_before = {one.get("uid") for one in before if one.get("blockOwnerDeletion")}
-    return [one for one in owners if one.get("blockOwnerDeletion") and one.get("uid") not in blocked_before]
+    blocked_before = {owner.get("uid") for owner in before if owner.get("blockOwnerDeletion")}
+    return [owner for owner in owners if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before]
 
 
 def _finalizers_of(cluster: Cluster, call: Call, new: Object, owner: Object) -> Iterator[dict[str, Any]]:
-    """What is asked for an owner. Raises StatusError (403) for one of a kind that is not served."""
+    """Yield the permissions needed to set an owner's finalizers. Raises StatusError (403) for an unknown kind."""
     version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
     definition = cluster.registry.of_kind(version, kind)
     if definition is None:

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize: a claim grows only where its class allows it.
+"""PersistentVolumeClaimResize: allow a claim to grow only if its StorageClass allows expansion.
 
 Source: kubernetes plugin/pkg/admission/storage/persistentvolume/resize/admission.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""PodGroupWorkloadExists: a PodGroup is created from a template of a Workload that exists.
+"""PodGroupWorkloadExists: reject PodGroups whose Workload or template does not exist.
 
 Source: kubernetes plugin/pkg/admission/podgroup/admission.go (v1.36).
 """
@@ -25,7 +25,7 @@ def check_create(cluster: Cluster, definition: ResourceDefinition, group: Object
         because = f'Workload "{name}" not found'
     elif is_deleting(workload):
         because = f'Workload "{name}" is being deleted'
-    elif all(one.get("name") != template for one in workload["spec"].get("podGroupTemplates") or ()):
+    elif all(pod_group.get("name") != template for pod_group in workload["spec"].get("podGroupTemplates") or ()):
         because = f'PodGroupTemplate "{template}" not found in Workload "{name}"'
     else:
         return

@@ -1,4 +1,4 @@
-"""PodTopologyLabels: a pod has the zone and region of its node as labels, from the moment that it is bound.
+"""PodTopologyLabels: copy the topology labels of the node to a pod when it is bound.
 
 Source: kubernetes plugin/pkg/admission/podtopologylabels/admission.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""Priority: the priority and preemption policy of a pod are those of its PriorityClass.
+"""Priority: set a pod's priority and preemption policy from its PriorityClass.
 
 Source: kubernetes plugin/pkg/admission/priority/admission.go (v1.36).
 """
@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.storage.state import to_read
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
-# Every cluster has these two classes, whether or not they are stored.
+# System classes, which exist in every cluster even if they are not stored.
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPT = "PreemptLowerPriority"
 
@@ -54,14 +54,14 @@ def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> No
 
 
 def _of_class(cluster: Cluster, pod: Object) -> tuple[int, str]:
-    """(priority, preemption policy) of the pod's class; writes the name of the default class into the pod."""
+    """Return (priority, preemption policy) of the pod's class; a pod without a class is assigned the default one."""
     name = pod["spec"].get("priorityClassName")
     if not name:
         classes = map(to_read, cluster.state.collection(PRIORITY_CLASSES).raw_objects())
-        defaults = [one for one in classes if one.get("globalDefault")]
+        defaults = [class_ for class_ in classes if class_.get("globalDefault")]
         if not defaults:
             return 0, _PREEMPT
-        chosen = min(defaults, key=lambda one: one.get("value", 0))
+        chosen = min(defaults, key=lambda class_: class_.get("value", 0))
         pod["spec"]["priorityClassName"] = chosen["metadata"]["name"]
     elif record := cluster.state.get(PRIORITY_CLASSES, name):
         chosen = to_read(record.raw)

@@ -1,4 +1,4 @@
-"""What a plugin that may change objects says of one that it refuses."""
+"""Errors of plugins that run before the name of an object is generated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kcm.runtime.apiserver.errors import status_errors
 
 
 def forbidden(group: str, plural: str, obj: Object, because: str) -> status_errors.StatusError:
-    """An object whose name is to be generated has none yet, and is called by its generateName.
+    """Return a 403. An object whose name is not generated yet is identified by its generateName.
 
     Source: apiserver pkg/admission/errors.go, NewForbidden (v1.36).
     """

@@ -1,4 +1,4 @@
-"""ResourceQuota: what is created, or grows, stays within the quotas of its namespace.
+"""ResourceQuota: charge creations and growth to the quotas of the namespace.
 
 An object and the usage that it adds to its quotas are one commit: usage is never lost, and nothing is charged for what
 was not stored. Requests are carried out one after the other, so that many writers at once cannot exceed a quota.
@@ -48,7 +48,7 @@ DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 
 
 class Request(NamedTuple):
-    """operation: CREATE or UPDATE. old: what an update replaces."""
+    """Write to be charged. operation: CREATE or UPDATE. old: the object that an update replaces."""
 
     definition: ResourceDefinition
     operation: str
@@ -58,14 +58,14 @@ class Request(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """A quota with the usage that it has once the request is carried out."""
+    """Quota with its usage after the request."""
 
     key: Key
     quota: Object
 
 
 def admit(cluster: Cluster, request: Request) -> list[Charge]:
-    """What the request adds to quotas; nothing is written yet. Raises StatusError (403)."""
+    """Return the charges of a request to quotas, without writing them. Raises StatusError (403)."""
     quotas, limited = cluster.state.collection(QUOTAS), cluster.admission.limited
     if not request.definition.namespaced or not (quotas.records or limited):
         return []
@@ -92,19 +92,19 @@ def admit(cluster: Cluster, request: Request) -> list[Charge]:
     if limited and any(grown.values() if concerned else without_zeros(growth(before, used))):
         _check_limited(evaluator, request, limited, used, stored, concerned)
     charges = (_charge(request, key, quota, grown[key]) for key, quota in concerned)
-    return [one for one in charges if one is not None]
+    return [item for item in charges if item is not None]
 
 
 def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
-    """Write them, in the commit of what they are for."""
-    for one in charges:
-        cluster.state.put(QUOTAS, one.key, one.quota)
+    """Write the charges. Call in the commit of the request."""
+    for item in charges:
+        cluster.state.put(QUOTAS, item.key, item.quota)
 
 
 def _concerned(
     evaluator: Evaluator, request: Request, quotas: Iterable[tuple[Key, Object]]
 ) -> list[tuple[Key, Object]]:
-    """The quotas that are about the object. Raises StatusError where it lacks what one of them demands."""
+    """Return the quotas that cover the object. Raises StatusError if it does not set a resource that one requires."""
     found = []
     for key, quota in quotas:
         if not _is_about(evaluator, quota, request.new):
@@ -129,22 +129,27 @@ def _check_limited(
     quotas: Iterable[tuple[Key, Object]],
     concerned: Iterable[tuple[Key, Object]],
 ) -> None:
-    """What is limited by default is used within quotas alone. Raises StatusError."""
+    """Check that resources with limited consumption are covered by a quota. Raises StatusError."""
     definition = request.definition
-    texts = [text for one in limited if one[:2] == (definition.group, definition.plural) for text in one.contains]
+    texts = [
+        text
+        for resource in limited
+        if resource[:2] == (definition.group, definition.plural)
+        for text in resource.contains
+    ]
     needed = {name for name, amount in used.items() if amount.value > 0 and any(text in name for text in texts)}
     covered = {name for _, quota in concerned for name in evaluator.matching(_limits(quota))}
     if needed - covered:
         raise _forbidden(request, f"insufficient quota to consume: {','.join(sorted(needed - covered))}")
-    met = {one.name for _, quota in quotas for one in scopes_of(quota) if evaluator.meets(request.new, one)}
+    met = {scope.name for _, quota in quotas for scope in scopes_of(quota) if evaluator.meets(request.new, scope)}
     uncovered = [
         scope
-        for one in limited
-        for scope in one.scopes
+        for resource in limited
+        for scope in resource.scopes
         if scope.name not in met and evaluator.meets(request.new, scope)
     ]
     if uncovered:
-        shown = " ".join(f"{{{one.name} {one.operator} [{' '.join(one.values)}]}}" for one in uncovered)
+        shown = " ".join(f"{{{scope.name} {scope.operator} [{' '.join(scope.values)}]}}" for scope in uncovered)
         raise status_errors.unexplained(f"insufficient quota to match these scopes: [{shown}]")
 
 
@@ -155,14 +160,14 @@ def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:
 
 
 def _charge(request: Request, key: Key, quota: Object, more: Amounts) -> Charge | None:
-    """None if it adds nothing that the quota limits. Raises StatusError if it is too much."""
+    """Return the charge to a quota; None if it limits none of it. Raises StatusError if it would be exceeded."""
     hard, used = read_amounts(_limits(quota)), read_amounts(_status(quota).get("used"))
     asked = masked(more, hard)
     if not asked:
         return None
     after = add(used, asked)
     too_much = exceeding(masked(after, asked), hard)
-    if too_much and request.subresource != STATUS:  # what is given already is only counted
+    if too_much and request.subresource != STATUS:  # A status records resources that are already granted.
         requested, limited = in_words(masked(asked, too_much)), in_words(masked(hard, too_much))
         words = f"requested: {requested}, used: {in_words(masked(used, too_much))}, limited: {limited}"
         raise _forbidden(request, f"exceeded quota: {name_of(quota)}, {words}")
@@ -170,7 +175,7 @@ def _charge(request: Request, key: Key, quota: Object, more: Amounts) -> Charge 
 
 
 def _kept_text(quota: Object, after: dict[str, Quantity], changed: Amounts) -> Object:
-    """All usage as it is written now, but for what changes."""
+    """Return status.used with the changed amounts, keeping the notation of all others."""
     return {**(_status(quota).get("used") or {}), **written(masked(after, changed))}
 
 
@@ -200,7 +205,7 @@ def _evaluator(cluster: Cluster, resource: str) -> Evaluator:
 
 
 class _Stored:
-    """What the evaluator of ResourceClaims looks at, as it is stored."""
+    """Stored objects that the evaluator of ResourceClaims reads."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

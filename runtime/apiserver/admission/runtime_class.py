@@ -1,4 +1,4 @@
-"""RuntimeClass: a pod of a class has its overhead, and goes to its nodes.
+"""RuntimeClass: set the overhead and scheduling constraints of a pod from its RuntimeClass.
 
 Source: kubernetes plugin/pkg/admission/runtimeclass/admission.go, pkg/util/tolerations/tolerations.go (v1.36).
 """
@@ -74,15 +74,15 @@ def _schedule(pod: Object, scheduling: Object) -> None:
 
 
 def _merged(tolerations: list[Any]) -> list[Any]:
-    """Without those that another one includes; of two equal ones the first stays."""
+    """Remove tolerations that another one includes; of two equal ones the first is kept."""
     kept: list[Any] = []
-    for index, one in enumerate(tolerations):
+    for index, toleration in enumerate(tolerations):
         others = tolerations[index + 1 :]
-        if any(_includes(other, one) for other in kept) or any(
-            other != one and _includes(other, one) for other in others
+        if any(_includes(other, toleration) for other in kept) or any(
+            other != toleration and _includes(other, toleration) for other in others
         ):
             continue
-        kept.append(one)
+        kept.append(toleration)
     return kept
 
 
@@ -107,5 +107,7 @@ def _includes(more: Object, less: Object) -> bool:
     return False
 
 
-def _are_equal(one: Object, other: Object) -> bool:
-    return one.keys() == other.keys() and all(parse_quantity(one[name]) == parse_quantity(other[name]) for name in one)
+def _are_equal(first: Object, other: Object) -> bool:
+    return first.keys() == other.keys() and all(
+        parse_quantity(first[name]) == parse_quantity(other[name]) for name in first
+    )

@@ -1,6 +1,6 @@
-"""ServiceAccount: a pod runs as an account that exists, and its containers find a token of it.
+"""ServiceAccount: assign the default service account to pods, and mount a token of it into their containers.
 
-Where the plugin is off, a pod without an account is said to have the default one all the same.
+If the plugin is disabled, a pod without an account is still assigned the default one.
 
 Source: kubernetes plugin/pkg/admission/serviceaccount/admission.go (v1.36).
 """
@@ -21,10 +21,10 @@ from kcm.runtime.apiserver.storage.state import to_read
 DEFAULT = "default"
 ACCOUNTS = "serviceaccounts"
 VOLUME_PREFIX = "kube-api-access-"
-# Its controller may be about to make the default account of a new namespace.
-PAUSE, PAUSES = 0.15, 9  # seconds; upstream draws 0.1 to 0.2 of them for each request
+# The service account controller may not have created the default account of a new namespace yet.
+PAUSE, PAUSES = 0.15, 9  # seconds and retries; upstream draws 0.1 to 0.2 s for each request
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-TOKEN_SECONDS = 3607  # asked for; upstream's servers give a year, and warn where an older one is shown
+TOKEN_SECONDS = 3607  # requested lifetime; upstream's servers extend it to a year, and warn about use of older tokens
 ENFORCE = "kubernetes.io/enforce-mountable-secrets"  # annotation of an account
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # Go's strconv.ParseBool
 MIRROR = "kubernetes.io/config.mirror"  # annotation of a static pod's image
@@ -46,12 +46,12 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
     if _mounts_token(account, spec):
         _mount_token(cluster, spec)
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
-        spec["imagePullSecrets"] = [{"name": name_in(one)} for one in account["imagePullSecrets"]]
+        spec["imagePullSecrets"] = [{"name": name_in(reference)} for reference in account["imagePullSecrets"]]
     _check_references(account, pod)
 
 
 def check_create(cluster: Cluster, pod: Object) -> None:
-    """Once more, after all that change it. Raises StatusError (403)."""
+    """Validate the account after all mutating plugins have run. Raises StatusError (403)."""
     if SERVICE_ACCOUNT not in cluster.plugins:
         return
     if MIRROR in annotations_of(pod):
@@ -82,26 +82,26 @@ def _check_mirror(pod: Object) -> None:
     if secret_names(pod):
         raise forbidden("", "pods", pod, "a mirror pod may not reference secrets")
     for volume in pod["spec"].get("volumes") or ():
-        if any("serviceAccountToken" in one for one in (volume.get("projected") or {}).get("sources") or ()):
+        if any("serviceAccountToken" in source for source in (volume.get("projected") or {}).get("sources") or ()):
             because = "a mirror pod may not use ServiceAccountToken volume projections"
             raise forbidden("", "pods", pod, because)
 
 
 def _mounts_token(account: Object, spec: Object) -> bool:
-    """The pod's word goes before the account's."""
+    """Report whether to mount a token; the pod's setting takes precedence over the account's."""
     wanted = spec.get("automountServiceAccountToken")
     return bool(account.get("automountServiceAccountToken", True) if wanted is None else wanted)
 
 
 def _mount_token(cluster: Cluster, spec: Object) -> None:
-    """Into each container that mounts nothing else there; from the pod's own volume of that name, if it has one."""
+    """Mount the token volume into each container without a mount at that path."""
     volumes = spec.get("volumes") or []
-    own = next((one["name"] for one in volumes if one.get("name", "").startswith(VOLUME_PREFIX)), "")
+    own = next((volume["name"] for volume in volumes if volume.get("name", "").startswith(VOLUME_PREFIX)), "")
     name = own or VOLUME_PREFIX + cluster.suffix()
     mounted = False
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         mounts = container.get("volumeMounts") or []
-        if all(one.get("mountPath") != MOUNT_PATH for one in mounts):
+        if all(mount.get("mountPath") != MOUNT_PATH for mount in mounts):
             container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": MOUNT_PATH}]
             mounted = True
     if mounted and not own:
@@ -120,14 +120,14 @@ def _token_volume(name: str) -> Object:
 
 
 def _check_references(account: Object, pod: Object) -> None:
-    """An account may have the secrets of its pods kept to those that it lists."""
+    """Check that the pod mounts only secrets that its account lists, if the account enforces it."""
     if annotations_of(account).get(ENFORCE) in _TRUE:
         for because in _stray_secrets(account, pod["spec"]):
             raise forbidden("", "pods", pod, because)
 
 
 def _stray_secrets(account: Object, spec: Object) -> Iterator[str]:
-    names = {name_in(one) for one in account.get("secrets") or ()}
+    names = {name_in(reference) for reference in account.get("secrets") or ()}
     lacking = f"because service account {name_of(account)} does not reference that"
     for volume in spec.get("volumes") or ():
         source = volume.get("secret")
@@ -139,14 +139,14 @@ def _stray_secrets(account: Object, spec: Object) -> Iterator[str]:
                 if name not in names:
                     where = f"{what} {container['name']} with {how}"
                     yield f'{where} referencing secret.secretName="{name}" is not allowed {lacking} secret'
-    pulled_with = {name_in(one) for one in account.get("imagePullSecrets") or ()}
-    for index, one in enumerate(spec.get("imagePullSecrets") or ()):
-        if name_in(one) not in pulled_with:
-            yield f'imagePullSecrets[{index}].name="{name_in(one)}" is not allowed {lacking} imagePullSecret'
+    pulled_with = {name_in(reference) for reference in account.get("imagePullSecrets") or ()}
+    for index, reference in enumerate(spec.get("imagePullSecrets") or ()):
+        if name_in(reference) not in pulled_with:
+            yield f'imagePullSecrets[{index}].name="{name_in(reference)}" is not allowed {lacking} imagePullSecret'
 
 
 def _container_secrets(container: Object) -> Iterator[tuple[str, str]]:
-    """(how, name) of each Secret that a container's environment comes from."""
+    """Yield (how, name) of each Secret in a container's environment."""
     for variable in container.get("env") or ():
         reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
         if reference is not None:

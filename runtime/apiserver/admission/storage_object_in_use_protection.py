@@ -1,4 +1,4 @@
-"""StorageObjectInUseProtection: volumes and claims stay until nobody uses them, by a finalizer of their controllers.
+"""StorageObjectInUseProtection: add the finalizers that keep volumes and claims until they are unused.
 
 Source: kubernetes plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods until the node lifecycle controller has seen it ready.
+"""TaintNodesByCondition: taint new nodes as not ready, until the node lifecycle controller removes the taint.
 
 Source: kubernetes plugin/pkg/admission/nodetaint/admission.go (v1.36).
 """
@@ -18,5 +18,5 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, node: Object)
     if definition.storage != "nodes" or TAINT_NODES not in cluster.plugins:
         return
     taints = node["spec"].get("taints") or []
-    if not any(all(one.get(field) == value for field, value in NOT_READY.items()) for one in taints):
+    if not any(all(taint.get(field) == value for field, value in NOT_READY.items()) for taint in taints):
         node["spec"]["taints"] = [*taints, dict(NOT_READY)]

@@ -1,4 +1,4 @@
-"""NodeRestriction: what a kubelet may write.
+"""NodeRestriction: limit the writes of kubelets.
 
 admitting: by resource; pods, nodes, tokens: of these.
 """

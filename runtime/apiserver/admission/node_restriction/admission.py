@@ -1,7 +1,7 @@
-"""What a kubelet may write, by resource: its own node, lease and CSINode, and what is of its own pods.
+"""NodeRestriction: limit a kubelet to its own node, lease, CSINode and pods.
 
-Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (v1.36). Difference: what else of a claim's status
-changes than its capacity and conditions is named by its fields.
+Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (v1.36). Difference: a forbidden change of a
+claim's status is reported by field names.
 """
 
 from __future__ import annotations
@@ -18,12 +18,20 @@ from kcm.runtime.apiserver.core.cluster import Call, Cluster
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.registry.users import NODE
 
-_OF_KUBELETS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")  # signers
-_OF_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")  # of a claim, for nodes
+_OF_KUBELETS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")  # signer names
+_OF_STATUS = (
+    "capacity",
+    "conditions",
+    "allocatedResources",
+    "allocatedResourceStatuses",
+)  # claim status fields that nodes may change
 
 
 def admit(cluster: Cluster, call: Call, operation: str, new: Object | None, old: Object | None = None) -> None:
-    """new: the object, or the body of a subresource; None for a deletion. Raises StatusError (403, 404)."""
+    """Check a request of a kubelet. Raises StatusError (403, 404).
+
+    new: the object, or the body of a subresource; None for a deletion.
+    """
     node = node_of(call.user)
     if node is None:
         return
@@ -63,7 +71,7 @@ def _admit_own(asked: Asked, what: str) -> None:
 
 
 def _admit_slice(asked: Asked) -> None:
-    """Changes are the authorizer's: it knows whose slice there is."""
+    """Check creations and deletions. Updates are left to the node authorizer, which reads the stored slice."""
     verb, obj = ("delete", asked.old) if asked.operation == DELETE else ("create", asked.new)
     if asked.operation != UPDATE and obj is not None and obj["spec"].get("nodeName") != asked.node:
         raise asked.refusal(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
@@ -84,7 +92,7 @@ def _admit_claim(asked: Asked) -> None:
 
 
 def _without_status(claim: Object) -> dict[str, Any]:
-    """What a node may not change, by the paths of two steps."""
+    """Return the fields that a node may not change, by their paths of two steps."""
     found: dict[str, Any] = {}
     for part in ("metadata", "spec", "status"):
         found |= {f"{part}.{field}": value for field, value in (claim.get(part) or {}).items()}

@@ -1,4 +1,4 @@
-"""What a kubelet asks for, and how it is refused."""
+"""Requests of kubelets, and how they are refused."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
 class Asked(NamedTuple):
-    """node: the name of the one that asks. operation: see admission/attributes.py. new: the object, or the body of a
-    subresource; None for a deletion. old: what it replaces, or is deleted.
-    """
+    """Request of a kubelet, as its admission sees it."""
 
     cluster: Cluster
     call: Call
-    node: str
-    operation: str
-    new: Object | None
-    old: Object | None
+    node: str  # name of the requesting node
+    operation: str  # CREATE, UPDATE or DELETE
+    new: Object | None  # the object, or the body of a subresource; None for a deletion
+    old: Object | None  # the object that is replaced or deleted
 
     @property
     def definition(self) -> ResourceDefinition:
@@ -33,7 +31,7 @@ class Asked(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the object; "" for one whose name is to be generated."""
+        """Name of the object; "" if it will be generated."""
         return self.call.route.name or self._said("name")
 
     def refusal(self, because: str) -> StatusError:
@@ -41,11 +39,11 @@ class Asked(NamedTuple):
         return status_errors.forbidden(self.definition.group, self.definition.plural, name, because)
 
     def pod(self, name: str) -> Object:
-        """Of the namespace. Raises StatusError (404)."""
+        """Return a pod of the request's namespace. Raises StatusError (404)."""
         return self.found("pod", "pods", make_key(self.call.route.namespace, name))
 
     def found(self, singular: str, storage: str, key: Key) -> Object:
-        """Raises StatusError (404) in the words of a lister, which says the singular."""
+        """Return a stored object. Raises StatusError (404) with a client-go lister's text, which uses the singular."""
         record = self.cluster.state.get(storage, key)
         if record is None:
             raise status_errors.not_found(storage.partition(".")[2], singular, key.rpartition("/")[2])

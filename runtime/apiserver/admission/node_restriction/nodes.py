@@ -1,4 +1,4 @@
-"""What a kubelet may say of its node: labels are its own affair, or among those that kubelets set.
+"""Rules for kubelets that write their Node: labels under kubernetes.io are limited to those that kubelets set.
 
 Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitNode), kubelet pkg/apis/well_known_labels.go
 (v1.36).
@@ -62,7 +62,7 @@ def admit(asked: Asked) -> None:
 
 
 def forbidden_labels(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """Those that differ, and that no kubelet may change: Kubernetes' own, but for a few."""
+    """Return the changed labels that a kubelet may not change, sorted."""
     changed = {*now.items()} ^ {*before.items()}
     return sorted({label for label, _ in changed if _is_forbidden(label)})
 

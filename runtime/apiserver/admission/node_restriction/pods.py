@@ -1,5 +1,7 @@
-"""What a kubelet may do with pods: write the status of its node's, evict and delete them; and make mirror pods of what
-it runs by itself, which lead to nothing in the API.
+"""Rules for kubelets that write pods.
+
+A kubelet may create mirror pods without references to API objects, and update the status of, evict and delete the pods
+of its own node.
 
 Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitPod, admitPodStatus, admitPodEviction,
 admitPodCertificateRequest), pkg/api/pod/util.go (HasAPIObjectReference) (v1.36).
@@ -20,7 +22,7 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 MIRROR = "kubernetes.io/config.mirror"  # annotation
-# Sources of volumes that need nothing of the API.
+# Volume sources that refer to no API object.
 _PLAIN = frozenset(
     {
         "awsElasticBlockStore",
@@ -76,7 +78,10 @@ def admit(asked: Asked) -> None:
 
 
 def admit_certificate_request(asked: Asked) -> None:
-    """What may be due to a cache that lags behind upstream is no 403. Raises StatusError (403, 500)."""
+    """Check a PodCertificateRequest. Raises StatusError (403, 500).
+
+    The error is 500 instead of 403 where upstream's caches could be stale, so that the kubelet retries.
+    """
     if asked.operation != CREATE or asked.new is None:
         raise asked.refusal(f"unexpected operation {asked.operation}")
     spec, namespace = asked.new["spec"], asked.call.route.namespace
@@ -95,8 +100,10 @@ def admit_certificate_request(asked: Asked) -> None:
     key = make_key(namespace, spec.get("podName") or "")
     pod = _named(asked, "pod", "pods", key)
     if uid_of(pod) != spec.get("podUID"):
-        said = f"contains pod UID ({_quoted(spec, 'podUID')}) which differs from running pod {quoted(uid_of(pod))}"
-        raise _later(f"{of_pod} {said}")
+        difference = (
+            f"contains pod UID ({_quoted(spec, 'podUID')}) which differs from running pod {quoted(uid_of(pod))}"
+        )
+        raise _later(f"{of_pod} {difference}")
     if _node_of(pod) != asked.node:
         raise asked.refusal(
             f"pod {quoted(key)} is not running on node {quoted(asked.node)} named in the PodCertificateRequest"
@@ -171,7 +178,7 @@ def _admit_status(asked: Asked) -> None:
 
 
 def _references(asked: Asked, pod: Object) -> Iterator[str]:
-    """What a pod needs of the API. Raises StatusError (403) for a volume of a kind that nobody knows."""
+    """Yield the resources that a pod refers to. Raises StatusError (403) for an unknown volume source."""
     spec = pod["spec"]
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
@@ -194,7 +201,7 @@ def _references(asked: Asked, pod: Object) -> Iterator[str]:
 
 
 def _named(asked: Asked, what: str, storage: str, key: str) -> Object:
-    """What a PodCertificateRequest names. Raises StatusError (500)."""
+    """Return an object that a PodCertificateRequest names. Raises StatusError (500)."""
     try:
         return asked.found(what.replace(" ", ""), storage, key)
     except StatusError as err:

@@ -1,4 +1,4 @@
-"""What tokens a kubelet may ask for: those of its own pods, for audiences that these mount.
+"""Rules for kubelets that request tokens: for service accounts of their own pods, and audiences that these mount.
 
 Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitServiceAccount, podReferencesAudience),
 csi-translation-lib plugins (v1.36).
@@ -17,7 +17,7 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.users import Access
 
-# The drivers that sources from before CSI have become, of volumes in pods and in PersistentVolumes.
+# CSI drivers that in-tree volume sources are migrated to, in pods and in PersistentVolumes.
 _DRIVERS = {
     "gcePersistentDisk": "pd.csi.storage.gke.io",
     "awsElasticBlockStore": "ebs.csi.aws.com",
@@ -80,7 +80,7 @@ def _check_audience(asked: Asked, pod: Object, audiences: list[str]) -> None:
 
 
 def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]:
-    """Of one volume. Raises StatusError (404)."""
+    """Return the token audiences of one volume. Raises StatusError (404)."""
     found = {
         source["serviceAccountToken"].get("audience") or ""
         for source in (volume.get("projected") or {}).get("sources") or ()
@@ -89,12 +89,12 @@ def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]
     driver = _driver(asked, pod, volume)
     if driver:
         known = asked.found("csidriver", "csidrivers.storage.k8s.io", driver)
-        found |= {one.get("audience") or "" for one in (known.get("spec") or {}).get("tokenRequests") or ()}
+        found |= {request.get("audience") or "" for request in (known.get("spec") or {}).get("tokenRequests") or ()}
     return found
 
 
 def _driver(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> str:
-    """The CSI driver that brings a volume; "" for none."""
+    """Return the CSI driver of a volume; "" if it has none."""
     if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
         return _driver_of_claim(asked, f"{name_of(pod)}-{volume['name']}")
     if volume.get("persistentVolumeClaim") is not None:

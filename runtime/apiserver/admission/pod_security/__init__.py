@@ -1,4 +1,4 @@
-"""PodSecurity: what pods of a namespace may do is said by labels of the namespace.
+"""PodSecurity: enforce the Pod Security Standards that the labels of a namespace select.
 
 Source: pod-security-admission (v1.36).
 """

@@ -1,4 +1,4 @@
-"""Holds pods, what makes pods, and the labels of namespaces to the policy of a namespace.
+"""PodSecurity admission of pods, workloads and namespaces.
 
 Pods are refused. What has a template of pods is let through, with a warning.
 
@@ -31,9 +31,9 @@ from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, PodSec
 
 NAMESPACES, PODS = "namespaces", "pods"
 _NO_SETTINGS = BY_DEFAULT.pod_security
-MOST_PODS = 3000  # that are looked at for a new level
+MOST_PODS = 3000  # pods evaluated when the level of a namespace changes
 _IGNORED = ("binding", "eviction", "status")  # subresources of pods
-# Where the template is.
+# Paths of the pod templates.
 _TEMPLATES = {
     "podtemplates": ("template",),
     "replicationcontrollers": ("spec", "template"),
@@ -47,7 +47,10 @@ _TEMPLATES = {
 
 
 def check(cluster: Cluster, call: Call, obj: Object, old: Object | None = None) -> None:
-    """old: what an update replaces. Raises StatusError (403, 422)."""
+    """Check a namespace, pod or workload. Raises StatusError (403, 422).
+
+    old: the object that an update replaces.
+    """
     storage, subresource = call.definition.storage, call.route.subresource
     if storage not in _TEMPLATES and storage not in (NAMESPACES, PODS):
         return
@@ -85,21 +88,21 @@ def check(cluster: Cluster, call: Call, obj: Object, old: Object | None = None) 
 
 
 def _exemption(settings: PodSecuritySettings, namespace: str, user: str) -> str:
-    """What of a request is held to nothing; "" for none."""
+    """Return the attribute by which a request is exempt ("namespace", "user"); "" if it is not."""
     if namespace in settings.namespaces:
         return "namespace"
     return "user" if user in settings.users else ""
 
 
 @cache
-def _defaults_of(said: tuple[tuple[str, str], ...]) -> Policy:
-    labels = {f"{PREFIX}{mode}": value for mode, value in said}
+def _defaults_of(defaults: tuple[tuple[str, str], ...]) -> Policy:
+    labels = {f"{PREFIX}{mode}": value for mode, value in defaults}
     whole = {name: labels.get(name, PRIVILEGED) for name in (f"{PREFIX}{mode}" for mode in Policy._fields)}
     return policy_of({**labels, **whole})[0]
 
 
 def _defaults(settings: PodSecuritySettings) -> Policy:
-    """Each mode by itself: nobody is warned because of what is enforced by default."""
+    """Return the configured default policy. Modes are independent: a default for enforce is no default for warn."""
     return NO_POLICY if not settings.defaults else _defaults_of(tuple(settings.defaults.items()))
 
 
@@ -125,10 +128,10 @@ def _evaluate(call: Call, policy: Policy, pod: Object, *, enforced: bool) -> Non
 
 
 def _images(pod: Object) -> list[list[tuple[str, str]]]:
-    """By which one sees whether an update of a pod matters."""
+    """Return the names and images of all containers. Other updates of a pod need no evaluation."""
     spec = pod["spec"]
     return [
-        [(one.get("name") or "", one.get("image") or "") for one in spec.get(field) or ()]
+        [(container.get("name") or "", container.get("image") or "") for container in spec.get(field) or ()]
         for field in ("containers", "initContainers", "ephemeralContainers")
     ]
 
@@ -168,7 +171,7 @@ def _warn_of_exemption(call: Call, namespace: Object, policy: Policy, defaults: 
 
 
 def _warnings(cluster: Cluster, namespace: str, level: Level) -> list[str]:
-    """Of the pods that a new level would refuse."""
+    """Return the warnings about existing pods that violate a new enforce level."""
     pods = cluster.state.collection(PODS)
     keys = pods.keys(namespace)
     names: defaultdict[str, list[str]] = defaultdict(list)
@@ -178,7 +181,7 @@ def _warnings(cluster: Cluster, namespace: str, level: Level) -> list[str]:
             continue
         found = findings(level, pod)
         if found:
-            names[", ".join(one.reason for one in found)].append(name_of(pod))
+            names[", ".join(finding.reason for finding in found)].append(name_of(pod))
     warnings = []
     if len(keys) > MOST_PODS:
         warnings.append(

@@ -1,4 +1,4 @@
-"""The checks of the level baseline, by upstream's identifiers.
+"""Checks of the baseline level, by upstream's identifiers.
 
 Source: pod-security-admission policy/check_*.go (v1.36).
 """
@@ -35,7 +35,7 @@ _CAPABILITIES = {
     "SYS_CHROOT",
 }
 _TYPES = {"", "container_t", "container_init_t", "container_kvm_t"}
-# By the minor version that allows them first.
+# Allowed sysctls, by the minor version that first allows them.
 _SYSCTLS = {
     0: (
         "kernel.shm_rmid_forced",
@@ -105,7 +105,7 @@ def _host_namespaces(pod: Pod) -> Finding | None:
 
 
 def _host_path_volumes(pod: Pod) -> Finding | None:
-    volumes = [one["name"] for one in pod.spec.get("volumes") or () if one.get("hostPath") is not None]
+    volumes = [volume["name"] for volume in pod.spec.get("volumes") or () if volume.get("hostPath") is not None]
     return Finding("hostPath volumes", named("volume", volumes)) if volumes else None
 
 
@@ -113,7 +113,7 @@ def _host_ports(pod: Pod) -> Finding | None:
     ports: set[str] = set()
     bad = []
     for container in pod.containers():
-        used = {str(one["hostPort"]) for one in container.get("ports") or () if one.get("hostPort")}
+        used = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
         if used:
             bad.append(container["name"])
             ports |= used
@@ -134,8 +134,8 @@ def _host_probes(pod: Pod) -> Finding | None:
         lifecycle = container.get("lifecycle") or {}
         handlers = [container.get(field) for field in ("livenessProbe", "readinessProbe", "startupProbe")]
         handlers += [lifecycle.get(field) for field in ("postStart", "preStop")]
-        asked = [(one or {}).get(way) or {} for one in handlers for way in ("httpGet", "tcpSocket")]
-        used: set[str] = {one["host"] for one in asked if one.get("host")}
+        asked = [(handler or {}).get(way) or {} for handler in handlers for way in ("httpGet", "tcpSocket")]
+        used: set[str] = {action["host"] for action in asked if action.get("host")}
         if used:
             bad.add(container["name"])
             hosts |= used
@@ -206,7 +206,7 @@ def _seccomp_profile(pod: Pod) -> Finding | None:
 
 
 def has_wrong_profile(context: Part, wrong: set[str]) -> bool:
-    """wrong: gets its type."""
+    """Report whether the seccomp profile is forbidden, and add its type to wrong."""
     profile = context.get("seccompProfile")
     if profile is None or profile.get("type") in PROFILES:
         return False
@@ -221,7 +221,7 @@ def forbidden_profile(found: list[str], wrong: set[str]) -> Finding:
 
 
 def _seccomp_annotations(pod: Pod) -> Finding | None:
-    keys = [_SECCOMP_POD, *(f"{_SECCOMP}{one['name']}" for one in pod.containers())]
+    keys = [_SECCOMP_POD, *(f"{_SECCOMP}{container['name']}" for container in pod.containers())]
     given = {key: pod.annotations[key] for key in keys if key in pod.annotations}
     wrong = sorted(
         f"{key}={_text(value)}"
@@ -235,7 +235,7 @@ def _seccomp_annotations(pod: Pod) -> Finding | None:
 
 def _sysctls(pod: Pod) -> Finding | None:
     allowed = {name for since, names in _SYSCTLS.items() if since <= pod.minor for name in names}
-    used = [one["name"] for one in pod.context.get("sysctls") or () if one["name"] not in allowed]
+    used = [sysctl["name"] for sysctl in pod.context.get("sysctls") or () if sysctl["name"] not in allowed]
     return Finding("forbidden sysctls", ", ".join(used)) if used else None
 
 

@@ -1,4 +1,4 @@
-"""What all checks look through a pod with, and how they say what they find.
+"""Views of a pod and formatting of findings, shared by all checks.
 
 Source: pod-security-admission policy/{helpers,visitor}.go (v1.36).
 """
@@ -12,7 +12,7 @@ Part = Mapping[str, Any]
 
 
 class Pod(NamedTuple):
-    """annotations, spec: of a pod or a template. minor: of the version 1.x whose rules hold."""
+    """Pod or pod template, with the minor version (of 1.x) of the standards to evaluate."""
 
     annotations: Mapping[str, str]
     spec: Part
@@ -36,7 +36,7 @@ class Pod(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Why a pod is too much for a level."""
+    """Violation of a level by a pod."""
 
     reason: str
     detail: str
@@ -53,12 +53,12 @@ def context_of(container: Part) -> Part:
 
 
 def names_of(pod: Pod, is_bad: Callable[[Part], bool]) -> list[str]:
-    """Of containers whose security context is bad."""
-    return [one["name"] for one in pod.containers() if is_bad(context_of(one))]
+    """Return the names of containers whose security context is bad."""
+    return [container["name"] for container in pod.containers() if is_bad(context_of(container))]
 
 
 def listed(items: Collection[str]) -> str:
-    return ", ".join(f'"{one}"' for one in items)
+    return ", ".join(f'"{item}"' for item in items)
 
 
 def plural(word: str, items: Collection[Any]) -> str:
@@ -70,7 +70,7 @@ def named(word: str, items: Collection[str]) -> str:
 
 
 def setters(pod: Pod, is_bad: Callable[[Part], bool]) -> list[str]:
-    """The pod, and its containers, whose security context is bad."""
+    """Return the pod and the containers whose security context is bad."""
     found = ["pod"] if is_bad(pod.context) else []
     bad = names_of(pod, is_bad)
     return [*found, named("container", bad)] if bad else found

@@ -1,4 +1,4 @@
-"""What is too much for a level in a pod: the checks of baseline first, then those of restricted.
+"""Evaluation of a pod against a level: the checks of baseline first, then those of restricted.
 
 Source: pod-security-admission policy/registry.go (v1.36).
 """
@@ -18,16 +18,18 @@ NEWEST = 36  # the minor version whose rules "latest" means
 
 
 def findings(level: Level, pod: Mapping[str, Any]) -> list[Finding]:
-    """pod: with metadata and spec; a template will do."""
+    """Return the violations of a level by a pod or a pod template."""
     if level.name == PRIVILEGED:
         return []
     minor = NEWEST if level.minor is None else min(level.minor, NEWEST)
     seen = Pod(annotations_of(pod), pod.get("spec") or {}, minor)
-    restrictions = [one for one in RESTRICTIONS.values() if level.name != BASELINE and one.since <= minor]
-    replaced = {one.instead for one in restrictions}
+    restrictions = [
+        restriction for restriction in RESTRICTIONS.values() if level.name != BASELINE and restriction.since <= minor
+    ]
+    replaced = {restriction.instead for restriction in restrictions}
     checks = [check for name, check in CHECKS.items() if name not in replaced]
-    results = [check(seen) for check in (*checks, *(one.check for one in restrictions))]
-    return [one for one in results if one is not None]
+    results = [check(seen) for check in (*checks, *(restriction.check for restriction in restrictions))]
+    return [finding for finding in results if finding is not None]
 
 
 def described(found: list[Finding]) -> str:

@@ -1,4 +1,4 @@
-"""The labels of a namespace as a policy: for each mode, how strict it is, and as of which version.
+"""Policy of a namespace: the level and version of each mode, from its labels.
 
 Source: pod-security-admission api/helpers.go, api/constants.go (v1.36).
 """
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 
 PREFIX = "pod-security.kubernetes.io/"
-PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")  # ever stricter
+PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")  # in increasing strictness
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 
 
 class Level(NamedTuple):
-    """minor: of the version 1.x whose rules hold; None for the latest ones."""
+    """Level and the minor version (of 1.x) of its rules; None selects the latest."""
 
     name: str = PRIVILEGED
     minor: int | None = None
@@ -33,14 +33,18 @@ class Policy(NamedTuple):
 
     @property
     def allows_all(self) -> bool:
-        return all(one.name == PRIVILEGED for one in self)
+        return all(level.name == PRIVILEGED for level in self)
 
 
 NO_POLICY = Policy()
 
 
 def policy_of(labels: Mapping[str, str], defaults: Policy = NO_POLICY) -> tuple[Policy, list[FieldError]]:
-    """What is wrong enforces the strictest level, and neither warns nor is noted. Who is enforced is warned as well."""
+    """Return the policy that the labels of a namespace select, and the errors in them.
+
+    An invalid level counts as restricted for enforce, and as privileged for audit and warn. If enforce is set and
+    warn is not, warn follows it.
+    """
     found: dict[str, Level] = {}
     errors: list[FieldError] = []
     for mode, default in zip(Policy._fields, defaults, strict=True):

@@ -1,4 +1,4 @@
-"""The checks of the level restricted, by upstream's identifiers, and which of baseline they take the place of.
+"""Checks of the restricted level, by upstream's identifiers, and the checks of baseline that they replace.
 
 Source: pod-security-admission policy/check_*.go (v1.36).
 """
@@ -34,7 +34,7 @@ _VOLUMES = (
 
 
 class Restriction(NamedTuple):
-    """since: the minor version that has it first. instead: the check of baseline that it takes the place of."""
+    """Check of the restricted level: the first minor version with it, and the check of baseline that it replaces."""
 
     check: Check
     since: int = 0
@@ -74,9 +74,9 @@ def _capabilities(pod: Pod) -> Finding | None:
 
 def _volumes(pod: Pod) -> Finding | None:
     bad = {
-        one["name"]: next((field for field in one if field != "name"), "unknown")
-        for one in pod.spec.get("volumes") or ()
-        if not any(one.get(kind) is not None for kind in _VOLUMES)
+        volume["name"]: next((field for field in volume if field != "name"), "unknown")
+        for volume in pod.spec.get("volumes") or ()
+        if not any(volume.get(kind) is not None for kind in _VOLUMES)
     }
     if not bad:
         return None

@@ -1,4 +1,4 @@
-"""The policies that are stored, with their bindings and compiled expressions, in the order of their names.
+"""Stored policies with their bindings and compiled expressions, sorted by name.
 
 Source: apiserver pkg/admission/plugin/policy/{validating,mutating}/{plugin,compilation}.go (v1.36).
 """
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 _GROUP = "admissionregistration.k8s.io"
 VALIDATING = (f"validatingadmissionpolicies.{_GROUP}", f"validatingadmissionpolicybindings.{_GROUP}")
 MUTATING = (f"mutatingadmissionpolicies.{_GROUP}", f"mutatingadmissionpolicybindings.{_GROUP}")
-MOST_KEPT = 8 * 1024 * 1024  # bytes of policies that are kept compiled, beside those of the last sets
+MOST_KEPT = 8 * 1024 * 1024  # total bytes of the sources of compiled policies to cache, beside the sets in use
 
-_kept: dict[bytes, Policy] = {}  # those that were used last are the last
+_kept: dict[bytes, Policy] = {}  # least recently used first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """said: the messageExpression."""
+    """Compiled validation of a policy."""
 
     expression: Expression
     message: str
-    said: Expression | None
+    message_expression: Expression | None
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """is_patch: makes a JSON patch; else a configuration that is applied."""
+    """Compiled mutation of a policy: a JSON patch, or an apply configuration."""
 
     expression: Expression
     is_patch: bool
@@ -45,7 +45,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """annotations: of the audit log, by key."""
+    """Compiled admission policy. annotations: expressions of audit annotations, by key."""
 
     name: str
     ignores_failures: bool
@@ -69,13 +69,13 @@ class Binding:
 
 
 def are_configured(cluster: Cluster, kinds: tuple[str, str]) -> bool:
-    """kinds: VALIDATING or MUTATING. A policy without a binding does nothing."""
+    """Report whether policies and bindings of a type (VALIDATING or MUTATING) exist."""
     policies, bindings = kinds
     return bool(cluster.state.collection(policies).records and cluster.state.collection(bindings).records)
 
 
 def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[Policy, tuple[Binding, ...]], ...]:
-    """Policies that have bindings."""
+    """Yield the policies that have bindings."""
     policies, bindings = (tuple(cluster.state.collection(kind).raw_objects()) for kind in kinds)
     return _bound(policies, bindings)
 
@@ -102,7 +102,7 @@ def _binding(obj: Object) -> Binding:
 
 
 def _policy(raw: bytes) -> Policy:
-    """A policy, compiled once. Bounded by size: a policy of a megabyte takes many when it is compiled."""
+    """Return a compiled policy from the cache, which is bounded by the size of the sources."""
     found = _kept.pop(raw, None)
     if found is None:
         found = _compiled(raw)
@@ -116,7 +116,7 @@ def _policy(raw: bytes) -> Policy:
 
 
 def _compiled(raw: bytes) -> Policy:
-    """With expressions that may not compile any more: they fail when they are evaluated."""
+    """Compile a stored policy. Expressions that no longer compile fail when they are evaluated."""
     from kcm.runtime.cel.admission import (
         ANY,
         BOOLEAN,
@@ -155,7 +155,7 @@ def _compiled(raw: bytes) -> Policy:
             Validation(
                 expression=Expression.compiled((each.get("expression") or "").strip(), environment, BOOLEAN),
                 message=each.get("message") or "",
-                said=Expression.compiled(each["messageExpression"], quiet, TEXT)
+                message_expression=Expression.compiled(each["messageExpression"], quiet, TEXT)
                 if each.get("messageExpression")
                 else None,
                 reason=each.get("reason") or "Invalid",

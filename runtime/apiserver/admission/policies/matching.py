@@ -1,4 +1,4 @@
-"""Whether a policy or a binding is about a request, and about which version of its object.
+"""Matching of policies and bindings with requests, and the version of the object that they see.
 
 Source: apiserver pkg/admission/plugin/policy/matching/matching.go, generic/{policy_matcher,plugin}.go; kubernetes
 pkg/kubeapiserver/admission/exclusion/resources.go (v1.36).
@@ -17,7 +17,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
 
-# What is never judged: to refuse these could lock everybody out.
+# Exempt from policies: a policy that refuses these could lock out every user.
 _REVIEWS = frozenset(
     {
         "localsubjectaccessreviews",
@@ -31,7 +31,7 @@ _REVIEWS = frozenset(
 
 
 class Matched(NamedTuple):
-    """definition: the version of the object that expressions see. kind: of that."""
+    """Definition and kind of the version in which expressions see the object."""
 
     definition: ResourceDefinition
     kind: GroupVersionKind
@@ -44,7 +44,10 @@ def is_judged(asked: Attributes) -> bool:
 
 
 def matched(cluster: Cluster, resources: Mapping[str, Any], asked: Attributes) -> Matched | None:
-    """resources: a MatchResources. Raises StatusError where it cannot be said of one whose rules match."""
+    """Return the version that a MatchResources matches; None if it does not match the request.
+
+    Raises StatusError if the rules match, but a selector could not be evaluated.
+    """
     trouble: StatusError | None = None
     try:
         if not selects_namespace(cluster, resources.get("namespaceSelector") or {}, asked):

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies change what a request writes.
+"""Evaluation of MutatingAdmissionPolicies.
 
 Source: apiserver pkg/admission/plugin/policy/mutating/{dispatcher,reinvocationcontext}.go,
 patch/{smd,json_patch}.go (v1.36).
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class _MutationError(Exception):
-    """A mutation cannot be carried out."""
+    """Mutation that could not be applied."""
 
 
 def have_changed(cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object]) -> Object | None:
-    """The object as the policies leave it, in the request's version. Raises StatusError.
+    """Return the object as the policies leave it, in the request's version. Raises StatusError.
 
-    plugins: the server's own that change objects; they look again where a policy has changed something, and then do
-    policies that want it.
+    plugins: runs the server's own mutating plugins. They run again after a policy has changed the object, followed by
+    the policies with reinvocationPolicy IfNeeded.
     """
     if asked.obj is None or not is_judged(asked):
         return asked.obj
@@ -57,7 +57,7 @@ def have_changed(cluster: Cluster, asked: Attributes, plugins: Callable[[Object]
 
 
 def have_changed_again(cluster: Cluster, asked: Attributes) -> Object | None:
-    """By policies that want to be asked again, after webhooks have changed the object. Raises StatusError."""
+    """Run the policies with reinvocationPolicy IfNeeded after webhooks have changed the object. Raises StatusError."""
     if asked.obj is None or not is_judged(asked):
         return asked.obj
     again = {policy.name for policy, _bindings in configured(cluster, MUTATING) if policy.reinvoked_if_needed}
@@ -65,8 +65,10 @@ def have_changed_again(cluster: Cluster, asked: Attributes) -> Object | None:
 
 
 def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[Object, set[str]]:
-    """The object after all policies, and the names of those that ran and want to be asked again. only: the policies of
-    a second round."""
+    """Return the object after all policies, and the names of the policies to reinvoke.
+
+    only: names of the policies to run in a second round; None runs all.
+    """
     assert asked.obj is not None
     again: set[str] = set()
     failures: list[str] = []
@@ -87,7 +89,10 @@ def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[
 
 
 def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failures: list[str]) -> Object:
-    """failures: takes up mutations that cannot be carried out; the others are. Raises StatusError."""
+    """Return the object after the mutations of a policy. Raises StatusError.
+
+    Mutations that fail are skipped, and their messages are added to failures.
+    """
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
     policy, obj = invocation.policy, asked.obj
@@ -118,7 +123,7 @@ def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutati
             new = apply_json_patch(obj, _plain(value))
         except ValueError as err:
             if any(each.get("op") == "test" for each in value):
-                return asked.obj or {}  # a test that fails is no failure
+                return asked.obj or {}  # a failed test operation is not an error: the patch is skipped
             raise _MutationError(f"JSON Patch: {_missing(obj, value) or err}") from err
     else:
         kind = merge_type_of(found.definition)
@@ -140,7 +145,7 @@ def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutati
 
 
 def _missing(obj: Object, operations: list[Any]) -> str | None:
-    """The path that the first operation rests on, where nothing is, in upstream's words."""
+    """Return upstream's message for the first operation whose parent path is missing."""
     for operation in operations:
         path = str(operation.get("path") or "")
         here: Any = obj
@@ -154,7 +159,7 @@ def _missing(obj: Object, operations: list[Any]) -> str | None:
 
 
 def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -> Object:
-    """With types checked and defaults, if it is the resource's object. Raises StatusError (500)."""
+    """Check types and set defaults of a changed object of the resource's kind. Raises StatusError (500)."""
     if not asked.is_whole:
         return new
     managers = metadata(new).get("managedFields")
@@ -170,7 +175,7 @@ def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it; optional fields without a value are left out."""
+    """Convert a CEL value to JSON, without optional fields that have no value."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -181,7 +186,7 @@ def _plain(value: Any) -> Any:
 
 
 def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
-    """Paths of what would be replaced whole, while it looks as if it were merged."""
+    """Yield the paths of atomic fields, which would be replaced as a whole instead of merged."""
     if isinstance(value, dict):
         if kind.atomic and path:
             yield path
@@ -197,7 +202,7 @@ def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
 
 
 def _failure(policy: Policy, binding: Binding | None, text: str) -> list[str]:
-    """In upstream's words; none of a policy whose failures are ignored."""
+    """Return the failure as upstream reports it; empty if the policy ignores failures."""
     if policy.ignores_failures:
         return []
     if binding is None:

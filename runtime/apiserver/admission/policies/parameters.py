@@ -1,4 +1,4 @@
-"""The objects that a binding hands to its policy.
+"""Parameters that a binding passes to its policy.
 
 Source: apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go, CollectParams (v1.36).
 """
@@ -13,11 +13,11 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
 class ConfigurationError(Exception):
-    """A policy or a binding cannot be used as it is."""
+    """Misconfigured policy or binding."""
 
 
 def param_definition(cluster: Cluster, policy: Policy) -> ResourceDefinition | None:
-    """Of the policy's paramKind; None of one without. Raises ConfigurationError."""
+    """Return the definition of the policy's paramKind; None if it has none. Raises ConfigurationError."""
     wanted = policy.param_kind
     if wanted is None:
         return None
@@ -31,7 +31,7 @@ def param_definition(cluster: Cluster, policy: Policy) -> ResourceDefinition | N
 def parameters(
     cluster: Cluster, definition: ResourceDefinition | None, binding: Binding, namespace: str
 ) -> list[Object | None]:
-    """None stands for no parameters. An empty list: there is nothing to be judged by. Raises ConfigurationError."""
+    """Return the parameters of a binding: [None] without paramKind, [] if none exist. Raises ConfigurationError."""
     reference = binding.param_ref
     if definition is None or reference is None:
         return [None]

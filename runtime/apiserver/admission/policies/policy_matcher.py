@@ -1,4 +1,4 @@
-"""Which policies are to run for a request, with which bindings and parameters, and whether their conditions hold.
+"""Selection of the policies, bindings and parameters to evaluate for a request, and their match conditions.
 
 Source: apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go (v1.36).
 """
@@ -29,7 +29,7 @@ class Invocation(NamedTuple):
 
 
 class Misconfigured(NamedTuple):
-    """A policy, or a binding of it, that cannot run. text: why."""
+    """Policy or binding that cannot be evaluated, with the reason."""
 
     policy: Policy
     binding: Binding | None
@@ -37,7 +37,7 @@ class Misconfigured(NamedTuple):
 
 
 def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> Iterator[Invocation | Misconfigured]:
-    """kinds: VALIDATING or MUTATING."""
+    """Yield the policies to evaluate for a request, once per binding and parameter. kinds: VALIDATING or MUTATING."""
     for policy, bindings in configured(cluster, kinds):
         try:
             found = matched(cluster, policy.constraints or {}, asked)
@@ -60,7 +60,10 @@ def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> 
 
 
 def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool:
-    """Whether the policy's match conditions hold. Raises FailedError, and StatusError (404) without the namespace."""
+    """Evaluate the match conditions of a policy.
+
+    Raises FailedError, and StatusError (404) if the namespace does not exist.
+    """
     from kcm.runtime.cel.admission import CONDITIONS_BUDGET, conditions_hold
 
     policy = invocation.policy

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies judge a request.
+"""Evaluation of ValidatingAdmissionPolicies.
 
 Source: apiserver pkg/admission/plugin/policy/validating/{dispatcher,validator}.go (v1.36).
 """
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE, LONGEST_ANNOTATION = 5 * 1024, 10 * 1024
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
-_Annotations = dict[tuple[str, str], list[str]]  # by policy and key
+_Annotations = dict[tuple[str, str], list[str]]  # values by policy and key
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 
 class _Denial(NamedTuple):
-    """position: of the validation. reason: "" where an expression could not be evaluated."""
+    """Failed validation and its position in the policy. reason: "" if an expression could not be evaluated."""
 
     message: str
     reason: str = ""
@@ -77,7 +77,7 @@ def _judged(
 
 
 def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _Denial) -> Iterator[_Denied]:
-    """As the binding's actions say."""
+    """Apply the binding's validationActions: yield denials, add warnings and audit annotations."""
     for action in binding.actions:
         match action:
             case "Deny":
@@ -101,7 +101,7 @@ def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _D
 def _denials(
     cluster: Cluster, asked: Attributes, invocation: Invocation, annotations: _Annotations
 ) -> Iterator[_Denial]:
-    """What the policy has against the request. Takes down annotations."""
+    """Yield the failed validations of a policy, and add its audit annotations to annotations."""
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
     policy = invocation.policy
@@ -153,9 +153,9 @@ def _message(validation: Validation, run: Run) -> str:
     from kcm.runtime.cel.admission import FailedError
 
     text = ""
-    if validation.said is not None:
+    if validation.message_expression is not None:
         try:
-            value = run.value(validation.said)
+            value = run.value(validation.message_expression)
         except FailedError:
             value = ""
         text = value.strip() if isinstance(value, str) else ""
@@ -165,7 +165,7 @@ def _message(validation: Validation, run: Run) -> str:
 
 
 def _refusal(asked: Attributes, denied: _Denied) -> StatusError:
-    """Forbidden in its words, with the reason and the code that the policy gives."""
+    """Return the refusal with the policy's message, reason and code."""
     by = f"ValidatingAdmissionPolicy '{denied.policy.name}'"
     if denied.binding is not None:
         by += f" with binding '{denied.binding.name}'"

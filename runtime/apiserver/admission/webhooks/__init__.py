@@ -1,4 +1,4 @@
-"""MutatingAdmissionWebhook and ValidatingAdmissionWebhook: people's own servers change and judge what is written.
+"""MutatingAdmissionWebhook and ValidatingAdmissionWebhook: external servers change and validate objects.
 
 Source: apiserver pkg/admission/plugin/webhook (v1.36).
 """

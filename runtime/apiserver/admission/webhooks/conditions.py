@@ -1,4 +1,4 @@
-"""matchConditions: expressions that have to be true for a webhook to be called.
+"""Match conditions: expressions that have to be true for a webhook to be called.
 
 Source: apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go (v1.36).
 """
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 def conditions_match(
     cluster: Cluster, called: Invocation, asked: Attributes, obj: Object | None, old: Object | None
 ) -> bool:
-    """obj, old: in the version that the webhook is called with. Raises StatusError (403) where it cannot be told."""
+    """Evaluate the match conditions of a webhook. Raises StatusError (403) if one cannot be evaluated.
+
+    obj and old are in the version in which the webhook is called.
+    """
     from kcm.runtime.cel.admission import CONDITIONS_BUDGET, FailedError, Run, conditions_hold, names
 
     webhook = called.webhook
     request = request_of(asked, called.definition, called.kind)
     seen = names(new=obj, old=old, request=request, ask=asking(cluster, asked.call.user))
-    texts = tuple(one.get("expression") or "" for one in webhook.conditions)
+    texts = tuple(condition.get("expression") or "" for condition in webhook.conditions)
 
     def hold() -> bool:
         run = Run(seen, budget=CONDITIONS_BUDGET)

@@ -1,4 +1,4 @@
-"""The webhooks that are configured, in the order in which they are called: by configuration, then as they are listed.
+"""Stored webhooks in calling order: by name of the configuration, then by position in it.
 
 Source: apiserver pkg/admission/configuration/{mutating,validating}_webhook_manager.go (v1.36); the defaults are
 those of pkg/apis/admissionregistration/v1/defaults.go.
@@ -23,31 +23,31 @@ EQUIVALENT, IGNORE, IF_NEEDED = "Equivalent", "Ignore", "IfNeeded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """number: among those of its configuration. client: where it is, as configured. seconds: that it may take."""
+    """Webhook of a stored configuration."""
 
     configuration: str
-    number: int
+    number: int  # position in its configuration
     name: str
-    client: Mapping[str, Any]
+    client: Mapping[str, Any]  # the clientConfig
     rules: tuple[Mapping[str, Any], ...]
     ignores_failures: bool
     matches_equivalent: bool
     namespace_selector: Mapping[str, Any]
     object_selector: Mapping[str, Any]
     side_effects: str
-    seconds: float
+    seconds: float  # timeout of a call
     versions: tuple[str, ...]
     reinvoked_if_needed: bool
     conditions: tuple[Mapping[str, Any], ...]
 
     @property
     def place(self) -> tuple[str, int]:
-        """Tells it from all others."""
+        """Unique key of the webhook."""
         return self.configuration, self.number
 
 
 def are_configured(cluster: Cluster, kind: str) -> bool:
-    """kind: MUTATING or VALIDATING."""
+    """Report whether webhooks of a type (MUTATING or VALIDATING) exist and their plugin is enabled."""
     return bool(cluster.state.collection(kind).records) and _PLUGINS[kind] in cluster.plugins
 
 
@@ -58,9 +58,9 @@ def webhooks(cluster: Cluster, kind: str) -> tuple[Webhook, ...]:
 @lru_cache(maxsize=4)
 def _read(configurations: tuple[bytes, ...]) -> tuple[Webhook, ...]:
     return tuple(
-        _webhook(name_of(one), number, hook)
-        for one in map(decode_object, configurations)
-        for number, hook in enumerate(one.get("webhooks") or ())
+        _webhook(name_of(configuration), number, hook)
+        for configuration in map(decode_object, configurations)
+        for number, hook in enumerate(configuration.get("webhooks") or ())
     )
 
 

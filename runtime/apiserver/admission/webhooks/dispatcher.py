@@ -1,4 +1,4 @@
-"""Calls webhooks: those that change objects one after the other, those that judge them all at once.
+"""Dispatcher of webhooks: mutating webhooks are called one after the other, validating webhooks in parallel.
 
 Source: apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go, mutating/reinvocationcontext.go,
 pkg/admission/plugin/webhook/generic/webhook.go (v1.36). Differs: of several that refuse, the first in order is named.
@@ -35,7 +35,7 @@ _MUTATION, _VALIDATION = "mutation.webhook.admission.k8s.io/", "validating.webho
 def have_changed(
     cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object], body: ResourceDefinition | None = None
 ) -> Object | None:
-    """The object as mutating webhooks leave it, in the request's version. Raises StatusError.
+    """Return the object as mutating webhooks leave it, in the request's version. Raises StatusError.
 
     plugins: the server's own that change objects; they look again where a webhook has changed something. body: the kind
     of a subresource's body; None where it is that of the resource.
@@ -53,16 +53,16 @@ def have_changed(
 
 
 class _Mutation:
-    """The calls of mutating webhooks for one request: a round of all, and a second one of those that ask for it."""
+    """Calls of mutating webhooks for one request: a first round, and one for reinvocationPolicy IfNeeded."""
 
     def __init__(self, cluster: Cluster, body: ResourceDefinition | None) -> None:
         self._cluster, self._body, self._round = cluster, body, 0
-        self._called: set[tuple[str, int]] = set()  # that want to be called again after changes of others
+        self._called: set[tuple[str, int]] = set()  # webhooks with reinvocationPolicy IfNeeded that ran
         self._again: set[tuple[str, int]] = set()
         self.has_changed = False
 
     def begin_again(self, *, changed: bool) -> None:
-        """changed: by the server's own plugins, since the last webhook."""
+        """Begin the second round. changed: whether the server's own plugins changed the object again."""
         self._round = 1
         if changed:
             self._again |= self._called
@@ -82,7 +82,7 @@ class _Mutation:
         return asked
 
     def _call(self, called: Invocation, asked: Attributes, index: int) -> tuple[Attributes, bool]:
-        """Returns (with the object as it is then, whether it has changed)."""
+        """Return the attributes with the resulting object, and whether it has changed."""
         cluster, webhook, call = self._cluster, called.webhook, asked.call
         place = f"round_{self._round}_index_{index}"
         changed = False
@@ -90,10 +90,10 @@ class _Mutation:
             found = _asked(cluster, asked, called)
             if found is not None:
                 answer = found if isinstance(found, Answer) else cluster.outside((found.post,))[0]
-                said = verdict(webhook.name, "" if isinstance(found, Answer) else found.uid, answer, mutating=True)
-                _note(asked, webhook, said)
-                if said.patch:
-                    asked, changed = self._patched(called, asked, said.patch)
+                result = verdict(webhook.name, "" if isinstance(found, Answer) else found.uid, answer, mutating=True)
+                _note(asked, webhook, result)
+                if result.patch:
+                    asked, changed = self._patched(called, asked, result.patch)
         except CallingError as err:
             _fail(err, asked, webhook, f"failed-open.{_MUTATION}{place}")
         named = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": changed}
@@ -129,18 +129,19 @@ class _Mutation:
 
 
 def have_judged(cluster: Cluster, asked: Attributes) -> None:
-    """By all validating webhooks that are called for it. Raises StatusError."""
+    """Call the validating webhooks that match, in parallel. Raises StatusError."""
     if is_exempt(asked):
         return
-    called = [one for hook in webhooks(cluster, VALIDATING) if (one := _invocation(cluster, hook, asked)) is not None]
+    matching = (_invocation(cluster, webhook, asked) for webhook in webhooks(cluster, VALIDATING))
+    called = [call for call in matching if call is not None]
     prepared: list[_Asked | Answer | Exception | None] = []
-    for one in called:
+    for call in called:
         try:
-            prepared.append(_asked(cluster, asked, one))
+            prepared.append(_asked(cluster, asked, call))
         except (CallingError, status_errors.StatusError) as err:
             prepared.append(err)
-    answers = iter(cluster.outside([one.post for one in prepared if isinstance(one, _Asked)]))
-    for index, (one, found) in enumerate(zip(called, prepared, strict=True)):
+    answers = iter(cluster.outside([request.post for request in prepared if isinstance(request, _Asked)]))
+    for index, (call, found) in enumerate(zip(called, prepared, strict=True)):
         if found is None:
             continue
         answer = next(answers) if isinstance(found, _Asked) else found
@@ -148,13 +149,13 @@ def have_judged(cluster: Cluster, asked: Attributes) -> None:
             if isinstance(answer, Exception):
                 raise answer
             uid = found.uid if isinstance(found, _Asked) else ""
-            _note(asked, one.webhook, verdict(one.webhook.name, uid, answer, mutating=False))
+            _note(asked, call.webhook, verdict(call.webhook.name, uid, answer, mutating=False))
         except CallingError as err:
-            _fail(err, asked, one.webhook, f"failed-open.{_VALIDATION}round_0_index_{index}")
+            _fail(err, asked, call.webhook, f"failed-open.{_VALIDATION}round_0_index_{index}")
 
 
 class _Asked:
-    """uid: of the review."""
+    """Prepared request to a webhook, and the uid of its review."""
 
     def __init__(self, post: Post, uid: str) -> None:
         self.post, self.uid = post, uid
@@ -164,16 +165,19 @@ def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invoca
     """Raises StatusError."""
     called = invocation(cluster, webhook, asked)
     if called is not None and webhook.conditions:
-        obj, old = (None if one is None else _converted(asked, called, one) for one in (asked.obj, asked.old))
+        obj, old = (
+            None if version is None else _converted(asked, called, version) for version in (asked.obj, asked.old)
+        )
         if not conditions_match(cluster, called, asked, obj, old):
             return None
     return called
 
 
 def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | Answer | None:
-    """Return the question; an answer, if there is no address; None if the webhook admits everything without a call.
+    """Return the request to send to a webhook.
 
-    Raises CallingError, StatusError.
+    A failed result stands for an unresolved address, None for an address that admits without a call. Raises
+    CallingError and StatusError.
     """
     webhook = called.webhook
     if asked.call.dry_run or asked.options.get("dryRun") == ["All"]:
@@ -185,7 +189,7 @@ def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | 
         text = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
         raise CallingError(f"could not create admission objects: {text}")
     uid = cluster.uid()
-    obj, old = (None if one is None else _converted(asked, called, one) for one in (asked.obj, asked.old))
+    obj, old = (None if version is None else _converted(asked, called, version) for version in (asked.obj, asked.old))
     timeout = f"?timeout={webhook.seconds:g}s"
     try:
         found = address(cluster, webhook.client)
@@ -200,13 +204,13 @@ def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | 
     return _Asked(Post(found.url + timeout, body, found.at, authority, webhook.seconds), uid)
 
 
-def _note(asked: Attributes, webhook: Webhook, said: Verdict) -> None:
+def _note(asked: Attributes, webhook: Webhook, verdict: Verdict) -> None:
     """Raises StatusError: the webhook's refusal."""
-    for key, value in said.annotations.items():
+    for key, value in verdict.annotations.items():
         asked.call.annotate(f"{webhook.name}/{key}", value)
-    asked.call.warn_all(said.warnings)
-    if said.refusal is not None:
-        raise said.refusal
+    asked.call.warn_all(verdict.warnings)
+    if verdict.refusal is not None:
+        raise verdict.refusal
 
 
 def _fail(error: CallingError, asked: Attributes, webhook: Webhook, annotation: str) -> None:
@@ -217,7 +221,7 @@ def _fail(error: CallingError, asked: Attributes, webhook: Webhook, annotation: 
 
 
 def _converted(asked: Attributes, called: Invocation, obj: Object) -> Object:
-    """An object of the request's version in that of a webhook."""
+    """Convert an object from the request's version to the webhook's."""
     if called.definition is asked.definition or not asked.is_whole:
         return obj
     to, back = asked.definition.to_storage, called.definition.from_storage

@@ -1,4 +1,4 @@
-"""Whether a webhook is called for a request, and for which version of its object.
+"""Matching of webhooks with requests, and the version of the object to send.
 
 Source: apiserver pkg/admission/plugin/webhook/generic/webhook.go (ShouldCallHook), predicates/{rules,namespace,object}
 (v1.36).
@@ -19,7 +19,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
 
-# Whoever could refuse changes of these could not be taken away any more.
+# Exempt from webhooks: a webhook that refuses changes of these could no longer be removed.
 _EXEMPT = {
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -31,7 +31,7 @@ _EXEMPT = {
 
 
 class Invocation(NamedTuple):
-    """A webhook that is called, with this version of the object."""
+    """Webhook to call, and the version of the object to send."""
 
     webhook: Webhook
     definition: ResourceDefinition
@@ -43,7 +43,10 @@ def is_exempt(asked: Attributes) -> bool:
 
 
 def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocation | None:
-    """None if it is not called. Raises StatusError where that cannot be said of one whose rules match."""
+    """Return the version to call a webhook with; None if it is not called.
+
+    Raises StatusError if the rules match, but a selector could not be evaluated.
+    """
     trouble: StatusError | None = None
     try:
         if not selects_namespace(cluster, webhook.namespace_selector, asked):
@@ -62,13 +65,19 @@ def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocat
 
 
 def rule_matches(rule: Mapping[str, Any], definition: ResourceDefinition, asked: Attributes) -> bool:
-    """rule: a RuleWithOperations. definition: of the resource asked for, or another version of it."""
+    """Report whether a RuleWithOperations matches a request.
+
+    definition: the requested resource, or another version of it.
+    """
     return (
         _scope_matches(rule.get("scope") or "*", definition, asked)
         and _among(asked.operation, rule.get("operations") or ())
         and _among(definition.group, rule.get("apiGroups") or ())
         and _among(definition.version, rule.get("apiVersions") or ())
-        and any(_resource_matches(one, definition.plural, asked.subresource) for one in rule.get("resources") or ())
+        and any(
+            _resource_matches(resource, definition.plural, asked.subresource)
+            for resource in rule.get("resources") or ()
+        )
     )
 
 
@@ -77,11 +86,11 @@ def _by_rules(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocati
         return Invocation(webhook, asked.definition, asked.kind)
     if webhook.matches_equivalent:
         others = [
-            one
-            for one in cluster.registry
-            if one.storage == asked.definition.storage
-            and one is not asked.definition
-            and (not asked.subresource or asked.subresource in one.subresources)
+            definition
+            for definition in cluster.registry
+            if definition.storage == asked.definition.storage
+            and definition is not asked.definition
+            and (not asked.subresource or asked.subresource in definition.subresources)
         ]
         for rule in webhook.rules if others else ():
             for other in others:
@@ -96,7 +105,7 @@ def _among(item: str, items: Collection[str]) -> bool:
 
 
 def _scope_matches(scope: str, definition: ResourceDefinition, asked: Attributes) -> bool:
-    """A namespace is of the cluster's scope, though it is in itself."""
+    """Report whether the rule's scope matches. A Namespace is cluster-scoped despite its attributes."""
     namespaced = definition.storage != NAMESPACES and bool(asked.namespace)
     return scope == "*" or namespaced == (scope == "Namespaced")
 
@@ -121,10 +130,10 @@ def selects_namespace(cluster: Cluster, selector: Mapping[str, Any], asked: Attr
 
 
 def selects_object(selector: Mapping[str, Any], asked: Attributes) -> bool:
-    """What an update takes away from a selector counts, too. Raises StatusError (500)."""
+    """Report whether a selector matches the labels of the new or the old object. Raises StatusError (500)."""
     if not selector:
         return True
-    return any(one is not None and _selected(selector, labels_of(one)) for one in (asked.obj, asked.old))
+    return any(obj is not None and _selected(selector, labels_of(obj)) for obj in (asked.obj, asked.old))
 
 
 def _selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

@@ -1,7 +1,7 @@
-"""AdmissionReviews: what a webhook is asked, and what its answer says.
+"""AdmissionReviews: requests to webhooks and the evaluation of their responses.
 
 Source: apiserver pkg/admission/plugin/webhook/request/admissionreview.go, errors/statuserror.go, apimachinery
-pkg/api/errors/errors.go, NewGenericServerResponse (v1.36). Of AdmissionReview only v1 is spoken.
+pkg/api/errors/errors.go, NewGenericServerResponse (v1.36). Only v1 of AdmissionReview is supported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.schema.scalars import json_type
 
 VERSION = "v1"
-MOST_OPERATIONS = 50_000  # of a webhook's patch; upstream has no limit
+MOST_OPERATIONS = 50_000  # limit for a webhook's patch; upstream has none
 _RESPONSE = struct_of(
     "v1",
     "AdmissionResponse",
@@ -50,11 +50,11 @@ _REVIEW = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
 
 
 class CallingError(Exception):
-    """A webhook could not be called, or did not answer as it should."""
+    """Failed call of a webhook, or an invalid response."""
 
 
 class Verdict(NamedTuple):
-    """patch: operations of a JSON patch. refusal: of the request; None if it is allowed."""
+    """Result of a webhook: the operations of a JSON patch, and the refusal unless the request is allowed."""
 
     refusal: StatusError | None
     patch: list[Any]
@@ -63,14 +63,14 @@ class Verdict(NamedTuple):
 
 
 def review(asked: Attributes, called: Invocation, uid: str, obj: Object | None, old: Object | None) -> bytes:
-    """obj, old: in the version that the webhook is called with."""
+    """Encode an AdmissionReview. obj and old are in the version in which the webhook is called."""
     seen = request_of(asked, called.definition, called.kind)
     request = {"uid": uid, **seen, "object": obj, "oldObject": old}
     return orjson.dumps({**_REVIEW, "request": request})
 
 
 def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> Verdict:
-    """name: of the webhook. Raises CallingError."""
+    """Evaluate the response of the webhook name. Raises CallingError."""
     response = _response(uid, answer)
     patch, patch_type = response.get("patch"), response.get("patchType")
     operations: list[Any] = []
@@ -144,7 +144,7 @@ def _refusal(name: str, status: dict[str, Any] | None) -> StatusError:
     denied = f"admission webhook {quoted(name)} denied the request"
     why = status.get("message") or status.get("reason") or ""
     code = max(status.get("code", 0), 400)
-    if code > 999:  # not a status of HTTP: kube-apiserver fails to write it, and cuts the connection
+    if code > 999:  # Not an HTTP status: kube-apiserver fails to write it, and closes the connection.
         code = 500
     return StatusError(
         code,
