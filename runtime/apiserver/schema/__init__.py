@@ -1,4 +1,4 @@
-"""The types of the API, and what follows from them.
+"""API types: merging, validation, OpenAPI and protobuf.
 
 api_types.json      the facts, generated (generate/); api_types.py reads them
 scalars.py          checks of single values; kind_checks.py: of objects of built-in kinds

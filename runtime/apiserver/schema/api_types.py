@@ -1,7 +1,7 @@
-"""The built-in API types: what is in api_types.json, which kcm.runtime.apiserver.schema.generate makes.
+"""Built-in API types, read from api_types.json, which kcm.runtime.apiserver.schema.generate writes.
 
-The file is JSON, one line a field. It is read when the first type is asked for, and a type's lines are decoded when
-that type is: a server needs a part of them.
+The file is JSON with one line per field. It is read when the first type is requested, and each type is decoded when it
+is requested, because a server needs only some of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OBJECT_META = f"{META}.ObjectMeta"
 
 _SCALARS: frozenset[str] = frozenset({"string", "bytes", "boolean", "int32", "int64", "double"})
 _EXTENSIONS_V1 = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
-# Types with an encoding of their own. raw: an object with any fields; any: any JSON value.
+# Types with their own encoding. raw: an object with any fields; any: any JSON value.
 _OWN_ENCODING: Mapping[str, Kind] = {
     f"{META}.Time": "time",
     f"{META}.MicroTime": "micro_time",
@@ -50,21 +50,16 @@ _TYPE = re.compile(rb'^"([^"]+)":', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """name: as JSON spells it. kind: of the value, of each element of a list or each value of a map.
+    """Field of an API type."""
 
-    type: name of the type in OpenAPI, "" for a plain string, number or boolean. pointer: Go holds it by pointer, so its
-    zero is a value. default: as OpenAPI has it, None without one; a struct held by value has {}.
-    number: on the wire; several lead through the messages that it is inlined from; none for what is not sent.
-    """
-
-    name: str
-    kind: Kind
-    type: str = ""
+    name: str  # in JSON
+    kind: Kind  # of the value, or of the elements of a list or map
+    type: str = ""  # name of the OpenAPI type; "" for a plain string, number or boolean
     form: Form = "one"
     required: bool = False
-    pointer: bool = False
-    default: Any = None
-    number: tuple[int, ...] = ()
+    pointer: bool = False  # a pointer in Go, so that a zero value is distinct from an unset one
+    default: Any = None  # the default in OpenAPI; {} for a struct without a pointer
+    number: tuple[int, ...] = ()  # protobuf field numbers: a path through inlined messages; () if not encoded
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
     map_type: str = ""
@@ -73,43 +68,40 @@ class Field:
 
     @property
     def struct(self) -> str:
-        """The type whose fields can be looked into; "" if there is none."""
+        """Name of the field's struct type; "" if it is no struct."""
         return self.type if self.kind == "struct" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """name: in OpenAPI, "io.k8s.api.core.v1.Pod". schema: of a type with an encoding of its own, which has no fields.
+    """API type."""
 
-    extensions: what else OpenAPI says of it: "mapType", "unions".
-    """
-
-    name: str
+    name: str  # in OpenAPI: "io.k8s.api.core.v1.Pod"
     fields: Mapping[str, Field]
-    schema: Mapping[str, Any] | None
-    extensions: Mapping[str, Any]
+    schema: Mapping[str, Any] | None  # of a type with its own encoding, which has no fields
+    extensions: Mapping[str, Any]  # "mapType", "unions"
 
     @property
     def go_name(self) -> str:
-        """As Go's decoder names it: "v1.Pod"."""
+        """Name in messages of Go's decoder: "v1.Pod"."""
         return go_name(self.name)
 
 
 def go_name(name: str) -> str:
-    """io.k8s.api.core.v1.Pod → v1.Pod."""
+    """Return the name in messages of Go's decoder: io.k8s.api.core.v1.Pod → v1.Pod."""
     return ".".join(name.split(".")[-2:])
 
 
 class ApiTypes:
-    """All types, by name and by kind."""
+    """API types by name and by kind."""
 
     def __init__(self, data: bytes) -> None:
-        """data: the content of api_types.json."""
+        """Wrap the content of api_types.json."""
         self._data = data
         self._known: dict[str, Type] = {}
 
     def find(self, name: str) -> Type | None:
-        """None for what upstream does not define, as custom resources."""
+        """Return a type; None if upstream does not define it (custom resources)."""
         found = self._known.get(name)
         if found is None and (place := self._places.get(name)) is not None:
             found = self._known[name] = self._decode(name, orjson.loads(self._data[place]))
@@ -123,7 +115,7 @@ class ApiTypes:
         return self.kinds.get(f"{group}/{version}/{kind}" if group else f"{version}/{kind}")
 
     def closure(self, roots: Iterable[str]) -> Iterator[Type]:
-        """These types and all that their fields refer to, each once."""
+        """Yield these types and all types that they refer to, each once."""
         seen: set[str] = set()
         waiting = list(roots)
         while waiting:
@@ -138,13 +130,13 @@ class ApiTypes:
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """ "apps/v1/Deployment" → name of the type."""
+        """Names of the types, by "apps/v1/Deployment"."""
         found: dict[str, str] = orjson.loads(self._data[len(b'{"kinds":') : self._data.index(_TYPES) + 2])
         return found
 
     @cached_property
     def _places(self) -> Mapping[str, slice]:
-        """Where in the file each type is."""
+        """Slices of the file that contain the types."""
         begin = self._data.index(_TYPES) + len(_TYPES)
         heads = [(found[1].decode(), found.start(), found.end()) for found in _TYPE.finditer(self._data, begin)]
         ends = [start - len(b",\n") for _, start, _ in heads[1:]] + [len(self._data) - len(b"\n}}\n")]
@@ -190,5 +182,5 @@ def _form(facts: Mapping[str, Any]) -> tuple[Form, str]:
 
 @cache
 def built_in_types() -> ApiTypes:
-    """Those of the Kubernetes release that the file beside is of; all servers of a process share them."""
+    """Return the types of the supported Kubernetes release, shared by all servers of a process."""
     return ApiTypes(FILE.read_bytes())

@@ -1,7 +1,7 @@
-"""What API types and their fields are for, in words: for `kubectl explain`.
+"""Descriptions of API types and fields, for `kubectl explain`.
 
-They come from the library lightkube-models, which is generated from upstream's OpenAPI. Its sources are read and not
-imported: only the docstrings of its thousand dataclasses are needed. Without the library there are no descriptions.
+They come from the library lightkube-models, which is generated from upstream's OpenAPI. Its sources are parsed instead
+of imported: only the docstrings of its thousand dataclasses are needed. Without the library there are no descriptions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]+`` - ?(.*)")
 
 @dataclass(frozen=True)
 class Description:
-    """Of one type; doc: its docstring in the library."""
+    """Description of a type, parsed from its docstring in the library."""
 
     doc: str = ""
 
@@ -31,7 +31,7 @@ class Description:
         return _joined(self.doc.partition("**parameters**")[0].splitlines())
 
     def of_field(self, name: str) -> str:
-        return self._fields.get(name) or self._fields.get(f"{name}_", "")  # that of a Python keyword ends in "_"
+        return self._fields.get(name) or self._fields.get(f"{name}_", "")  # Python keywords have a "_" appended
 
     @cached_property
     def _fields(self) -> Mapping[str, str]:
@@ -50,15 +50,15 @@ _NONE = Description()
 
 
 class Descriptions:
-    """A module of the library is read when a type of it is asked for."""
+    """Descriptions of all types. A module of the library is read when one of its types is requested."""
 
     def __init__(self, directory: Path | None) -> None:
-        """directory: the library's modules; None without the library."""
+        """Use the library's modules in directory; None if it is not installed."""
         self._directory = directory
         self._modules: dict[str, Mapping[str, Description]] = {}
 
     def of(self, type_: str) -> Description:
-        """type_: its name in OpenAPI. Without a description, all texts are empty."""
+        """Return the description of an OpenAPI type, with empty texts if it is unknown."""
         package, _, name = type_.rpartition(".")
         module = "_".join(package.split(".")[-2:])
         if module not in self._modules:
@@ -77,7 +77,7 @@ class Descriptions:
 def installed_descriptions() -> Descriptions:
     try:
         spec = importlib.util.find_spec(LIBRARY)
-    except ModuleNotFoundError:  # of the package around it
+    except ModuleNotFoundError:  # raised for a missing parent package
         spec = None
     places = None if spec is None else spec.submodule_search_locations
     return Descriptions(Path(places[0]) if places else None)

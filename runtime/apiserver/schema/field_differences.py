@@ -1,4 +1,4 @@
-"""Which fields differ between two versions of an object.
+"""Comparison of the fields of two versions of an object.
 
 Source: structured-merge-diff typed/compare.go (v1.36).
 """
@@ -16,9 +16,7 @@ _ABSENT = object()
 
 
 class Comparison(NamedTuple):
-    """What is only in the old version, differs, and is only in the new one. A field that comes or goes does so with all
-    that is in it.
-    """
+    """Removed, modified and added fields. Removed and added fields include everything below them."""
 
     removed: Tree
     modified: Tree
@@ -34,7 +32,7 @@ def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
 
 
 def set_in(value: Any, zero: Any, type_: MergeType) -> Tree | None:
-    """The fields of a value that are not so from the start. zero: what is there then; None for nothing different."""
+    """Return the fields that differ from the zero value; None if they are equal."""
     if value == zero:
         return None
     found = Comparison({}, {}, {})
@@ -43,7 +41,7 @@ def set_in(value: Any, zero: Any, type_: MergeType) -> Tree | None:
 
 
 def whole(value: Any, type_: MergeType) -> Tree:
-    """All that comes or goes with a value, itself included."""
+    """Return the fields below an added or removed value, itself included."""
     if not value or type_.atomic:
         return _LEAF
     if isinstance(value, dict):
@@ -65,7 +63,7 @@ def whole(value: Any, type_: MergeType) -> Tree:
 
 
 def _compare(step: str, old: Any, new: Any, type_: MergeType, found: Comparison) -> None:
-    """Both are there and differ, null being a value."""
+    """Report whether both exist and differ; null is a value."""
     if not type_.atomic and (old or new):
         if isinstance(old or new, dict) and isinstance(old or {}, dict) and isinstance(new or {}, dict):
             inner = Comparison({}, {}, {})
@@ -104,7 +102,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], type_: MergeType, fo
 
 
 def _compare_lists(old: list[Any], new: list[Any], type_: MergeType, found: Comparison) -> None:
-    """An element that occurs more than once is one field, as long as it does."""
+    """Treat duplicate elements as one field."""
     before, after, element = by_step(old, type_), by_step(new, type_), type_.element
     for step, now in after.items():
         pass_time(3)

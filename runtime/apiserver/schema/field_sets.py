@@ -1,4 +1,4 @@
-"""Sets of fields of an object, as server-side apply records who manages what: trees in the form of FieldsV1.
+"""Field sets of server-side apply (managedFields): trees in the form of FieldsV1.
 
     {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
 
@@ -24,12 +24,12 @@ _MEMBER: Tree = {}
 
 
 def field_set(value: Any, type_: MergeType) -> Tree:
-    """The fields that this map names."""
+    """Return the fields that the map contains."""
     return _below(value, type_) or {}
 
 
 def _below(value: Any, type_: MergeType) -> Tree | None:
-    """What is below a map or list; None for a leaf."""
+    """Return the fields below a map or list; None for a leaf."""
     if type_.atomic:
         return None
     if isinstance(value, dict):
@@ -53,7 +53,7 @@ def _below(value: Any, type_: MergeType) -> Tree | None:
 
 
 def by_step(values: Sequence[Any], type_: MergeType) -> dict[str, list[Any]]:
-    """The elements of an associative list under their steps, in their order; more than one are duplicates.
+    """Return the elements of an associative list by step, in order; several elements of a step are duplicates.
 
     Those that have no step are left out: what they are is wrong, and refused elsewhere.
     """
@@ -82,7 +82,7 @@ def step_of(element: Any, type_: MergeType) -> str | None:
 
 
 def has(fields: Tree, step: str) -> bool:
-    """Whether the step is a member."""
+    """Report whether the step is a member."""
     inner = fields.get(step)
     return inner is not None and (not inner or ITSELF in inner)
 
@@ -94,18 +94,18 @@ def has_path(fields: Tree, path: Sequence[str]) -> bool:
 
 
 def in_order(fields: Tree) -> Tree:
-    """As upstream writes it."""
+    """Return the fields in the order in which upstream writes them."""
     return {step: in_order(inner) if (inner := fields[step]) else inner for step in sorted(fields)}
 
 
-def minus(one: Tree, other: Tree) -> Tree:
-    """The members of one that are not of the other."""
-    return _minus(one, other) if one and other else one
+def minus(fields: Tree, other: Tree) -> Tree:
+    """Return the members that are not in other."""
+    return _minus(fields, other) if fields and other else fields
 
 
-def _minus(one: Tree, other: Tree) -> Tree:
+def _minus(fields: Tree, other: Tree) -> Tree:
     rest, changed = {}, False
-    for step, inner in one.items():
+    for step, inner in fields.items():
         against = other.get(step)
         if against is None:
             rest[step] = inner
@@ -114,7 +114,7 @@ def _minus(one: Tree, other: Tree) -> Tree:
         changed = changed or left is not inner
         if left is not None:
             rest[step] = left
-    return rest if changed else one
+    return rest if changed else fields
 
 
 def _left(inner: Tree, against: Tree) -> Tree | None:
@@ -130,18 +130,18 @@ def _left(inner: Tree, against: Tree) -> Tree | None:
     return _MEMBER if len(left) == 1 and ITSELF in left else left
 
 
-def united(one: Tree, other: Tree) -> Tree:
-    """The members of either; the same object as one if nothing is new."""
-    if not one or not other:
-        return one or other
+def united(fields: Tree, other: Tree) -> Tree:
+    """Return the members of either, which is the first object itself if other adds nothing."""
+    if not fields or not other:
+        return fields or other
     found: Tree | None = None
     for step, inner in other.items():
-        here = one.get(step)
+        here = fields.get(step)
         both = inner if here is None else _united_below(here, inner)
         if both is not here:
-            found = dict(one) if found is None else found
+            found = dict(fields) if found is None else found
             found[step] = both
-    return one if found is None else found
+    return fields if found is None else found
 
 
 def _united_below(here: Tree, inner: Tree) -> Tree:
@@ -152,10 +152,10 @@ def _united_below(here: Tree, inner: Tree) -> Tree:
     return united(here, inner)
 
 
-def common(one: Tree, other: Tree) -> Tree:
-    """The members of both."""
+def common(fields: Tree, other: Tree) -> Tree:
+    """Return the members of both."""
     found: Tree = {}
-    for step, inner in one.items():
+    for step, inner in fields.items():
         against = other.get(step)
         if against is None:
             continue
@@ -172,7 +172,7 @@ def _plain(fields: Tree) -> Tree:
 
 
 def without(fields: Tree, others: Tree) -> Tree:
-    """As minus, and without what is below the members of the others."""
+    """Return the fields without the others and without everything below members of the others."""
     if not others:
         return fields
     rest: Tree = {}
@@ -188,7 +188,7 @@ def without(fields: Tree, others: Tree) -> Tree:
 
 
 def with_named_members(fields: Tree, type_: MergeType) -> Tree:
-    """The set with all fields of structs on the way to its members."""
+    """Return the set with all struct fields on the paths to its members."""
     found: Tree = {}
     for step, inner in fields.items():
         if step == ITSELF or not inner:
@@ -202,7 +202,7 @@ def with_named_members(fields: Tree, type_: MergeType) -> Tree:
 
 
 def paths(fields: Tree, prefix: str = "") -> Iterator[str]:
-    """The members in words, those of a level before those below: `.spec.containers[name="web"].image`."""
+    """Yield the paths of the members, outer levels first: `.spec.containers[name="web"].image`."""
     steps = sorted(step for step in fields if step != ITSELF)
     for step in steps:
         if has(fields, step):

@@ -1,7 +1,7 @@
-"""fieldValidation=Strict and =Warn: unknown and duplicate fields.
+"""Field validation: detection of unknown and duplicate fields (fieldValidation=Strict and Warn).
 
-Source: apiserver pkg/endpoints/handlers/{create,patch}.go, sigs.k8s.io/json for the words (v1.36).
-Differs from upstream: a patch itself is checked, and not the patched object.
+Source: apiserver pkg/endpoints/handlers/{create,patch}.go, sigs.k8s.io/json for the messages (v1.36).
+Differs from upstream: a patch itself is checked instead of the patched object.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kcm.runtime.apiserver.schema.nesting import check_nesting
 from kcm.runtime.apiserver.schema.scalars import ShapeError
 
 STRICT, WARN = "Strict", "Warn"
-MOST_STRAYS = 100  # unknown and duplicate fields that are reported of one body, as upstream (saveStrictError)
+MOST_STRAYS = 100  # reported unknown and duplicate fields per body, as upstream (saveStrictError)
 
 
 class FieldValidator:
-    """Compares bodies with the types of built-in kinds."""
+    """Validator of request bodies against the types of built-in kinds."""
 
     def __init__(self, types: ApiTypes) -> None:
         self._types = types
@@ -41,12 +41,15 @@ class FieldValidator:
         repeated: Sequence[str] = (),
         settle: Callable[[dict[str, Any], list[str] | None], None] | None = None,
     ) -> list[str]:
-        """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind. repeated:
-        what is said of keys that YAML had twice. settle: of a custom
-        kind, ResourceDefinition.settle.
+        """Return the warnings for the client.
 
-        Raises StatusError, 400 or for a patch 422, on an unknown or duplicate field if the directive is "Strict".
-        Bodies that are no JSON object, and values of a wrong type, are refused later.
+        Invalid JSON, and values of a wrong type, are ignored here and rejected later.
+
+        patch: the body is a merge or strategic merge patch of the kind.
+        repeated: messages about keys that are duplicated in YAML.
+        settle: ResourceDefinition.settle of a custom kind.
+
+        Raises StatusError (400, or 422 for a patch) if the directive is "Strict" and a field is unknown or duplicate.
         """
         try:
             obj = orjson.loads(body)
@@ -68,8 +71,8 @@ class FieldValidator:
         del found[MOST_STRAYS:]
         repeated = repeated[:MOST_STRAYS]
         if (found or repeated) and directive == STRICT:
-            told = ", ".join([as_go_says(repeated), *found] if repeated else found)
-            raise _refusal(f"strict decoding error: {told}", kind, version, body, patch)
+            text = ", ".join([as_go_says(repeated), *found] if repeated else found)
+            raise _refusal(f"strict decoding error: {text}", kind, version, body, patch)
         return [*repeated, *found]
 
     def _unknown_to_schema(
@@ -90,7 +93,7 @@ class FieldValidator:
     def _strays(
         self, value: Mapping[str, Any] | _Pairs, type_: Type, path: Path | None, *, patch: bool
     ) -> Iterator[str]:
-        """Unknown fields, and those that are there twice, in the order in which they are written."""
+        """Yield errors for unknown and duplicate fields, in order of appearance."""
         seen = set()
         for name, inner in _fields(value):
             here = Path(path, name)
@@ -106,12 +109,12 @@ class FieldValidator:
             if struct is None:
                 yield from map(_duplicate, _duplicates(inner, here))
                 continue
-            for place, one in _structs_in(inner, field.form, here):
-                yield from self._strays(one, struct, place, patch=patch)
+            for place, value in _structs_in(inner, field.form, here):
+                yield from self._strays(value, struct, place, patch=patch)
 
 
 class Path(NamedTuple):
-    """The path of a field. Its text is only made where it is reported: a body can have long names that hold much."""
+    """Path of a field. Its text is only built for errors, since long names may have many fields below them."""
 
     outer: Path | None
     name: str | int
@@ -137,14 +140,14 @@ def _first(texts: Iterable[str]) -> list[str]:
 
 
 def _structs_in(value: Any, form: Form, path: Path) -> Iterator[tuple[Path, Any]]:
-    """(path, struct) for all that a field has; what is of another form is left out."""
+    """Yield (path, struct) for the structs in a field, and skip values of a wrong form."""
     match form:
         case "one" if _is_struct(value):
             yield path, value
         case "list" if isinstance(value, list) and not isinstance(value, _Pairs):
-            yield from ((Path(path, i), one) for i, one in enumerate(value) if _is_struct(one))
+            yield from ((Path(path, i), item) for i, item in enumerate(value) if _is_struct(item))
         case "map" if _is_struct(value):
-            yield from ((Path(path, key), one) for key, one in _fields(value) if _is_struct(one))
+            yield from ((Path(path, key), item) for key, item in _fields(value) if _is_struct(item))
 
 
 def _is_struct(value: Any) -> bool:
@@ -164,34 +167,34 @@ def _duplicate(path: str) -> str:
 
 
 def _pairs(body: bytes) -> _Pairs:
-    """The JSON object as it is written. Raises ValueError if it is none."""
+    """Parse a JSON object and keep duplicate keys. Raises ValueError for invalid JSON."""
     try:
         found = json.loads(body, object_pairs_hook=_Pairs)
     except RecursionError:
-        return _Pairs()  # such nesting is refused later
+        return _Pairs()  # rejected later for its nesting
     return found if isinstance(found, _Pairs) else _Pairs()
 
 
 def as_go_says(repeated: Sequence[str]) -> str:
-    """How Go's parser of YAML lists keys that are set more than once."""
+    """Format messages about duplicate keys as Go's YAML parser does."""
     lines = "\n  ".join(repeated)
     return f"yaml: unmarshal errors:\n  {lines}"
 
 
 def duplicate_fields(body: bytes) -> list[str]:
     """Return paths of the first fields that a JSON document sets more than once. Raises ValueError on invalid JSON."""
-    with suppress(ValueError, TypeError):  # also of one that is nested too deeply for our encoder
-        if orjson.dumps(orjson.loads(body)) == body:  # then nothing was lost; most clients write it as we do
+    with suppress(ValueError, TypeError):  # errors of our encoder for deep nesting included
+        if orjson.dumps(orjson.loads(body)) == body:  # No duplicates then: most clients write JSON as our encoder does.
             return []
     try:
         document = json.loads(body, object_pairs_hook=_Pairs)
         return _first(_duplicates(document, None))
     except RecursionError:
-        return []  # such nesting is refused later
+        return []  # rejected later for its nesting
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it is written, repetitions included."""
+    """JSON object with duplicate keys."""
 
 
 def _duplicates(value: Any, path: Path | None) -> Iterator[str]:

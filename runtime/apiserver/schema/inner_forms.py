@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 FILE = Path(__file__).with_name("inner_types.json")
-# Fields of a pod's spec that its inner form has in the security context.
+# Fields of a pod's spec that are in the security context of the internal type.
 _OF_THE_HOST = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 _META_FIELDS = (
     *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
@@ -37,11 +37,14 @@ def _types() -> dict[str, Any]:
 
 
 def inner_form(value: Any, type_: str) -> Any:
-    """value: as a client writes it, or None. type_: the inner type, `core.PodSpec`; a pointer, list or map of one."""
+    """Convert a value as a client writes it to the fields of the internal type.
+
+    type_: the internal type (`core.PodSpec`), or a pointer, list or map of one.
+    """
     if type_.startswith("*"):
         return None if value is None else inner_form(value, type_[1:])
     if type_.startswith("[]"):
-        return None if value is None else [inner_form(one, type_[2:]) for one in value]
+        return None if value is None else [inner_form(item, type_[2:]) for item in value]
     if found := _MAP.match(type_):
         return None if value is None else {name: inner_form(value[name], found[1]) for name in sorted(value)}
     known = _types().get(type_)
@@ -69,7 +72,7 @@ def _lines(value: Any) -> list[str]:
 
 def _fields(value: Mapping[str, Any], fields: list[list[str]]) -> Iterator[tuple[str, Any]]:
     """A field is found by its name in small letters, in which Go and JSON agree."""
-    given = {name.lower(): one for name, one in value.items()}
+    given = {name.lower(): inner for name, inner in value.items()}
     for name, type_ in fields:
         if name:
             yield name, inner_form(given.get(name.lower()), type_)
@@ -89,9 +92,9 @@ def _arranged(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
 
 
 def _sorted(value: Any) -> Any:
-    """What Go has in a map, and label selectors, whose fields come in this order by chance."""
+    """Sort the keys of Go maps, and of label selectors, whose fields are in reverse order."""
     if isinstance(value, dict):
         selector = {"matchLabels", "matchExpressions"}
         names = sorted(value, reverse=bool(value) and value.keys() <= selector)
         return {name: _sorted(value[name]) for name in names}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

@@ -16,12 +16,12 @@ from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field,
 from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-# The kinds all of whose values of one type are right.
+# Kinds for which every value of one Python type is valid.
 _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
 class Shapes:
-    """The checks of all kinds; each type's is made when an object first has a field of it.
+    """Type checks of all kinds, each compiled when an object first has a field of the type.
 
     strays: how many fields were removed until now because the kind does not have them.
     """
@@ -51,11 +51,11 @@ class Shapes:
             obj.setdefault("spec", {})
 
     def check_type(self, name: str, value: Any) -> None:
-        """Of a part of an object. name: of its type in OpenAPI. Raises ShapeError."""
+        """Check a part of an object against the OpenAPI type name. Raises ShapeError."""
         self._struct(name)(value)
 
     def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
-        """The check of a kind, and whether it has a spec; None for a kind that upstream does not define.
+        """Return the check of a kind and whether it has a spec; None if upstream does not define the kind.
 
         A spec is always there, even if nothing is specified: upstream's encoder never leaves it out.
         """
@@ -70,7 +70,7 @@ class Shapes:
         return self._kinds[place]
 
     def _struct(self, name: str) -> Check:
-        """The check of a type; it may be asked for inside its own fields (JSONSchemaProps has some)."""
+        """Return the check of a type, which may be recursive (JSONSchemaProps)."""
         check = self._structs.get(name)
         if check is None:
             found = self._types.find(name)
@@ -89,7 +89,7 @@ class Shapes:
             gone: list[str] = []
             for field, item in value.items():
                 if type(item) is plain.get(field):
-                    continue  # most fields are, and need no call
+                    continue  # avoids a call for most fields
                 item_check = checks.get(field)
                 if item is None or (item_check is None and field not in fields):
                     if item is not None:
@@ -113,12 +113,12 @@ class Shapes:
 
     def _field(self, field: Field) -> Check:
         if field.struct:
-            one, of, zero = self._struct(field.struct), go_name(field.struct), None
+            check, of, zero = self._struct(field.struct), go_name(field.struct), None
         elif field.type.startswith(f"{SCHEMA}Or"):
-            one, of, zero = self._schema_or(field.type.removeprefix(f"{SCHEMA}Or")), go_name(field.type), None
+            check, of, zero = self._schema_or(field.type.removeprefix(f"{SCHEMA}Or")), go_name(field.type), None
         else:
-            one, of, zero = SCALARS[field.kind]
-        element = _or_zero(one, is_struct=bool(field.struct), zero=zero)
+            check, of, zero = SCALARS[field.kind]
+        element = _or_zero(check, is_struct=bool(field.struct), zero=zero)
         match field.form:
             case "list":
                 return _list_of(element, f"[]{of}")
@@ -126,12 +126,12 @@ class Shapes:
                 return _map_of(element, "v1.ResourceList" if field.kind == "quantity" else f"map[string]{of}")
             case "map of lists":
                 return _map_of(_list_of(element, f"[]{of}"), f"map[string][]{of}")
-        return one
+        return check
 
     def _schema_or(self, other: str) -> Check:
-        """Of a schema, or what may stand in its place: "Bool", "Array" of schemas, "StringArray".
+        """Return the check of a schema or its alternative: "Bool", "Array" of schemas, "StringArray".
 
-        As Go's decoder has it, another value is an error in the place of a boolean, and nothing in that of a list.
+        As in Go's decoder, any other value is an error for "Bool", and ignored for the lists.
         """
         schema, string = self._struct(SCHEMA), SCALARS["string"]
         lists: dict[str, Check] = {
@@ -156,7 +156,7 @@ def _is_plain(field: Field) -> bool:
 
 
 def _or_zero(check: Check, *, is_struct: bool, zero: Any) -> Check:
-    """For elements: null is the zero of their type."""
+    """Wrap the check of an element: null becomes the zero value of its type."""
 
     def check_element(value: Any) -> Any:
         if value is None:
@@ -170,9 +170,9 @@ def _list_of(element: Check, expected: str) -> Check:
     def check(value: Any) -> Any:
         if type(value) is not list:
             raise ShapeError(json_type(value), expected)
-        for i, one in enumerate(value):
-            kept = element(one)
-            if kept is not one:
+        for i, item in enumerate(value):
+            kept = element(item)
+            if kept is not item:
                 value[i] = kept
         return value
 
@@ -183,9 +183,9 @@ def _map_of(item: Check, expected: str) -> Check:
     def check(value: Any) -> Any:
         if type(value) is not dict:
             raise ShapeError(json_type(value), expected)
-        for key, one in value.items():
-            kept = item(one)
-            if kept is not one:
+        for key, entry in value.items():
+            kept = item(entry)
+            if kept is not entry:
                 value[key] = kept
         return value
 
@@ -194,5 +194,5 @@ def _map_of(item: Check, expected: str) -> Check:
 
 @cache
 def built_in_shapes() -> Shapes:
-    """Those of the built-in kinds; all servers of a process share them."""
+    """Return the checks of the built-in kinds, shared by all servers of a process."""
     return Shapes(built_in_types())

@@ -1,8 +1,8 @@
-"""How the lists of the built-in types merge under a strategic merge patch.
+"""Strategic merge schemas of the built-in types.
 
-A list of which upstream says nothing is replaced as a whole, among them some that one would expect to merge: a Node's
+A list without upstream's patch annotations is replaced as a whole, even where merging might be expected: a Node's
 taints, a Pod's tolerations and containerStatuses, a Service's externalIPs. The retainKeys strategy (volumes,
-resourceClaims, a Deployment's strategy) matters to clients that make patches: an applied one has $retainKeys in it.
+resourceClaims, a Deployment's strategy) only concerns clients that make patches, which add $retainKeys to them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
 
 
 class TypeMergeSchema(MergeSchema):
-    """That of an API type; a field's is made when a patch first has that field."""
+    """Merge schema of an API type. The schema of a field is made when a patch first contains the field."""
 
     def __init__(self, types: ApiTypes, name: str) -> None:
         super().__init__()
@@ -41,11 +41,11 @@ class TypeMergeSchema(MergeSchema):
         )
 
 
-@lru_cache(maxsize=1024)  # as many as there are kinds, also of definitions that are gone
+@lru_cache(maxsize=1024)  # bounds the schemas of deleted definitions
 def merge_schema_of(group: str, version: str, kind: str) -> MergeSchema:
-    """The schema of a built-in kind. That of any other kind still knows how metadata merges.
+    """Return the schema of a built-in kind; for any other kind only metadata has a schema.
 
-    Strategic merge is for built-in types only: for a custom resource a server responds with 415.
+    Strategic merge is for built-in types only: a server responds with 415 for a custom resource.
     """
     types = built_in_types()
     name = types.name_of(group, version, kind)

@@ -1,7 +1,7 @@
-"""How fields merge: what structured-merge-diff's schema says of a type, as a tree of MergeType.
+"""Merge types: structured-merge-diff's schema as a tree of MergeType.
 
-A type is made from the generated facts about built-in kinds, or from the OpenAPI v3 schema of a custom one, when a
-value of it is first looked at.
+A type is made from the generated built-in types, or from the OpenAPI v3 schema of a custom kind, when a value of it is
+first merged.
 
 Source: kube-openapi pkg/schemaconv (openapi.go, smd.go), structured-merge-diff schema/elements.go (v1.36).
 """
@@ -18,11 +18,14 @@ Make = Callable[[], "MergeType"]
 
 
 class MergeType:
-    """atomic: a map or list that is one field, whatever is in it. keys: of the elements of a list of type map.
+    """Merge behaviour of a type. A list is a set (is_set), associative (keys), or atomic.
 
-    is_set: a list of type set. A list that is neither is atomic. named: the fields that a struct has.
-    zero: what Go writes of a new object of the type, before anything is set; omitted: the fields that it leaves out
-    when they are empty; nulls: those that it writes as null then.
+    atomic: the map or list is owned and replaced as a whole.
+    keys: key fields of the elements of a list of type map.
+    named: the fields of a struct.
+    zero: the fields that Go writes for an empty value of the type.
+    omitted: fields that Go leaves out if they are empty.
+    nulls: fields that Go writes as null if they are empty.
     """
 
     __slots__ = (
@@ -53,7 +56,10 @@ class MergeType:
         omitted: frozenset[str] = frozenset(),
         nulls: tuple[str, ...] = (),
     ) -> None:
-        """element: of a list, or the values of a map. defaults: of fields that are keys of a list of this type."""
+        """Make a type.
+
+        element: type of a list's elements or a map's values. defaults: default values of fields that are list keys.
+        """
         self._making, self._element = fields or {}, element
         self._fields: dict[str, MergeType] = {}
         self.atomic, self.keys, self.is_set = atomic, keys, is_set
@@ -62,7 +68,7 @@ class MergeType:
         self._zero, self.omitted, self.nulls = zero, omitted, nulls
 
     def field(self, name: str) -> MergeType:
-        """The type of a field of a map."""
+        """Return the merge type of a field."""
         found = self._fields.get(name)
         if found is None:
             make = self._making.get(name)
@@ -79,7 +85,7 @@ class MergeType:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has no other fields than those that are named."""
+        """Report whether only the named fields are allowed."""
         return bool(self._making) and self._element is None
 
     @property
@@ -88,11 +94,11 @@ class MergeType:
 
     @property
     def is_associative(self) -> bool:
-        """Whether the elements of a list are told apart."""
+        """Report whether the elements of a list are identified by key or value."""
         return self.is_set or bool(self.keys)
 
 
-# Of what no schema tells of: maps are looked into, lists are one field.
+# Values without a schema: maps are merged by field, lists are atomic.
 DEDUCED: Final = MergeType()
 SCALAR: Final = MergeType(atomic=True)
 ATOMIC: Final = MergeType(atomic=True)
@@ -100,7 +106,7 @@ ATOMIC: Final = MergeType(atomic=True)
 
 @cache
 def built_in(name: str) -> MergeType:
-    """name: of a type in OpenAPI. What is not known is deduced."""
+    """Return the merge type of an OpenAPI type; it is deduced from the value if the type is unknown."""
     found = built_in_types().find(name)
     if found is None or found.schema is not None:
         return DEDUCED
@@ -180,7 +186,7 @@ def _of_value(field: Field, *, atomic: bool) -> MergeType:
 
 
 def of_schema(schema: Mapping[str, Any]) -> MergeType:
-    """schema: OpenAPI v3 with the x-kubernetes extensions, of a custom kind or a part of it."""
+    """Return the merge type of an OpenAPI v3 schema with x-kubernetes extensions (of a custom kind or a part of it)."""
     match schema.get("type"):
         case "object":
             return _of_object(schema)
@@ -204,10 +210,10 @@ def _of_object(schema: Mapping[str, Any]) -> MergeType:
     elif values or schema.get("x-kubernetes-preserve-unknown-fields"):
         element = _any
     return MergeType(
-        fields={name: _schema_maker(one) for name, one in properties.items()},
+        fields={name: _schema_maker(property_) for name, property_ in properties.items()},
         element=element,
         atomic=schema.get("x-kubernetes-map-type") == "atomic",
-        defaults={name: one["default"] for name, one in properties.items() if "default" in one},
+        defaults={name: property_["default"] for name, property_ in properties.items() if "default" in property_},
     )
 
 
@@ -220,9 +226,9 @@ def _schema_maker(schema: Mapping[str, Any]) -> Make:
 
 
 def of_custom_kind(schema: Mapping[str, Any] | None) -> MergeType:
-    """Of a whole custom object; its metadata is of the type that all kinds have."""
+    """Return the merge type of custom objects, whose metadata has the type of all kinds."""
     of_rest = {} if schema is None else schema.get("properties") or {}
-    fields = {name: _schema_maker(one) for name, one in of_rest.items()}
+    fields = {name: _schema_maker(schema) for name, schema in of_rest.items()}
     fields |= {"metadata": lambda: built_in(OBJECT_META), "kind": lambda: SCALAR, "apiVersion": lambda: SCALAR}
     return MergeType(fields=fields, element=None if schema is not None and not _is_open(schema) else _any)
 

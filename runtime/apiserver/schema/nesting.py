@@ -1,20 +1,20 @@
-"""How deep JSON may nest, and how long the paths of its fields may be.
+"""Limits for the nesting of JSON and for the total length of field paths.
 
-A path is written for each field that is looked at, so many fields below a long name cost their number times its length.
-Upstream writes a path only when it reports it, and has no such limit.
+The path of each field is built during the checks, so that the cost of many fields below a long name is their number
+times its length. Upstream builds a path only for an error, and has no such limit.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-MOST_NESTED = 200  # levels; our JSON encoder takes 254
-MOST_WRITTEN = 500_000_000  # fields and items, times the characters of the longest path
-SMALL = 32 * 1024  # bytes of JSON that cannot exceed it
+MOST_NESTED = 200  # levels; our JSON encoder's limit is 254
+MOST_WRITTEN = 500_000_000  # number of fields and items times the characters of the longest path
+SMALL = 32 * 1024  # bytes of JSON that cannot exceed MOST_WRITTEN
 
 
 def check_nesting(value: Any, raw: bytes) -> None:
-    """raw: the JSON that the value was read from. Raises ValueError."""
+    """Check a value that was parsed from raw. Raises ValueError."""
     if len(raw) <= SMALL and raw.count(b"{") + raw.count(b"[") <= MOST_NESTED:
         return
     depth = count = longest = 0

@@ -1,6 +1,6 @@
-"""OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server read.
+"""OpenAPI v3, one document per group and version, for `kubectl explain`, apply and --dry-run=server.
 
-A document is made when it is first asked for. The one of version 2 is in openapi_v2.py.
+A document is made when it is first requested. Version 2 is in openapi_v2.py.
 
 Source: apiserver pkg/server/routes/openapi.go, api/openapi-spec/v3 (v1.36).
 """
@@ -32,21 +32,21 @@ _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")
 
 
-MOST_SCHEMAS = 4096  # whose hashes are kept
+MOST_SCHEMAS = 4096  # limit of cached hashes
 
 
 class OpenApi:
-    """The documents, made once for as long as the same resources are served."""
+    """OpenAPI documents, cached until the served resources change."""
 
     def __init__(self, registry: Registry, types: ApiTypes, descriptions: Descriptions, *, build: str = "") -> None:
-        """build: of the program that makes them; another one may make others of the same resources."""
+        """Make the documents of a registry. Their hashes depend on build, as other builds may make other documents."""
         self._build = build
         self._registry, self._types, self._descriptions = registry, types, descriptions
         self._documents: dict[str, tuple[str, bytes]] = {}
-        self._hashes: dict[int, tuple[Mapping[str, Any], str]] = {}  # of custom kinds' schemas, by their identity
+        self._hashes: dict[int, tuple[Mapping[str, Any], str]] = {}  # hashes of custom kinds' schemas, by id()
 
     def index(self) -> dict[str, Any]:
-        """/openapi/v3: where the documents are; the hash changes when the resources of a document do."""
+        """Return /openapi/v3: the URLs of the documents, with hashes that change with their resources."""
         return {
             "paths": {
                 path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(definitions)}"}
@@ -55,7 +55,7 @@ class OpenApi:
         }
 
     def document(self, path: str) -> tuple[str, bytes] | None:
-        """Its hash, and the document. path: "api/v1", "apis/apps/v1". None where nothing is served."""
+        """Return the hash and document of a path ("api/v1", "apis/apps/v1"); None if it is not served."""
         definitions = self._group_versions().get(path)
         if definitions is None:
             return None
@@ -84,15 +84,15 @@ class OpenApi:
     def _hash(self, definitions: Sequence[ResourceDefinition]) -> str:
         rows = sorted(
             (
-                one.name,
-                one.version,
-                one.kind,
-                one.verbs,
-                one.subresources,
-                one.namespaced,
-                self._schema_hash(one.schema),
+                definition.name,
+                definition.version,
+                definition.kind,
+                definition.verbs,
+                definition.subresources,
+                definition.namespaced,
+                self._schema_hash(definition.schema),
             )
-            for one in definitions
+            for definition in definitions
         )
         return hashlib.sha256(orjson.dumps([self._build, rows])).hexdigest()[:32]
 
@@ -101,7 +101,7 @@ class OpenApi:
             return ""
         kept = self._hashes.get(id(schema))
         if kept is None or kept[0] is not schema:
-            if len(self._hashes) >= MOST_SCHEMAS:  # also of definitions that are gone
+            if len(self._hashes) >= MOST_SCHEMAS:  # includes schemas of deleted definitions
                 self._hashes.clear()
             digest = hashlib.sha256(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)).hexdigest()
             kept = self._hashes[id(schema)] = (schema, digest)
@@ -170,8 +170,8 @@ def _parameters(verb: str) -> Sequence[str]:
 
 def _body(types: ApiTypes, verb: str, kind: dict[str, str], definition: ResourceDefinition) -> dict[str, Any]:
     if verb == "patch":
-        patches = [one for one in PatchType if not (definition.dynamic and one == PatchType.STRATEGIC)]
-        return {"requestBody": {"content": {str(one): {"schema": {"type": "object"}} for one in patches}}}
+        patches = [type_ for type_ in PatchType if not (definition.dynamic and type_ == PatchType.STRATEGIC)]
+        return {"requestBody": {"content": {str(type_): {"schema": {"type": "object"}} for type_ in patches}}}
     if verb not in ("create", "update"):
         return {}
     name = types.name_of(**kind) or foreign_name(kind)

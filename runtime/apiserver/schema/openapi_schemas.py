@@ -1,4 +1,4 @@
-"""The schemas in an OpenAPI v3 document, as api_types.json has them, with the descriptions that are installed.
+"""Schemas of OpenAPI v3 documents, from api_types.json and the installed descriptions.
 
 Source: api/openapi-spec/v3 (v1.36).
 """
@@ -39,7 +39,7 @@ def kind_of(definition: ResourceDefinition, subresource: str = "") -> dict[str, 
 def schemas_of(
     definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions
 ) -> dict[str, Any]:
-    """Schema name → schema, of the kinds of these resources and of all that is in them."""
+    """Return the schemas by name for the kinds of these resources and all types that they refer to."""
     schemas: dict[str, Any] = {}
     roots: dict[str, dict[str, str]] = {}
     for definition in definitions:
@@ -68,12 +68,12 @@ def foreign_name(kind: Mapping[str, str]) -> str:
 
 
 def _foreign_schema(kind: Mapping[str, str]) -> dict[str, Any]:
-    """Of a custom resource, or of a built-in one that upstream does not define: any fields."""
+    """Return the schema of a resource without one: any fields."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, GROUP_VERSION_KIND: [dict(kind)]}
 
 
 def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> dict[str, dict[str, Any]]:
-    """The fields that every object has, in the words that any kind has for them. metadata: its schema."""
+    """Return the schemas of the fields of every object. metadata: the schema of that field."""
     words = descriptions.of(_ANY_KIND)
     fields = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
     return {
@@ -83,7 +83,7 @@ def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> 
 
 
 def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any], descriptions: Descriptions) -> dict[str, Any]:
-    """That of the CustomResourceDefinition, with what every object has."""
+    """Return the schema of the CustomResourceDefinition with the fields of every object."""
     given = schema.get("properties") or {}
     own = of_every_object({"allOf": [reference(OBJECT_META)], "default": {}}, descriptions)
     properties = {**own, **_without_meta(given)}
@@ -91,7 +91,7 @@ def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any], descripti
 
 
 def _without_meta(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in properties.items() if name not in ("apiVersion", "kind", "metadata")}
+    return {name: property_ for name, property_ in properties.items() if name not in ("apiVersion", "kind", "metadata")}
 
 
 def _custom_list_schema(kind: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -135,20 +135,20 @@ def _property(field: Field, description: str) -> dict[str, Any]:
     beside = {word: value for word, value in rest.items() if value or (word == "default" and value is not None)}
     found = _with_form(field)
     if beside and "$ref" in found:
-        found = {"allOf": [found]}  # beside a $ref nothing else counts
+        found = {"allOf": [found]}  # keywords beside a $ref are ignored
     return found | beside
 
 
 def _with_form(field: Field) -> dict[str, Any]:
-    one = reference(field.type) if field.type else dict(_SCALARS[field.kind])
+    schema = reference(field.type) if field.type else dict(_SCALARS[field.kind])
     match field.form:
         case "list":
-            return {"type": "array", "items": one}
+            return {"type": "array", "items": schema}
         case "map":
-            return {"type": "object", "additionalProperties": one}
+            return {"type": "object", "additionalProperties": schema}
         case "map of lists":
-            return {"type": "object", "additionalProperties": {"type": "array", "items": one}}
-    return one
+            return {"type": "object", "additionalProperties": {"type": "array", "items": schema}}
+    return schema
 
 
 def reference(name: str) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""OpenAPI v2: one document of everything, which older kubectl, Helm, Terraform and makers of clients read.
+"""OpenAPI v2: one document of all APIs, for older kubectl, Helm, Terraform and client generators.
 
-It is made when it is first asked for, and kept compressed until what is served changes.
+It is made when it is first requested, and kept compressed until the served resources change.
 
 Source: apiserver pkg/server/routes/openapi.go; kube-openapi pkg/handler/handler.go; api/openapi-spec/swagger.json
 (v1.36). Differs from upstream: operations and parameters have no descriptions, fields no enumerations; there are no
-operations that watch by path, or that pass on to kubelets and pods.
+operations for watch paths, nor for proxying to kubelets and pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """etag: without quotes, of both forms. Both are compressed here."""
+    """Document in both encodings, compressed, and their common etag without quotes."""
 
     etag: str
     _json: bytes
@@ -44,7 +44,7 @@ class Document:
 def make_document(
     definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions, version: str
 ) -> Document:
-    """version: of Kubernetes, "1.36"."""
+    """Make the document. version: the Kubernetes version, "1.36"."""
     found = {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version},

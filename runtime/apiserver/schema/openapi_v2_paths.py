@@ -1,4 +1,4 @@
-"""The paths in the OpenAPI v2 document: what can be asked of each resource, and how the operations are called.
+"""Paths of the OpenAPI v2 document: the operations of each resource and their operationIds.
 
 Source: apiserver pkg/endpoints/installer.go, pkg/endpoints/openapi/openapi.go; apiextensions-apiserver
 pkg/controller/openapi/builder/builder.go (v1.36).
@@ -43,7 +43,7 @@ _IN_PATH = ("name", "namespace")
 
 
 class Action(NamedTuple):
-    """operation: the word that operationId begins with. options: its parameters. statuses: of its responses."""
+    """Verb in the document: the prefix of its operationId, its query parameters, and the statuses of its responses."""
 
     name: str
     method: str
@@ -61,7 +61,7 @@ _ACTIONS: Mapping[str, Action] = {
     "patch": Action("patch", "patch", "patch", (*_WRITING, "force"), (200, 201)),
     "delete": Action("delete", "delete", "delete", _DELETING, (200, 202)),
 }
-# Upstream makes those of a custom resource elsewhere, and otherwise.
+# Upstream builds the operations of custom resources in apiextensions, with other parameters.
 _CUSTOM_ACTIONS: Mapping[str, Action] = {
     **_ACTIONS,
     "deletecollection": _ACTIONS["deletecollection"]._replace(options=(*_LISTING, *_WATCHING)),
@@ -78,7 +78,7 @@ def _parameter(name: str) -> dict[str, Any]:
 
 
 _NAMES = sorted({"pretty", *_IN_PATH, *(name for action in _ACTIONS.values() for name in action.options)})
-# By name; operations refer to them.
+# Shared parameters by name; operations refer to them.
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {name: _parameter(name) for name in _NAMES}
 
 
@@ -109,14 +109,14 @@ def _of_resource(definition: ResourceDefinition, types: ApiTypes) -> Iterator[tu
 
 
 class _Operations:
-    """Of one resource."""
+    """Operations of one resource."""
 
     def __init__(self, definition: ResourceDefinition, types: ApiTypes) -> None:
         self._definition, self._types = definition, types
         self._actions = _CUSTOM_ACTIONS if definition.dynamic else _ACTIONS
 
     def of(self, wanted: Iterable[str], verbs: Iterable[str], path: str, subresource: str = "") -> dict[str, Any]:
-        """wanted: those of the verbs that are meant at this path."""
+        """Return the operations at a path. wanted: the verbs that apply to this path."""
         verbs = frozenset(verbs)
         shared = [name for name in _IN_PATH if f"{{{name}}}" in path]
         found: dict[str, Any] = {
@@ -150,7 +150,9 @@ class _Operations:
     def _consumed(self, verb: str) -> tuple[str, ...]:
         if verb == "patch":
             patches = (PatchType.JSON, PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY)
-            return tuple(str(one) for one in patches if not (self._definition.dynamic and one == PatchType.STRATEGIC))
+            return tuple(
+                str(type_) for type_ in patches if not (self._definition.dynamic and type_ == PatchType.STRATEGIC)
+            )
         return (_JSON, _YAML) if self._definition.dynamic else ("*/*",)
 
     def _body(self, verb: str, kind: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -167,7 +169,7 @@ class _Operations:
         return self._schema({**kind, "kind": self._definition.list_kind} if verb == "list" else kind)
 
     def _returns_deleted(self) -> bool:
-        """Upstream's document does not say it of namespaces, which come back all the same."""
+        """Report whether the document has deletions return the object. Upstream omits this for namespaces."""
         return self._definition.strategy.return_deleted_object and self._definition.name != "namespaces"
 
     def _schema(self, kind: Mapping[str, str]) -> str:
@@ -186,7 +188,7 @@ def _responses(name: str, statuses: Iterable[int]) -> dict[str, Any]:
 
 
 def group_in_names(group: str) -> str:
-    """ "rbac.authorization.k8s.io" → "RbacAuthorization"; "" → "Core"."""
+    """Return the group's name in operationIds: "rbac.authorization.k8s.io" → "RbacAuthorization"; "" → "Core"."""
     parts = group.removesuffix(".k8s.io").split(".")
     return "".join(part[:1].upper() + part[1:] for part in parts) or "Core"
 
@@ -197,8 +199,8 @@ def _tag(group: str, version: str = "") -> str:
 
 
 def _of_discovery(definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Upstream makes none for the groups of custom resources."""
-    versions = {(one.group, one.version) for one in definitions if not one.dynamic}
+    """Yield the discovery paths. Upstream has none for groups of custom resources."""
+    versions = {(definition.group, definition.version) for definition in definitions if not definition.dynamic}
     yield "/api/", {"get": _about("getCoreAPIVersions", "core", f"{META}.APIVersions")}
     yield "/apis/", {"get": _about("getAPIVersions", "apis", f"{META}.APIGroupList")}
     for group in {group for group, _ in versions if group}:

@@ -1,4 +1,4 @@
-"""An OpenAPI v2 document in the protobuf of github.com/google/gnostic-models, which kubectl and client-go read.
+"""Encoder of OpenAPI v2 documents in the protobuf of github.com/google/gnostic-models, for kubectl and client-go.
 
 Source: gnostic-models openapiv2/OpenAPIv2.proto, and OpenAPIv2.go for what it makes of JSON.
 """
@@ -17,7 +17,7 @@ Encode = Callable[[Any], bytes]
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:
-    """document: as JSON has it; what such documents of Kubernetes have."""
+    """Encode a JSON document of the forms that Kubernetes uses."""
     return _message(document, _DOCUMENT)
 
 
@@ -68,7 +68,10 @@ def _named(number: int, content: Encode) -> Encode:
 
 
 def _message(value: Mapping[str, Any], fields: Mapping[str, Encode], extensions: int = 0) -> bytes:
-    """fields: in the order of their numbers. extensions: number of what begins with x-, which comes last."""
+    """Encode a message, whose fields are in the order of their numbers.
+
+    extensions: number of the field with the x- extensions, which is last.
+    """
     parts = [encode(value[name]) for name, encode in fields.items() if name in value]
     if extensions:
         parts += [_extension(extensions, name, value[name]) for name in value if name.startswith("x-")]
@@ -87,7 +90,7 @@ def _any(value: Any) -> bytes:
 
 
 def _yaml(value: Any) -> list[str]:
-    """The lines of a value."""
+    """Yield the lines of a value."""
     match value:
         case dict() if value:
             return [line for name, inner in value.items() for line in _entry(_scalar(name), inner)]
@@ -104,7 +107,7 @@ def _entry(name: str, value: Any) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
-    """Quoted where it would be read as something else."""
+    """Quote a YAML string if it would be read as another type."""
     if not isinstance(value, str) or value.lower() in _OTHERS or _NUMBER.match(value) or not value.isprintable():
         return json.dumps(value, ensure_ascii=False)
     return value if _WORD.fullmatch(value) else "'" + value.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""The definitions in the OpenAPI v2 document: those of version 3, in the words that version 2 has.
+"""Definitions of the OpenAPI v2 document: the schemas of version 3, reduced to the keywords of version 2.
 
 Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, pkg/controller/openapi/v2/conversion.go
 (v1.36).
@@ -22,7 +22,7 @@ from kcm.runtime.apiserver.schema.openapi_schemas import (
     schemas_of,
 )
 
-# What no resource has, but what is said about them.
+# Types of requests and discovery, which are not the kind of a resource.
 STATUS, PATCH, WATCH_EVENT = f"{META}.Status", f"{META}.Patch", f"{META}.WatchEvent"
 DELETE_OPTIONS, INFO = f"{META}.DeleteOptions", "io.k8s.apimachinery.pkg.version.Info"
 _BESIDE = (
@@ -45,14 +45,14 @@ def reference(name: str) -> dict[str, str]:
 def schemas(
     definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions
 ) -> dict[str, dict[str, Any]]:
-    """Name → schema."""
+    """Return the schemas by name."""
     found = schemas_of(definitions, types, descriptions)
     for type_ in types.closure(_BESIDE):
         found[type_.name] = schema_of(type_, descriptions.of(type_.name)) | _kinds(found.get(type_.name, {}))
     for kind, name in types.kinds.items():
         if name in _BESIDE and name not in _OF_ALL_GROUPS:
             found[name][GROUP_VERSION_KIND] = [_split(kind)]
-    of_all = sorted({(one.group, one.version) for one in definitions})
+    of_all = sorted({(definition.group, definition.version) for definition in definitions})
     for name in _OF_ALL_GROUPS:
         kind = name.rpartition(".")[2]
         found[name][GROUP_VERSION_KIND] = [_group_version_kind(group, version, kind) for group, version in of_all]
@@ -81,16 +81,19 @@ def _group_version_kind(group: str, version: str, kind: str) -> dict[str, str]:
 
 
 def _built_in(schema: Any) -> Any:
-    """Without defaults; what stands beside a reference does so without allOf."""
+    """Remove defaults, and merge single-element allOf references into their schema."""
     match schema:
         case {"allOf": [{"$ref": str()} as one], **rest}:
             return _built_in({**one, **rest})
         case {"properties": properties, **rest}:
-            return {**_built_in(rest), "properties": {name: _built_in(one) for name, one in properties.items()}}
+            return {
+                **_built_in(rest),
+                "properties": {name: _built_in(property_) for name, property_ in properties.items()},
+            }
         case dict():
             return {word: _built_in(value) for word, value in schema.items() if word != "default"}
         case list():
-            return [_built_in(one) for one in schema]
+            return [_built_in(item) for item in schema]
         case str():
             return schema.replace(PREFIX, "#/definitions/", 1) if schema.startswith(PREFIX) else schema
     return schema
@@ -101,14 +104,17 @@ def _custom_kind(
 ) -> dict[str, Any]:
     kind = {GROUP_VERSION_KIND: [kind_of(definition)]}
     if schema.get(_PRESERVE):
-        return {"type": "object", **kind}  # a client that knew some fields would refuse all others
+        return {"type": "object", **kind}  # A client that sees some fields rejects all others.
     shown = custom_schema(schema)
     own = of_every_object(reference(OBJECT_META), descriptions)
     return {**shown, "properties": {**shown.get("properties", {}), **own}, **kind}
 
 
 def custom_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Clients of version 2 refuse null, and fields that are unknown beside known ones: there they are told less."""
+    """Return a custom schema for version 2, without keywords that its clients reject.
+
+    They reject null, and unknown fields beside known ones.
+    """
     shown = {word: value for word, value in schema.items() if word not in _ONLY_IN_V3}
     if schema.get("nullable"):
         for word in ("type", "items", "properties"):
@@ -120,12 +126,12 @@ def custom_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     if without_items or (shown.get("type") == "object" and schema.get(_PRESERVE)):
         del shown["type"]
     additional = shown.get("additionalProperties")
-    nullable = {name for name, one in shown.get("properties", {}).items() if one.get("nullable")}
+    nullable = {name for name, property_ in shown.get("properties", {}).items() if property_.get("nullable")}
     required = [name for name in shown.pop("required", ()) if name not in nullable]
     if required and not (isinstance(additional, dict) and additional.get("nullable")):
         shown["required"] = required
     if "properties" in shown:
-        shown["properties"] = {name: custom_schema(one) for name, one in shown["properties"].items()}
+        shown["properties"] = {name: custom_schema(property_) for name, property_ in shown["properties"].items()}
     for word in ("items", "additionalProperties"):
         if isinstance(shown.get(word), dict):
             shown[word] = custom_schema(shown[word])

@@ -16,15 +16,15 @@ import orjson
 from kcm.protocols.merge_patches import merge_patched
 from kcm.protocols.objects import Object
 
-MOST_OPERATIONS = 10_000  # of one JSON patch, as upstream; for callers to check
-MOST_COPIED = 3 * 1024 * 1024  # bytes that the copies of one JSON patch add, as upstream
+MOST_OPERATIONS = 10_000  # limit for one JSON patch, as upstream; checked by callers
+MOST_COPIED = 3 * 1024 * 1024  # bytes that copy operations of one JSON patch may add, as upstream
 MOST_MOVED = 100_000_000  # items that insertions into and removals from lists may move, in one JSON patch
 
-_PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's text about a failed test
+_PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's message about a failed test
 
 
 def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
-    """RFC 7386 on an API object: maps are merged, null removes, everything else (lists too) replaces.
+    """Apply a JSON merge patch (RFC 7386): maps are merged, null deletes, everything else is replaced.
 
     Raises ValueError if the patch is no JSON object.
     """
@@ -34,7 +34,7 @@ def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
 
 
 def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
-    """RFC 6902: all of the operations, or none of them.
+    """Apply a JSON patch (RFC 6902) atomically.
 
     Raises ValueError if the patch is malformed, a path is not there, a test fails, no JSON object is left, or too
     much is copied: else a few copies of copies would fill the memory.
@@ -42,7 +42,7 @@ def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise ValueError("a JSON patch is a list of operations, each a JSON object")
     try:
-        # By way of bytes: a plain copy of both, so that an operation changes neither obj nor a value of the patch.
+        # Deep copy by encoding: operations must change neither obj nor the values of the patch.
         document, steps = orjson.loads(orjson.dumps((obj, operations)))
         result = _apply_all(document, steps)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as err:
@@ -72,7 +72,7 @@ def _apply_all(document: Any, operations: list[Any]) -> Any:
 
 
 def _moved_items(document: Any, operation: Mapping[str, Any]) -> int:
-    """How many items of a list an operation may move: the length of the list that it inserts into or removes from."""
+    """Return an upper bound of the list items that an operation moves: the length of the lists that it changes."""
     longest = 0
     for member in ("path", "from"):
         pointer = operation.get(member)

@@ -1,4 +1,4 @@
-"""Request bodies in Kubernetes' protobuf encoding, made JSON.
+"""Decoder of request bodies in Kubernetes' protobuf encoding.
 
 kubectl's `create deployment` and its kin, and all typed Go clients, send this to built-in resources and do not fall
 back. The way back is in protobuf_encoding.py.
@@ -22,26 +22,26 @@ from kcm.runtime.apiserver.schema.api_types import META, ApiTypes, Field
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-UNIX_OF_YEAR_1 = -62135596800  # seconds; a Go time that was never set
-_IN_ANY_VERSION = frozenset({"DeleteOptions"})  # sent in the version of the resource that they are sent to
+UNIX_OF_YEAR_1 = -62135596800  # seconds; an unset time in Go
+_IN_ANY_VERSION = frozenset({"DeleteOptions"})  # sent with the group and version of the addressed resource
 
-# What each number of a message is: a field, or a message whose fields JSON has in the type itself.
+# Fields of a message by number; a nested mapping is a message that JSON inlines.
 Numbers: TypeAlias = "dict[int, Field | Numbers]"
 
 
 class UnknownType(ValueError):
-    """A kind whose field numbers are not known here."""
+    """Kind with unknown field numbers."""
 
 
 class ProtobufDecoder:
-    """Turns bodies into objects. A type's numbers are put in order when the first body has one of that type."""
+    """Decoder of bodies. The field numbers of a type are indexed when it is first decoded."""
 
     def __init__(self, types: ApiTypes) -> None:
         self._types = types
         self._numbers: dict[str, Numbers] = {}
 
     def decode(self, body: bytes) -> Object:
-        """The object. Raises ValueError if this is not Kubernetes' protobuf; UnknownType, see there."""
+        """Decode an object. Raises ValueError for invalid data, and UnknownType."""
         if not body.startswith(MAGIC):
             raise ValueError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
         envelope = dict(_fields(body[len(MAGIC) :]))
@@ -74,7 +74,7 @@ class ProtobufDecoder:
         return numbers
 
     def _add(self, obj: Object, data: bytes, numbers: Numbers) -> None:
-        """Set what a message has in an object."""
+        """Set the fields of a message in an object."""
         for number, raw in _fields(data):
             match numbers.get(number):
                 case None:
@@ -93,7 +93,7 @@ class ProtobufDecoder:
                 obj.setdefault(field.name, []).extend(self._items(raw, field))
             case _:
                 value = self._value(raw, field)
-                # What is no pointer is sent even when it was never set.
+                # A field without a pointer in Go is sent even if it is unset.
                 if field.pointer or value not in ("", 0, {}, None):
                     obj[field.name] = value
 
@@ -150,11 +150,11 @@ class ProtobufDecoder:
             case "JSON":
                 return orjson.loads(_bytes(of.get(1, b"null")))
             case "JSONSchemaPropsOrArray":
-                return self._value(of[1], schemas) if 1 in of else [self._value(one, schemas) for _, one in fields]
+                return self._value(of[1], schemas) if 1 in of else [self._value(item, schemas) for _, item in fields]
             case "JSONSchemaPropsOrBool":
                 return self._value(of[2], schemas) if 2 in of else bool(_int(of.get(1, 0)))
             case "JSONSchemaPropsOrStringArray":
-                return self._value(of[1], schemas) if 1 in of else [_text(one) for _, one in fields]
+                return self._value(of[1], schemas) if 1 in of else [_text(item) for _, item in fields]
         raise AssertionError(f"{type_} has no encoding here")
 
 
@@ -162,7 +162,7 @@ class ProtobufDecoder:
 
 
 def _fields(data: int | bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field number and value of each field in a message: a varint's number, else bytes. Raises ValueError."""
+    """Yield the number and value of each field of a message: an int for a varint, else bytes. Raises ValueError."""
     data, at = _bytes(data), 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -184,7 +184,7 @@ def _fields(data: int | bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number and where it ends. Raises ValueError."""
+    """Return a varint and its end. Raises ValueError."""
     result = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -231,7 +231,7 @@ def _double(value: bytes) -> float:
 
 
 def _time(data: bytes, *, micro: bool) -> str | None:
-    """metav1.Time and MicroTime: seconds and nanoseconds. None for a time that was never set."""
+    """Decode metav1.Time or MicroTime: seconds and nanoseconds. Returns None for an unset time."""
     parts = {number: _signed(_int(value)) for number, value in _fields(data)}
     seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
     if not data or seconds <= UNIX_OF_YEAR_1:

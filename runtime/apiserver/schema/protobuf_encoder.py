@@ -1,7 +1,7 @@
-"""Objects of built-in kinds in Kubernetes' protobuf encoding: the bytes that upstream's generated code writes.
+"""Encoder of built-in kinds in Kubernetes' protobuf format, byte by byte as upstream's generated code.
 
-A field that Go holds by value is always written, be it empty; a pointer, list or map only if it is there. Fields come
-in the order of their numbers, the entries of a map in that of their keys.
+A field without a pointer in Go is always written, even if it is empty; a pointer, list or map only if it is set. Fields
+are sorted by number, the entries of a map by key.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types_proto.go; generated.pb.go of the
 API's packages (v1.36).
@@ -27,13 +27,13 @@ from kcm.runtime.apiserver.schema.kind_checks import SCHEMA
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
 from kcm.runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
 
-# Of a field, with its number; of a message, without.
+# Encodes a field with its tag, or a message without one.
 Encode: TypeAlias = Callable[[Any], bytes]
 
 _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))")
 _FOUR_CENTURIES = 146_097 * 86_400  # seconds
 _LIST_META = f"{META}.ListMeta"
-# Kinds that OpenAPI does not have, as fields of theirs on the wire.
+# Kinds that are not in OpenAPI, with their protobuf fields.
 _PARTIAL, _PARTIAL_LIST = f"{META}.PartialObjectMetadata", f"{META}.PartialObjectMetadataList"
 _PARTIAL_LIST_BETA = "io.k8s.apimachinery.pkg.apis.meta.v1beta1.PartialObjectMetadataList"
 
@@ -50,7 +50,10 @@ _DISCOVERY_LIST = f"{_DISCOVERY}.APIGroupDiscoveryList"
 
 
 def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> Type:
-    """Of apidiscovery.k8s.io/v2, where numbers go up from 1. fields: name, kind, type and form of each."""
+    """Return a type of apidiscovery.k8s.io/v2, where field numbers count from 1.
+
+    fields: name, kind, type and form of each.
+    """
     return Type(
         name,
         {
@@ -112,11 +115,11 @@ _MORE_KINDS: Mapping[tuple[str, str], str] = {
 }
 
 
-MOST_KINDS = 4096  # of which it is known whether they can be encoded
+MOST_KINDS = 4096  # cached kinds, whether they can be encoded or not
 
 
 class ProtobufEncoder:
-    """Turns objects into messages. What a type's message is made of is put together when the first one is encoded."""
+    """Encoder of objects. The encoder of a type is compiled when it is first used."""
 
     def __init__(self, types: ApiTypes) -> None:
         self._types = types
@@ -127,21 +130,21 @@ class ProtobufEncoder:
         return self._kind(api_version, kind) is not None
 
     def message(self, obj: Mapping[str, Any], api_version: str, kind: str) -> bytes:
-        """The object without its envelope. Raises UnknownType for a kind that upstream does not define."""
+        """Encode an object without its envelope. Raises UnknownType for a kind that upstream does not define."""
         encode = self._kind(api_version, kind)
         if encode is None:
             raise UnknownType(f'no kind "{kind}" is known in version "{api_version}"')
         return encode(obj)
 
     def encode(self, obj: Mapping[str, Any]) -> bytes:
-        """The object as a body; a discovery document may have no version. Raises UnknownType."""
+        """Encode an object as a body; a discovery document may have no version. Raises UnknownType."""
         api_version, kind = obj.get("apiVersion", ""), obj["kind"]
         return envelope(api_version, kind, self.message(obj, api_version, kind))
 
     def _kind(self, api_version: str, kind: str) -> Encode | None:
         place = api_version, kind
         if place not in self._of_kind:
-            if len(self._of_kind) >= MOST_KINDS:  # custom kinds come and go
+            if len(self._of_kind) >= MOST_KINDS:  # Custom kinds may be created and deleted without limit.
                 self._of_kind.clear()
             group, _, version = api_version.rpartition("/")
             name = _MORE_KINDS.get(place) or self._types.name_of(group, version or "v1", kind)
@@ -157,7 +160,10 @@ class ProtobufEncoder:
         return found
 
     def _compiled(self, fields: Iterable[Field], depth: int) -> Encode:
-        """depth: how many messages that JSON inlines the fields are in; so much of their numbers is behind us."""
+        """Compile the encoder of a message.
+
+        depth: number of enclosing messages that JSON inlines; that part of the field numbers is already consumed.
+        """
         own: dict[str, Field] = {}
         inlined: dict[int, list[Field]] = {}
         for field in fields:
@@ -168,7 +174,9 @@ class ProtobufEncoder:
         for number in [number for number, inside in inlined.items() if _is_only_a_list(inside)]:
             (field,) = inlined.pop(number)
             own[field.name] = field
-        order = sorted([(field.number[depth], name) for name, field in own.items()] + [(one, "") for one in inlined])
+        order = sorted(
+            [(field.number[depth], name) for name, field in own.items()] + [(number, "") for number in inlined]
+        )
         slots = {name or number: slot for slot, (number, name) in enumerate(order)}
         absent = [self._absent(own[name], depth) if name else b"" for _, name in order]
         parts = [
@@ -216,7 +224,7 @@ class ProtobufEncoder:
         return self._one(field, number)
 
     def _one(self, field: Field, number: int) -> Encode:
-        """A value, an element of a list or a value of a map."""
+        """Return the encoder of a value, a list's element or a map's value."""
         match field.kind:
             case "string":
                 return _string(number)
@@ -262,7 +270,7 @@ class ProtobufEncoder:
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
-    """runtime.Unknown: what it is, and the message."""
+    """Wrap a message in runtime.Unknown with its apiVersion and kind."""
     return b"".join((_head(api_version, kind), varint(len(message)), message, b"\x1a\0\x22\0"))
 
 
@@ -273,12 +281,12 @@ def _head(api_version: str, kind: str) -> bytes:
 
 
 def list_item(message: bytes) -> bytes:
-    """One of a list's items, as they stand in its message; all lists number them alike."""
+    """Encode an item of a list; the field number is the same for all list kinds."""
     return b"".join((b"\x12", varint(len(message)), message))
 
 
 def watch_event(type_: str, body: bytes) -> bytes:
-    """One frame of a watch: a metav1.WatchEvent, after its size. body: the object with its envelope."""
+    """Return a watch frame: a metav1.WatchEvent after its size. body: the object with its envelope."""
     extension = b"".join((b"\x0a", varint(len(body)), body))
     head = _string(1)(type_)
     size = varint(len(extension))
@@ -286,7 +294,7 @@ def watch_event(type_: str, body: bytes) -> bytes:
 
 
 def _is_only_a_list(inside: list[Field]) -> bool:
-    """Whether it is no inlined message, but one that stands for a list."""
+    """Report whether a nested message represents a list (and is no inlined struct)."""
     return len(inside) == 1 and inside[0].form == "list"
 
 
@@ -295,7 +303,7 @@ def _is_only_a_list(inside: list[Field]) -> bool:
 
 @cache
 def _short(number: int) -> list[bytes]:
-    """The field's number and each size that has one byte."""
+    """Return the tag with each size of one byte."""
     tag = field_tag(number, BYTES)
     return [tag + size for size in ONE_BYTE]
 
@@ -324,8 +332,8 @@ def _double(tag: bytes) -> Encode:
     return lambda value: tag + struct.pack("<d", value)
 
 
-def _all_of(one: Encode) -> Encode:
-    return lambda values: b"".join(map(one, values))
+def _all_of(encode: Encode) -> Encode:
+    return lambda values: b"".join(map(encode, values))
 
 
 def _map_of(number: int, value: Encode) -> Encode:
@@ -347,7 +355,7 @@ def _map_of(number: int, value: Encode) -> Encode:
 
 @bounded_cache(4096, longest=64)
 def _time(text: str) -> bytes:
-    """metav1.Time: whole seconds, as in JSON. Nothing for one that was never set."""
+    """Encode metav1.Time in whole seconds, as in JSON. An unset time is empty."""
     seconds, _ = _unix(text)
     return b"" if seconds == UNIX_OF_YEAR_1 else _timestamp(seconds, 0)
 
@@ -363,11 +371,11 @@ def _timestamp(seconds: int, nanoseconds: int) -> bytes:
 
 
 def _unix(text: str) -> tuple[int, int]:
-    """Seconds, and microseconds of the last one. text: as scalars.py lets in."""
+    """Parse a time that scalars.py accepts into seconds and microseconds."""
     found = _TIME.fullmatch(text)
     assert found is not None, text
     head, seconds = found[1], 0
-    if head.startswith("0000"):  # a year that datetime does not have; the calendar is the same after 400
+    if head.startswith("0000"):  # datetime has no year 0; the calendar repeats every 400 years
         head, seconds = f"0400{head[4:]}", -_FOUR_CENTURIES
     since = datetime.fromisoformat(f"{head}+00:00") - EPOCH
     seconds += since.days * 86400 + since.seconds

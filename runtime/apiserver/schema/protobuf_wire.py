@@ -1,4 +1,4 @@
-"""How protobuf writes numbers, and what field a value is of."""
+"""Protobuf wire format: varints and field tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ONE_BYTE = [bytes((number,)) for number in range(0x80)]
 
 
 def varint(number: int) -> bytes:
-    """number: >= 0."""
+    """Encode a number >= 0."""
     if number < 0x80:
         return ONE_BYTE[number]
     if number < 0x4000:
@@ -25,5 +25,5 @@ def varint(number: int) -> bytes:
 
 @cache
 def field_tag(number: int, wire: int) -> bytes:
-    """What stands before each value. wire: one of the above."""
+    """Return the tag before a value. wire: one of the wire types above."""
     return varint(number << 3 | wire)

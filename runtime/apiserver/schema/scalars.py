@@ -19,7 +19,7 @@ from kcm.runtime.apiserver.schema.api_types import Kind
 # Returns the value as upstream's encoder writes it. Raises ShapeError.
 Check = Callable[[Any], Any]
 
-_TIME = re.compile(  # hours too: from Python 3.13 on datetime takes 24:00
+_TIME = re.compile(  # checks hours too: since Python 3.13 datetime accepts 24:00
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-]([0-9]{2}):([0-9]{2}))"
 )
 SECONDS = len("2006-01-02T15:04:05")
@@ -28,10 +28,10 @@ _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class ShapeError(ValueError):
-    """A value of the wrong type. The field's place is added on the way out of the object."""
+    """Value of a wrong type. Callers add the path of the field from the inside out."""
 
     def __init__(self, found: str, expected: str, *, why: str = "") -> None:
-        """why: the whole text, where it is no type that is wrong."""
+        """Make an error for a wrong type; why replaces the whole text for other errors."""
         super().__init__()
         self._found, self._expected, self._struct, self._why = found, expected, "", why
         self._fields: list[str] = []
@@ -48,7 +48,7 @@ class ShapeError(ValueError):
 
 
 class Scalar(NamedTuple):
-    """go_type: as Go's decoder names it. zero: what a null in a list or map becomes."""
+    """Scalar type: its check, its name in Go, and the value that replaces null in a list or map."""
 
     check: Check
     go_type: str
@@ -56,7 +56,7 @@ class Scalar(NamedTuple):
 
 
 def json_type(value: Any) -> str:
-    """As Go's decoder names what it found."""
+    """Return the type of a value as Go's decoder names it."""
     match value:
         case bool():
             return "bool"
@@ -109,13 +109,16 @@ def _time(value: Any) -> Any:
 
 @bounded_cache(4096, longest=64)
 def _is_time(text: str) -> bool:
-    """What Go's time.Parse accepts as RFC 3339: a moment that there is, in the year 0 too, off by 24:60 at most."""
+    """Report whether Go's time.Parse accepts the text as RFC 3339.
+
+    The date and time must exist, the year 0 is valid, and the offset is at most 24:60.
+    """
     found = _TIME.fullmatch(text)
     if found is None:
         return False
     moment = text[:SECONDS] if text[:4] != "0000" else f"2000{text[4:SECONDS]}"
     try:
-        datetime.fromisoformat(moment)  # in C: the times of heartbeats are new ones, and there are thousands
+        datetime.fromisoformat(moment)  # Implemented in C, and fast: heartbeats bring thousands of new times.
     except ValueError:
         return False
     return int(found[1] or 0) <= 24 and int(found[2] or 0) <= 60
@@ -152,7 +155,7 @@ def _bytes(value: Any) -> str:
 
 
 def illegal_base64_at(text: str) -> int | None:
-    """Where Go's decoder (encoding/base64, StdEncoding) says that text is not base64; None where it is."""
+    """Return the offset that Go's decoder (encoding/base64, StdEncoding) reports as invalid; None for valid base64."""
     data = text.encode()
     at = digits = 0
     while at < len(data):
@@ -169,7 +172,7 @@ def illegal_base64_at(text: str) -> int | None:
 
 
 def _illegal_padding_at(data: bytes, at: int, *, missing: int) -> int | None:
-    """at: after the first "=". missing: how many more there have to be, 0 or 1."""
+    """Return the offset of invalid padding after the first "=". missing: required number of further "=", 0 or 1."""
     at = _after_newlines(data, at)
     if missing:
         if at == len(data):

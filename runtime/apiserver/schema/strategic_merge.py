@@ -1,16 +1,16 @@
-"""Strategic merge patches: merge patches that know the key that identifies a list's elements.
+"""Strategic merge patches: merge patches in which lists may be merged by key.
 
-What no schema names behaves as in a JSON merge patch: maps are merged, lists and all else replaced. Which lists merge,
-and by which key, are facts about each built-in type: merge_schemas.py. Directives, in the patch:
+Fields without a schema behave as in a JSON merge patch: maps are merged, everything else is replaced. The lists that
+merge and their keys are properties of each built-in type: merge_schemas.py. Directives in the patch:
 
-    $patch: replace                    in a map: the map becomes what the patch has; in a list's element: the whole list
-    $patch: delete                     in a map: emptied; in a list's element: those with the same merge key go
-    $deleteFromPrimitiveList/<field>   [values] to take out of a list of strings or numbers
-    $setElementOrder/<field>           [elements] in the new order; what only the object has keeps its place among them
-    $retainKeys                        [fields] of this map that stay; all others go
+    $patch: replace                    in a map: replace the map by the patch; in a list's element: the whole list
+    $patch: delete                     in a map: empty it; in a list's element: delete those with the same merge key
+    $deleteFromPrimitiveList/<field>   [values] to delete from a list of strings or numbers
+    $setElementOrder/<field>           [elements] in the new order; others keep their relative position
+    $retainKeys                        [fields] of this map to keep; all others are deleted
 
-A new element goes before those that only the object has; in a merged list the patch's own order counts. What the patch
-brings comes without its nulls; where a map or list is new, without the maps in it that carry a directive as well.
+New elements are placed before those that are only in the object; a merged list follows the order of the patch. Values
+from the patch are added without nulls; a new map or list is also added without the maps in it that carry a directive.
 
 Source: apimachinery pkg/util/strategicpatch/patch.go. `$patch: merge` is an error there and here. Where upstream leaves
 directives to the typed decoder that drops unknown fields (new elements; replaced lists and maps), we drop them. Two
@@ -30,11 +30,11 @@ _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _SET_ORDER = "$setElementOrder/"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
-_OF_ELEMENT = 10  # units of cost of an element of a patch
+_OF_ELEMENT = 10  # cost units of an element of a patch
 
 
 class MergeSchema:
-    """How the fields of one type merge. One that is not named merges as a map if it is one, and is else replaced."""
+    """Merge schema of a type. Fields that are not named are merged if they are maps, and replaced otherwise."""
 
     def __init__(self, fields: Mapping[str, MergeField] | None = None) -> None:
         self._fields = fields or {}
@@ -48,26 +48,22 @@ _NO_FIELDS = MergeSchema()
 
 @dataclass(frozen=True, slots=True)
 class MergeField:
-    """How one field merges.
+    """Merge schema of a field."""
 
-    schema: of the map, or of each of the list's elements. merge_key: the field that identifies them; "" for a list
-    of strings or numbers. merge: the list is merged; else it is replaced (a map merges unless replace is set).
-    """
-
-    schema: MergeSchema = _NO_FIELDS
-    merge: bool = False
-    merge_key: str = ""
-    replace: bool = False
+    schema: MergeSchema = _NO_FIELDS  # of the map or of a list's elements
+    merge: bool = False  # whether a list is merged instead of replaced
+    merge_key: str = ""  # field that identifies a list's elements; "" for strings or numbers
+    replace: bool = False  # whether a map is replaced instead of merged
 
 
 _UNNAMED = MergeField()
 
 
 def apply_strategic_merge(obj: Mapping[str, Any], patch: Any, *, schema: MergeSchema) -> Object:
-    """The patched object; obj and patch are left alone, and the result shares with them what did not change.
+    """Return the patched object. obj and patch are not changed; the result shares unchanged parts with them.
 
-    Raises ValueError on a patch that is no JSON object, on a misused directive, on an element without its merge key,
-    and on lists whose elements are of different types.
+    Raises ValueError for a patch that is not a JSON object, a misused directive, an element without its merge key, and
+    for lists whose elements are of different types.
     """
     if not isinstance(patch, dict):
         raise ValueError(f"a strategic merge patch is a JSON object, got {type(patch).__name__}")
@@ -91,7 +87,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
         if directive.startswith(_SET_ORDER):
             name, order = directive.removeprefix(_SET_ORDER), patch[directive]
             if patch.get(name) is None and (name in patch or result.get(name) is None):
-                continue  # removed below, or nowhere to be found
+                continue  # removed below, or not in the object
             ordered.add(name)
             rule = schema.field(name)
             result[name] = _merged_in_order(result.get(name), patch.get(name), order, name, rule)
@@ -113,7 +109,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
 
 
 def _set_merged(result: Object, name: str, value: Any, rule: MergeField) -> None:
-    """Merge one field of a patch into result, which is ours to change."""
+    """Merge a field of a patch into result, in place."""
     former = result.get(name)
     if isinstance(value, dict) and isinstance(former, dict):
         result[name] = _without_directives(value) if rule.replace else _merged_map(former, value, rule.schema)
@@ -126,7 +122,7 @@ def _set_merged(result: Object, name: str, value: Any, rule: MergeField) -> None
 
 
 def _retained(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
-    """A copy of original with the fields that $retainKeys leaves, or all of them without that directive."""
+    """Return a copy of original with the fields in $retainKeys, or with all fields without the directive."""
     if _RETAIN_KEYS not in patch:
         return dict(original)
     kept = set(_primitives(patch[_RETAIN_KEYS], _RETAIN_KEYS))
@@ -204,7 +200,7 @@ def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: Mer
 def _order_before(
     merged: list[Any], original: list[Any], wanted: list[Hashable], name: str, rule: MergeField
 ) -> list[Hashable]:
-    """The object's own order, in which as many new elements as there are deleted ones count as its last.
+    """Return the object's order, in which new elements take the place of deleted ones at the end.
 
     Upstream takes them from the array in which it has deleted and appended in place; `kubectl apply` shows it where one
     container makes way for another beside one that only the server has.
@@ -218,7 +214,7 @@ def _order_before(
 
 
 def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> None:
-    """The patch's elements stand in the requested order, and all of them do."""
+    """Check that all elements of the patch are in the requested order."""
     places = iter(order)
     if order and not all(key in places for key in patch):  # consumes the iterator: a subsequence test
         raise ValueError(f"{name}: the elements of the patch are not in the order of {_SET_ORDER}{name}")
@@ -237,7 +233,7 @@ def _in_order(merged: Iterable[Hashable], order: list[Hashable], original: list[
 
 
 def _interleaved(keys: list[Hashable], order: list[Hashable], original: list[Hashable]) -> list[int]:
-    """Positions of keys, sorted: those in order by it, the others by their place in the original list.
+    """Sort the positions of keys: keys in order by it, the others by their position in the original list.
 
     Two sorted runs are merged; one of the original goes first only if it stood before the other there.
     """
@@ -267,7 +263,7 @@ def _merge_key_of(element: Any, name: str, rule: MergeField) -> Hashable:
 
 
 def _are_maps(elements: list[Any], name: str) -> bool:
-    """True if all are maps, False if none is. Raises ValueError on a mixture and on lists of lists."""
+    """Report whether the elements are maps. Raises ValueError for mixed elements and for lists of lists."""
     maps = sum(isinstance(each, dict) for each in elements)
     if 0 < maps < len(elements):
         raise ValueError(f"{name}: the elements of one list are of different types")
@@ -283,7 +279,7 @@ def _primitives(values: Any, name: str) -> list[Hashable]:
 
 
 def _cleaned(value: Any) -> Any:
-    """A value of the patch as it goes into the object: without nulls, and without what carries a directive."""
+    """Return a value of the patch without nulls and without maps that carry a directive."""
     if isinstance(value, dict):
         return {
             name: _cleaned(each)
@@ -296,7 +292,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _without_directives(value: Any) -> Any:
-    """A value that replaces another: its elements stay, only nulls and directive fields go."""
+    """Return a replacing value without nulls and directive fields; its elements are kept."""
     if isinstance(value, dict):
         return {
             name: _without_directives(each)

@@ -1,7 +1,7 @@
-"""What is wrong with an applied object by its schema.
+"""Schema errors of applied objects.
 
 Source: structured-merge-diff typed/validate.go, typed/helpers.go (v1.36).
-Differs from upstream: values of a wrong type are refused later, in the words of the decoder.
+Differs from upstream: values of a wrong type are rejected later, by the decoder.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from kcm.runtime.apiserver.schema.field_sets import in_words, step_of
 from kcm.runtime.apiserver.schema.merge_types import MergeType
 
-MOST = 300  # errors that are reported; upstream has no limit
+MOST = 300  # limit of reported errors; upstream has none
 
 
 class _Path(NamedTuple):
-    """outer: None at the root. Its text is only made for errors: the key of a list's element can be long."""
+    """Path as a linked list. Its text is only built for errors, since list keys can be long."""
 
     outer: _Path | None
     step: str
@@ -32,7 +32,7 @@ class _Path(NamedTuple):
 
 
 def typed_errors(obj: Any, type_: MergeType) -> list[str]:
-    """Fields that structs do not have, and elements of lists that are there twice or have no key."""
+    """Yield errors for unknown fields of structs, and for list elements that are duplicate or have no key."""
     found = list(islice(_errors(obj, type_, None), MOST + 1))
     return found if len(found) <= MOST else [*found[:MOST], "and more"]
 
@@ -44,7 +44,7 @@ def _errors(value: Any, type_: MergeType, path: _Path | None) -> Iterator[str]:
         for name, each in value.items():
             if closed and name not in type_.named:
                 yield f"{here}.{name}: field not declared in schema"
-            elif isinstance(each, dict | list):  # of anything else there is nothing to say
+            elif isinstance(each, dict | list):  # scalars are checked by the decoder
                 yield from _errors(each, type_.field(name), _Path(path, f".{name}"))
     elif isinstance(value, list) and type_.is_associative:
         seen = set()

@@ -1,4 +1,4 @@
-"""Merges what is applied into an object, and takes fields out of one, by the types of its fields.
+"""Merge of applied objects, and removal of fields, by merge type.
 
 Source: structured-merge-diff typed/{merge,remove}.go (v1.36).
 """
@@ -12,11 +12,11 @@ from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 
 class DuplicateError(ValueError):
-    """An applied list has an element twice."""
+    """Duplicate element in an applied list."""
 
 
 def merge(live: Any, applied: Any, type_: MergeType) -> Any:
-    """A new value; live is not changed, and shares parts with it. Raises DuplicateError."""
+    """Return a new value that shares parts with live, which is not changed. Raises DuplicateError."""
     if type_.atomic or not (live or applied):
         return applied
     if isinstance(applied, dict) and isinstance(live or {}, dict):
@@ -26,7 +26,7 @@ def merge(live: Any, applied: Any, type_: MergeType) -> Any:
         return found
     if isinstance(applied, list) and type_.is_associative and isinstance(live or [], list):
         return _merge_lists(live or [], applied, type_)
-    # An applied null or empty list of a list that merges takes nothing away.
+    # Applying null or [] to a list that merges removes nothing.
     if live and applied is None and (isinstance(live, dict) or (type_.is_associative and isinstance(live, list))):
         return live
     return applied
@@ -37,7 +37,7 @@ def _merged(live: Any, applied: Any, type_: MergeType) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], type_: MergeType) -> list[Any]:
-    """The order of what is applied, with what is live alone where it stood among the shared ones."""
+    """Return the applied order, with live-only elements at their position relative to the shared ones."""
     theirs, ours = _steps(live, type_), _steps(applied, type_)
     after = dict(zip(ours, applied, strict=True))
     if len(after) != len(ours):
@@ -86,7 +86,7 @@ def _steps(values: list[Any], type_: MergeType) -> list[str]:
 
 
 def removed(value: Any, fields: Tree, type_: MergeType) -> Any:
-    """The value without these fields. A map or list that loses all that is in it stays, empty."""
+    """Return the value without these fields. Maps and lists that become empty are kept."""
     if type_.atomic or not value or not fields:
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Make api_types.json, and protocols/semantic_facts.py of it, from a server or a release's files.
+"""Generate api_types.json and protocols/semantic_facts.py from a server or a release's files.
 
     … --openapi-dir kubernetes/api/openapi-spec/v3 --protos kubernetes/staging/src/k8s.io --out FILE
     … --server https://127.0.0.1:6443 --token TOKEN --ca-file FILE --protos kubernetes/staging/src/k8s.io --out FILE
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def generate(given: argparse.Namespace) -> str:
-    """Writes the files; returns what to say about them."""
+    """Write the files, and return a summary."""
     if given.server:
         context = ssl.create_default_context(cafile=given.ca_file) if given.server.startswith("https:") else None
         found: Iterable[Json] = read_server(given.server, token=given.token, context=context)
@@ -78,7 +78,7 @@ def generate(given: argparse.Namespace) -> str:
 
 
 def take_over(types: Mapping[str, Facts], former: Mapping[str, Facts]) -> None:
-    """Add the facts about the wire that another file has of the same fields."""
+    """Merge the protobuf facts of the same fields from another file."""
     for name, facts in types.items():
         known = former.get(name, {}).get("fields", {})
         for field, of_field in facts.get("fields", {}).items():

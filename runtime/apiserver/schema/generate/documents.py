@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-Facts = dict[str, Any]  # of a type, or of a field
+Facts = dict[str, Any]  # facts about a type or a field
 
-# Upstream's modules with types of the API; their names begin so.
+# Name prefixes of upstream's modules with API types.
 MODULES = tuple(f"io.k8s.{name}." for name in ("api", "apiextensions-apiserver", "apimachinery", "kube-aggregator"))
 REFERENCE = "#/components/schemas/"
 KINDS = "x-kubernetes-group-version-kind"
@@ -41,21 +41,21 @@ _PROSE_AND_ENUMERATIONS = {"description", "enum"}
 
 
 class NoTypes(ValueError):
-    """The documents have no schema of upstream's."""
+    """Documents without upstream's schemas."""
 
 
 class UnknownVocabulary(ValueError):
-    """A schema says something that the facts have no word for."""
+    """Schema keyword that the generated types cannot represent."""
 
 
 def read_directory(directory: Path) -> Iterator[Json]:
-    """The documents of a release: api/openapi-spec/v3."""
+    """Yield the documents of a release (api/openapi-spec/v3)."""
     for file in sorted(directory.glob("*_openapi.json")):
         yield json.loads(file.read_text(encoding="utf-8"))
 
 
 def read_server(url: str, *, token: str, context: ssl.SSLContext | None) -> Iterator[Json]:
-    """The documents that a server has at /openapi/v3."""
+    """Yield the documents of a server's /openapi/v3."""
     for place in _get(url, "/openapi/v3", token, context)["paths"].values():
         yield _get(url, place["serverRelativeURL"], token, context)
 
@@ -69,7 +69,7 @@ def _get(url: str, path: str, token: str, context: ssl.SSLContext | None) -> Jso
 
 
 def collect(documents: Iterable[Json]) -> tuple[dict[str, Facts], dict[str, str]]:
-    """Facts by type name, and type names by "<apiVersion>/<kind>". Raises UnknownVocabulary, NoTypes."""
+    """Return facts by type name, and type names by "<apiVersion>/<kind>". Raises UnknownVocabulary, NoTypes."""
     schemas: dict[str, Json] = {}
     for document in documents:
         found = document.get("components", {}).get("schemas", {})

@@ -18,7 +18,7 @@ from typing import NamedTuple
 FILES = ("api/core/v1/types.go", "apimachinery/pkg/apis/meta/v1/types.go")
 ROOT = "v1.PodTemplateSpec"
 _WIDTH = 118
-_OWN_DUMP = frozenset({"v1.Time", "v1.FieldsV1"})  # protocols/go_dump.py knows how; a template has no FieldsV1
+_OWN_DUMP = frozenset({"v1.Time", "v1.FieldsV1"})  # implemented by protocols/go_dump.py; a template has no FieldsV1
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^\t(?:(\w+)\s+)?([\w.\[\]*]+)\s+`([^`]*)`", re.MULTILINE)
 _JSON = re.compile(r'json:"([^",]*)')
@@ -39,7 +39,7 @@ STRUCTS = """
 
 
 class _Field(NamedTuple):
-    """key: its name in JSON; "" for one whose fields stand among those of the struct."""
+    """Field of a Go struct. key: its name in JSON; "" if its struct is inlined."""
 
     name: str
     key: str
@@ -47,12 +47,12 @@ class _Field(NamedTuple):
 
 
 class Ambiguous(ValueError):
-    """Two structs have one name, as Go prints it."""
+    """Two structs have the same name as Go prints it."""
 
 
 def go_structs(texts: Sequence[str], root: str = ROOT) -> str:
-    """The content of protocols/go_structs.py. texts: of Go files of packages named v1. Raises Ambiguous."""
-    found = [(f"v1.{one[1]}", list(_fields(one[2]))) for text in texts for one in _STRUCT.finditer(text)]
+    """Return the content of protocols/go_structs.py. texts: Go files of packages named v1. Raises Ambiguous."""
+    found = [(f"v1.{struct[1]}", list(_fields(struct[2]))) for text in texts for struct in _STRUCT.finditer(text)]
     structs = dict(found)
     held = _closure(structs, root)
     for name, times in Counter(name for name, _ in found).items():
@@ -70,7 +70,7 @@ def _fields(body: str) -> Iterator[_Field]:
 
 
 def _closure(structs: Mapping[str, Sequence[_Field]], root: str) -> set[str]:
-    """The structs that a value of this one may hold, and itself."""
+    """Return the structs that a value may contain, and the struct itself."""
     known, left = {root}, [root]
     while left:
         held = {name for field in structs[left.pop()] for name in _NAME.findall(field.type)}

@@ -26,7 +26,7 @@ _QUALIFIED = re.compile(r"\b(\w+)\.([A-Z]\w*)")
 
 
 def read(group: str, text: str) -> Iterator[tuple[str, object]]:
-    """(name, its fields as [name, type], or the type that it renames). An embedded type's field has no name."""
+    """Yield (name, fields as [name, type] or the renamed type). The field of an embedded type has no name."""
     fields: list[list[str]] = []
     name = ""
     for raw in text.splitlines():
@@ -46,13 +46,13 @@ def read(group: str, text: str) -> Iterator[tuple[str, object]]:
 
 
 def _qualified(group: str, type_: str) -> str:
-    named = _NAME.sub(lambda one: f"{group}.{one[1]}", type_)
-    return _QUALIFIED.sub(lambda one: f"{_ALIASES.get(one[1], one[1])}.{one[2]}", named)
+    named = _NAME.sub(lambda match: f"{group}.{match[1]}", type_)
+    return _QUALIFIED.sub(lambda match: f"{_ALIASES.get(match[1], match[1])}.{match[2]}", named)
 
 
 def written(types: Mapping[str, object]) -> str:
-    """One line a type."""
-    lines = (f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}" for name, one in sorted(types.items()))
+    """Return the JSON with one line per type."""
+    lines = (f"{json.dumps(name)}:{json.dumps(type_, separators=(',', ':'))}" for name, type_ in sorted(types.items()))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -1,4 +1,4 @@
-"""How api_types.json is laid out: JSON, sorted, one line a field, so that a new release is a readable difference."""
+"""Layout of api_types.json: sorted JSON with one line per field, so that changes between releases are readable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lines(types: Mapping[str, Facts], kinds: Mapping[str, str]) -> Iterator[str
 
 
 def _type(name: str, facts: Facts) -> str:
-    """The name begins a line, and so does nothing else that is in quotes: the reader finds types by that."""
+    """Write a type as a line that begins with its quoted name, by which the reader finds it."""
     head = [
         f"{_json(word)}:{_json(value, sort_keys=True)}" for word, value in sorted(facts.items()) if word != "fields"
     ]

@@ -1,4 +1,4 @@
-"""The part of the facts that controllers compare objects by: protocols/semantic_facts.py, which knows no API server."""
+"""Generator of protocols/semantic_facts.py: the facts by which controllers compare objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kcm.runtime.apiserver.schema.api_types import ApiTypes, Field, Type
 
-# What controllers compare: pod templates, claims' templates, and the workloads that hold them.
+# Types that controllers compare: pod templates, claim templates, and the workloads that contain them.
 ROOTS = (
     "io.k8s.api.apps.v1.DaemonSet",
     "io.k8s.api.apps.v1.Deployment",
@@ -34,11 +34,11 @@ FACTS = """
 
 
 class Ambiguous(ValueError):
-    """Two types have one short name."""
+    """Two types have the same short name."""
 
 
 def semantic_facts(types: ApiTypes) -> str:
-    """The content of protocols/semantic_facts.py. Raises Ambiguous."""
+    """Return the content of protocols/semantic_facts.py. Raises Ambiguous."""
     found = [type_ for type_ in types.closure(ROOTS) if type_.fields]
     names = {short_name(type_.name) for type_ in found}
     if len(names) != len(found):
@@ -47,7 +47,7 @@ def semantic_facts(types: ApiTypes) -> str:
 
 
 def short_name(name: str) -> str:
-    """io.k8s.api.core.v1.Pod → core.v1.Pod."""
+    """Abbreviate a type's name: io.k8s.api.core.v1.Pod → core.v1.Pod."""
     return ".".join(name.split(".")[-3:])
 
 

@@ -36,7 +36,10 @@ class Mismatch(ValueError):
 
 
 class ProtoField(NamedTuple):
-    """form: "optional", "repeated" or "map"; type: of the value, with its package where that is another one."""
+    """Field of a protobuf message.
+
+    The form is "optional", "repeated" or "map". The type of the value includes its package if that is another one.
+    """
 
     form: str
     type: str
@@ -45,7 +48,7 @@ class ProtoField(NamedTuple):
 
 
 class GoField(NamedTuple):
-    """json: "" for one that is inlined; number: on the wire, 0 for one that is not sent."""
+    """Field of a Go struct. json is "" if it is inlined; number is 0 if it has no protobuf encoding."""
 
     json: str
     number: int
@@ -54,7 +57,7 @@ class GoField(NamedTuple):
 
 
 class GoPackage(NamedTuple):
-    """structs: fields of each struct type. named_as: what other types are defined by; its package is in full."""
+    """Types of a Go package: fields of each struct, and full names of the underlying types of others."""
 
     structs: dict[str, list[GoField]]
     named_as: dict[str, str]
@@ -73,32 +76,32 @@ class Sources:
         package, _, struct = name.rpartition(".")
         fields: dict[str, Facts] = facts.get("fields", {})
         if not fields:
-            return  # it has an encoding of its own
+            return  # has its own encoding
         for go in self._flat(package, struct):
             if go.pointer and go.json in fields:
                 fields[go.json]["pointer"] = True
         for path, name_in_json, proto in self._numbered(package, struct):
             field = fields.get(name_in_json)
             if field is None:
-                continue  # it is not part of JSON
+                continue  # not part of JSON
             expected, found = _wire_type(field), f"{proto.form} {_full_type(proto, package)}"
             if found != expected:
                 match field:
                     case {"list": str(element)} if self._is_only_a_list(proto, package, element):
                         path = [*path, 1]
                     case {"map": {"list": str(element)}} if self._is_only_a_list(proto, package, element):
-                        pass  # as all lists in maps
+                        pass  # the form of all lists in maps
                     case _:
                         raise Mismatch(f"{name}.{name_in_json}: {found} in generated.proto, {expected} in OpenAPI")
             field["number"] = path[0] if len(path) == 1 else path
 
     def _is_only_a_list(self, proto: ProtoField, package: str, element: str) -> bool:
-        """Whether the field's message has one field, number 1, which is a list of these."""
+        """Report whether the field's message consists of one field, number 1, which is a list of element."""
         package, _, message = _full_type(proto, package).rpartition(".")
         return [field[:2] + field[3:] for field in self._message(package, message)] == [("repeated", _WIRE[element], 1)]
 
     def _flat(self, package: str, struct: str) -> Iterator[GoField]:
-        """The fields that a type has in JSON, those of its inlined parts too."""
+        """Return the fields of a type in JSON, including inlined ones."""
         for field in self._struct(package, struct):
             if field.json:
                 yield field
@@ -106,7 +109,7 @@ class Sources:
                 yield from self._flat(package, field.type)
 
     def _numbered(self, package: str, struct: str) -> Iterator[tuple[list[int], str, ProtoField]]:
-        """(path of numbers, name in JSON, field) for every field on the wire; the path leads through inlined parts."""
+        """Yield (path of numbers, JSON name, field) for every encoded field; the path includes inlined messages."""
         go_fields = {field.number: field for field in self._struct(package, struct) if field.number}
         for proto in self._message(package, struct):
             go = go_fields.get(proto.number)
@@ -126,7 +129,7 @@ class Sources:
         return self._messages[package].get(name, [])
 
     def _struct(self, package: str, name: str) -> list[GoField]:
-        """name: of another package's type with that package before it."""
+        """Return the fields of a struct. A name of another package is prefixed with that package."""
         elsewhere, _, name = name.rpartition(".")
         package = elsewhere or package
         if package not in self._go:
@@ -135,7 +138,10 @@ class Sources:
         return self._struct(package, go.named_as[name]) if name in go.named_as else go.structs.get(name, [])
 
     def _texts(self, package: str, pattern: str) -> Iterator[str]:
-        """io.k8s.api.core.v1 lies in api/core/v1. Raises Mismatch if there is no such directory."""
+        """Yield the texts of a package's files; io.k8s.api.core.v1 is in api/core/v1.
+
+        Raises Mismatch if the directory does not exist.
+        """
         directory = self._directory / package.removeprefix("io.k8s.").replace(".", "/")
         if not directory.is_dir():
             raise Mismatch(f"{package} is in OpenAPI, and {directory} is no directory")
@@ -161,7 +167,7 @@ def _in_full(type_: str, imports: Mapping[str, str]) -> str:
 
 
 def _package(path: str) -> str:
-    """As OpenAPI names it: k8s.io/api/core/v1 is io.k8s.api.core.v1."""
+    """Return the OpenAPI name of a Go package: k8s.io/api/core/v1 → io.k8s.api.core.v1."""
     return "io.k8s." + path.removeprefix("k8s.io/").replace("/", ".")
 
 
@@ -189,7 +195,7 @@ def _wire_type(field: Facts) -> str:
 
 
 def _full_type(field: ProtoField, package: str) -> str:
-    """As OpenAPI names it: .k8s.io.api.core.v1.Pod is io.k8s.api.core.v1.Pod."""
+    """Return the OpenAPI name of a protobuf type: .k8s.io.api.core.v1.Pod → io.k8s.api.core.v1.Pod."""
     type_ = field.type
     if type_.lstrip(".").startswith("k8s.io."):
         type_ = "io.k8s." + type_.lstrip(".").removeprefix("k8s.io.").replace("_", "-")
