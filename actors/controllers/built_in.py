@@ -1,15 +1,14 @@
-"""All controllers that are built in, one line each, in upstream's start order.
+"""The built-in controllers, in upstream's start order.
 
-Names, flags, --help, /configz and metrics derive from these specs, and from what is unbuilt (unbuilt.py).
+Names, flags, --help, /configz and metrics derive from these specs and from those in unbuilt.py.
 
-A controller is one file, or one folder where it needs several, in the domain that it belongs to; the file, or the
-folder's __init__.py, offers SPEC. A file has all of it: reconciler, options, checks, metrics, spec. In a folder,
-reconciler.py is what it does, options.py its flags, spec.py its spec and the checks between its flags, metrics.py (or
-spec.py, if there is little) what it counts; other files are named after what they decide. What several controllers
-share is in shared/.
+A controller is a file or a folder in its domain; the file, or the folder's __init__.py, exports SPEC. A single file
+contains reconciler, options, checks, metrics and spec. In a folder, reconciler.py contains the reconciler, options.py
+the flags, spec.py the spec and the checks between flags, and metrics.py (or spec.py) the metrics; other files are named
+after what they contain. Code that several controllers use is in shared/.
 
-Reading flags imports all of this: so no controller may import the HTTP client, the API server or another heavy library
-(tests/test_imports.py).
+Parsing flags imports these modules, so no controller may import the HTTP client, the API server or another heavy
+library (tests/test_imports.py).
 """
 
 from __future__ import annotations

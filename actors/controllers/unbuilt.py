@@ -1,11 +1,11 @@
-"""Upstream's controllers that are not built yet: their names and flags.
+"""Names and flags of upstream's controllers that are not built yet.
 
-With them every command line of kube-controller-manager is accepted: --controllers takes these names, and these flags
-are checked as upstream checks them and reported to have no effect yet. When a controller is built, its entry moves from
-here to its own file or folder.
+They make every command line of kube-controller-manager valid: --controllers accepts these names, and these flags are
+validated as upstream and reported to have no effect. When a controller is built, its entry moves to its own file or
+folder.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, app/*.go, app/options/*controller.go;
-the older aliases are those of releases 1.5 to 1.11, and flags that later releases took away mean what they meant.
+the older aliases are those of releases 1.5 to 1.11, and flags that later releases removed keep their meaning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ YEAR = 8760 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnbuiltController:
-    """The part of a ControllerSpec that the command line looks at."""
+    """The part of a ControllerSpec that the command line uses."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ def not_built(chosen: Sequence[str], built: Collection[str]) -> tuple[str, ...]:
     """Return the controllers that --controllers requests and this release does not have.
 
     chosen: the list of --controllers, with its aliases resolved.
-    built: names of the controllers that run or could run, those of installed packages included.
+    built: names of the built controllers, including those of installed packages.
     """
     return tuple(
         controller.name

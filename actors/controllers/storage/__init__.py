@@ -1,1 +1,1 @@
-"""Volumes, the claims for them, and who keeps them."""
+"""Controllers of PersistentVolumes and PersistentVolumeClaims."""

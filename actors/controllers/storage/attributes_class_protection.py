@@ -1,10 +1,11 @@
-"""volumeattributesclass-protection-controller: a VolumeAttributesClass that is in use is not gone before its users.
+"""VolumeAttributesClass protection controller: protects a VolumeAttributesClass from deletion while it is in use.
 
-In: VolumeAttributesClasses, volumes, claims. Out: their finalizer kubernetes.io/vac-protection, which each has that is
-not being deleted, and which is taken from one that is, once no volume and no claim names it. Key: a class's name.
+Input: VolumeAttributesClasses, volumes, claims. Output: the finalizer kubernetes.io/vac-protection, which is added to
+each class that is not being deleted, and removed from a class that is, once no volume and no claim refers to it. Key:
+name of a class.
 
-Source: kubernetes v1.36 pkg/controller/volume/vacprotection/vac_protection_controller.go. As there, a claim that is
-made just while its class goes may not be seen in time.
+Source: kubernetes v1.36 pkg/controller/volume/vacprotection/vac_protection_controller.go. As upstream, a claim that is
+created during the deletion of its class may be observed too late.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
+from kcm.actors.controllers.storage.shared.protection_finalizers import is_deletion_candidate, protected, unprotected
 from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
 from kcm.protocols.messages.outcomes import NotFound
@@ -30,7 +31,7 @@ CLASSES = "attributes classes"
 
 
 def classes_of(obj: Mapping[str, Any]) -> set[Key]:
-    """The VolumeAttributesClasses that a volume or a claim has, had until now or is to have."""
+    """Return the VolumeAttributesClasses of a volume or claim: desired, current, and target of a modification."""
     status = obj.get("status") or {}
     names = {
         attributes_class_of(obj),
@@ -41,7 +42,7 @@ def classes_of(obj: Mapping[str, Any]) -> set[Key]:
 
 
 def classes_left_by(change: Change, _tables: Tables) -> Iterator[Key]:
-    """Those that it does not use any more."""
+    """Return the classes that an object does not use any more."""
     if change.deleted:
         yield from sorted(classes_of(change.new))
     elif change.old is not None:
@@ -59,7 +60,7 @@ class AttributesClassProtection:
         if found is None:
             return None
         changed = protected(found, ATTRIBUTES_CLASS_PROTECTION)
-        if changed is None and may_go(found, ATTRIBUTES_CLASS_PROTECTION):
+        if changed is None and is_deletion_candidate(found, ATTRIBUTES_CLASS_PROTECTION):
             if any(any(True for _ in users.indexed(CLASSES, key)) for users in self._users):
                 self._log.debug("class is still in use, keeping its finalizer", key=key)
                 return None

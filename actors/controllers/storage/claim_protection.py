@@ -1,18 +1,18 @@
-"""persistentvolumeclaim-protection-controller: a claim that pods use is not gone before they are.
+"""PersistentVolumeClaim protection controller: protects a claim from deletion while pods use it.
 
-In: claims, pods. Out: the finalizer kubernetes.io/pvc-protection of claims, which each has that is not being deleted,
-and which is taken from one that is, once no pod with a node uses it. A pod counts until it is deleted, though it has
-ended. Key: "namespace/name" of a claim.
+Input: claims, pods. Output: the finalizer kubernetes.io/pvc-protection, which is added to each claim that is not being
+deleted, and removed from a claim that is, once no pod with a node uses it. A finished pod counts until it is deleted.
+Key: "namespace/name" of a claim.
 
-With the gate PersistentVolumeClaimUnusedSinceTime also the condition Unused in the status of claims that are not being
-deleted: True since the last pod that names the claim has ended or was deleted, False while there is one.
+With the gate PersistentVolumeClaimUnusedSinceTime also the condition Unused of claims that are not being deleted: True
+since the last pod that refers to the claim has finished or was deleted, otherwise False.
 
-A table may be late: before a finalizer is taken away, or a claim is said to be unused, the pods of the namespace are
-listed. What one list shows serves all claims of the namespace that it is needed for.
+A table may be stale, so the pods of the namespace are listed before a finalizer is removed or a claim is reported as
+unused. The list is used for all claims of the namespace that need it.
 
-Source: kubernetes v1.36 pkg/controller/volume/pvcprotection/pvc_protection_controller.go. Differences: claims of one
-namespace share a list whenever one of them needs it, there as they happen to be in the queue together. A claim whose
-condition is True already is not looked for in a list again.
+Source: kubernetes v1.36 pkg/controller/volume/pvcprotection/pvc_protection_controller.go. Differences: all claims of a
+namespace share a list, upstream those that are in the queue at the same time. For a claim whose condition is True
+already, pods are not listed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
-from kcm.actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
+from kcm.actors.controllers.storage.shared.protection_finalizers import is_deletion_candidate, protected, unprotected
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import (
     Change,
@@ -51,13 +51,14 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
-USE = Interest(changed=("phase", "deleting", "node"))  # of a pod
+USE = Interest(changed=("phase", "deleting", "node"))  # fields of a pod
 GATE, UNUSED = "PersistentVolumeClaimUnusedSinceTime", "Unused"
 
 
 def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
-    """Its claims, where it may have stopped using them. Another pod of its name has taken its place, or it is gone,
-    has ended, or has no node.
+    """Return the claims that a pod may have stopped using.
+
+    The pod was deleted or replaced by another pod with its name, has finished, or has no node.
     """
     old, new = change.old, change.new
     if old is not None and uid_of(old) != uid_of(new):
@@ -67,7 +68,7 @@ def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
 
 
 def all_claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
-    """With the gate: its claims, as any change may start or end its use of them."""
+    """Return all claims of a pod. Used with the gate, because any change may start or end the use of a claim."""
     old, new = change.old, change.new
     if old is not None and uid_of(old) != uid_of(new):
         yield from claim_keys(old)
@@ -109,7 +110,7 @@ def with_unused(claim: Object, *, used: bool, now: float) -> Object | None:
 
 
 def uses(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Whether a pod may have the claim's volume in use."""
+    """Report whether a pod may use the volume of the claim. Source: podUsesPVCForDeletion."""
     if not (pod.get("spec") or {}).get("nodeName"):
         return False
     key = key_of(claim)
@@ -131,7 +132,7 @@ def _owns(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 class ClaimProtection:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, tracks_unused: bool) -> None:
-        """tracks_unused: the gate PersistentVolumeClaimUnusedSinceTime."""
+        """Take the tables. tracks_unused: whether the gate PersistentVolumeClaimUnusedSinceTime is on."""
         self._claims, self._pods, self._log = tables[PERSISTENT_VOLUME_CLAIMS], tables[PODS], log
         self._clock, self._tracks_unused = clock, tracks_unused
 
@@ -144,12 +145,12 @@ class ClaimProtection:
         wanting = protected(claim, CLAIM_PROTECTION)
         if wanting is not None:
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, wanting), but=(NotFound,))
-        elif self._seems_free(claim):
-            yield from self._free(key)
+        elif self._seems_unused(claim):
+            yield from self._unprotect(key)
         return None
 
     def _track(self, key: Key) -> Step[None]:
-        """Write the condition Unused."""
+        """Update the condition Unused of a claim."""
         claim = self._claims.get(key)
         if claim is None or is_deleting(claim):
             return
@@ -161,8 +162,8 @@ class ClaimProtection:
         namespace = split_key(key)[0]
         keys = [key_of(claim) for claim in self._claims.objects(namespace) if self._becomes_unused(claim)]
         pods = (yield from must_object(list_live(PODS, namespace))).get("items") or ()
-        for each in keys:
-            claim = self._claims.get(each)
+        for claim_key in keys:
+            claim = self._claims.get(claim_key)
             if claim is not None and self._becomes_unused(claim):
                 yield from self._write_unused(claim, used=any(names(pod, claim) for pod in pods))
 
@@ -181,24 +182,26 @@ class ClaimProtection:
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, changed, subresource="status"), but=(NotFound,))
             self._log.info("updated condition Unused", claim=key_of(claim), unused=not used)
 
-    def _seems_free(self, claim: Object) -> bool:
-        return may_go(claim, CLAIM_PROTECTION) and not _used(claim, self._pods.indexed(CLAIMS, key_of(claim)))
+    def _seems_unused(self, claim: Object) -> bool:
+        return is_deletion_candidate(claim, CLAIM_PROTECTION) and not _used(
+            claim, self._pods.indexed(CLAIMS, key_of(claim))
+        )
 
-    def _free(self, key: Key) -> Step[None]:
-        """Let go of this claim, and of those of its namespace for which the same list of pods serves."""
+    def _unprotect(self, key: Key) -> Step[None]:
+        """Remove the finalizer from this claim and the other unused claims of its namespace, with one list of pods."""
         namespace = split_key(key)[0]
-        keys = [key_of(claim) for claim in self._claims.objects(namespace) if self._seems_free(claim)]
+        keys = [key_of(claim) for claim in self._claims.objects(namespace) if self._seems_unused(claim)]
         pods = (yield from must_object(list_live(PODS, namespace))).get("items") or ()
-        for each in (key, *(other for other in keys if other != key)):
-            claim = self._claims.get(each)
-            if claim is None or each not in keys:
+        for claim_key in (key, *(other for other in keys if other != key)):
+            claim = self._claims.get(claim_key)
+            if claim is None or claim_key not in keys:
                 continue
             freed = None if _used(claim, pods) else unprotected(claim, CLAIM_PROTECTION)
             if freed is None:
-                self._log.info("claim is used by a pod, keeping its finalizer", v=2, claim=each)
+                self._log.info("claim is used by a pod, keeping its finalizer", v=2, claim=claim_key)
                 continue
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, freed), but=(NotFound,))
-            self._log.info("removed finalizer, claim is unused", claim=each)
+            self._log.info("removed finalizer, claim is unused", claim=claim_key)
 
 
 def _used(claim: Object, pods: Iterable[Mapping[str, Any]]) -> bool:
@@ -206,7 +209,7 @@ def _used(claim: Object, pods: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """With the gate every change of a pod concerns its claims."""
+    """Return the spec for these options. With the gate, each change of a pod enqueues its claims."""
     if not options.feature_gates[GATE]:
         return spec
     (queue,) = spec.queues

@@ -1,7 +1,7 @@
-"""persistentvolume-protection-controller: a volume that is bound is not gone before its claim is.
+"""PersistentVolume protection controller: protects a volume from deletion while it is bound.
 
-In: volumes. Out: their finalizer kubernetes.io/pv-protection, which each has that is not being deleted, and which is
-taken from one that is, once it is not bound. Key: a volume's name.
+Input: volumes. Output: the finalizer kubernetes.io/pv-protection, which is added to each volume that is not being
+deleted, and removed from a volume that is, once it is not bound. Key: name of a volume.
 
 Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_controller.go.
 """

@@ -14,11 +14,11 @@ from typing import Any
 
 from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_volume, with_annotations
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
-    Wish,
+    Requirements,
     best_volume,
     candidates,
     labels_in,
-    wish_of,
+    requirements_of,
 )
 from kcm.actors.hollow.scheduler.node_fit import NodeView
 from kcm.actors.reconciliation import Step, must, must_object, step, update
@@ -57,7 +57,7 @@ class Waiting:
     """A claim that waits for its first consumer. class_: its StorageClass; node: the one that was chosen before."""
 
     claim: Object
-    wish: Wish
+    required: Requirements
     class_: Object
     node: str | None
 
@@ -95,7 +95,7 @@ class PodVolumes:
             if class_ is None or volume_name_of(claim) or not waits_for_consumer(class_):
                 unbound = True
                 continue
-            waiting.append(Waiting(claim, wish_of(claim), class_, annotations_of(claim).get(SELECTED_NODE)))
+            waiting.append(Waiting(claim, requirements_of(claim), class_, annotations_of(claim).get(SELECTED_NODE)))
         if unbound:
             raise UnusableError(UNBOUND)
         return Claimed(tuple(reach), tuple(waiting), missing)
@@ -142,7 +142,7 @@ class PodVolumes:
                     return None
                 chosen.append((waiting, None))
                 continue
-            volume = self._free_volume(waiting.wish, node, taken)
+            volume = self._free_volume(waiting.required, node, taken)
             if volume is None and not _can_be_made(waiting.class_, node):
                 return None
             if volume is not None:
@@ -150,13 +150,13 @@ class PodVolumes:
             chosen.append((waiting, volume))
         return chosen
 
-    def _free_volume(self, wish: Wish, node: NodeView, taken: set[Key]) -> Entry | None:
+    def _free_volume(self, required: Requirements, node: NodeView, taken: set[Key]) -> Entry | None:
         usable = [
             entry
-            for entry in candidates(self._volumes, wish)
+            for entry in candidates(self._volumes, required)
             if entry.key not in taken and _reaches(reach_of(self._volumes.object_of(entry)), node)
         ]
-        return best_volume(wish, usable, labels_in(self._volumes), delayed=False)
+        return best_volume(required, usable, labels_in(self._volumes), delayed=False)
 
     @step
     def prepare(self, claimed: Claimed, node: NodeView) -> Step[bool]:

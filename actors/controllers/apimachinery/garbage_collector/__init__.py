@@ -1,4 +1,4 @@
-"""garbage-collector-controller: deletes objects without owners, and completes foreground and orphan deletions.
+"""Garbage collector: deletes objects without owners, and completes foreground and orphan deletions.
 
 - reconciler.py: the decisions; read it first.
 - items.py: keys, and the keys that a change enqueues.

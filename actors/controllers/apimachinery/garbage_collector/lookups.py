@@ -81,7 +81,7 @@ class Lookups:
         return lookup is not None and lookup.version == version and not lookup.is_complete
 
     def known(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup | None:
-        """Return the lookup for these references of the object; None if there is none."""
+        """Return the lookup for these references of the object; None if it has not begun."""
         lookup = self._lookups.get(item)
         if lookup is None:
             return None

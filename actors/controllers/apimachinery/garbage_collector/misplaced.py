@@ -25,7 +25,7 @@ class MisplacedOwners:
         self._reported: Recent[Item, frozenset[str]] = Recent(OBJECTS)
 
     def news(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
-        """Return the first reference that was not reported before; None if there is none.
+        """Return the first reference that was not reported before; None if all were.
 
         misplaced: all misplaced references of the object. One event is recorded for all that were added together.
         """

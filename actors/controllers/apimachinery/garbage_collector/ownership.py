@@ -19,8 +19,6 @@ Reference = Mapping[str, Any]
 
 
 class OwnerState(Enum):
-    """State of an owner."""
-
     SOLID = auto()  # it exists
     WAITING = auto()  # it is being deleted in the foreground
     ABSENT = auto()  # it does not exist

@@ -96,7 +96,7 @@ LOGGED = 10  # maximum number of uids in a log line
 
 class GarbageCollector:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, failed: Callable[[], None]) -> None:
-        """failed: increments the counter of resource sync errors."""
+        """Create the collector. failed: increments the counter of resource sync errors."""
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
         self._began = clock.monotonic()
         self._owners, self._patching = KnownOwners(tables, clock), Patching()

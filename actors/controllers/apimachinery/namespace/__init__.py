@@ -1,4 +1,4 @@
-"""namespace-controller: deletes the content of terminating namespaces, then removes their finalizer.
+"""Namespace controller: deletes the content of terminating namespaces, then removes their finalizer.
 
 - reconciler.py: the decisions; read it first.
 - served.py: discovery of the resources that are served now.

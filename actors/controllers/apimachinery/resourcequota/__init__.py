@@ -1,4 +1,4 @@
-"""resourcequota-controller: writes the usage of its namespace to the status of each ResourceQuota.
+"""ResourceQuota controller: writes the usage of its namespace to the status of each ResourceQuota.
 
 - reconciler.py: the decisions; read it first.
 - evaluators.py: the evaluator and the table of each resource.

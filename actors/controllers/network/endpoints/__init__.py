@@ -1,4 +1,4 @@
-"""endpoints-controller: keeps the Endpoints of Services that select pods."""
+"""Endpoints controller: writes the Endpoints of Services that select pods."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class EndpointsReconciler:
     """Keeps the trigger times and the named ports of each Service."""
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
-        """batch_period: seconds for which changes of pods are batched."""
+        """Take the tables. batch_period: seconds for which changes of pods are batched."""
         self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
         self._log, self._batch_period = log, batch_period
         self._times = TriggerTimes()

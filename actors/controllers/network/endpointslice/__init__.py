@@ -1,4 +1,4 @@
-"""endpointslice-controller: keeps the EndpointSlices of Services that select pods."""
+"""EndpointSlice controller: writes the EndpointSlices of Services that select pods."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class SliceMetrics:
     """Totals over all Services. Each contributes the numbers of its last sync."""
 
     def __init__(self, metrics: Metrics, *, most: int) -> None:
-        """most: maximum number of endpoints in a slice."""
+        """Register the metrics. most: maximum number of endpoints in a slice."""
         self._metrics, self._most = metrics, most
         self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
         self._totals = SliceTotals(metrics, FAMILIES)

@@ -78,7 +78,11 @@ class EndpointSliceReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """most: maximum number of endpoints in a slice. batch_period: seconds for which changes are batched."""
+        """Take the tables.
+
+        most: maximum number of endpoints in a slice.
+        batch_period: seconds for which changes of pods and slices are batched.
+        """
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
         self._slices = tables[ENDPOINT_SLICES]
         self._clock, self._metrics, self._log = clock, metrics, log

@@ -100,7 +100,7 @@ def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
 
 
 def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, ZoneAllocation] | str:
-    """Return the allocation of each zone, or the reason why there is none. Source: getAllocations."""
+    """Return the allocation of each zone, or the reason for a failure. Source: getAllocations."""
     if not ratios:
         return NODES_UNKNOWN
     counts = f" ({endpoints} endpoints, {len(ratios)} zones)"

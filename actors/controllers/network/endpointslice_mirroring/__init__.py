@@ -1,4 +1,4 @@
-"""endpointslice-mirroring-controller: EndpointSlices for Endpoints of Services without a selector."""
+"""EndpointSlice mirroring controller: writes EndpointSlices for Endpoints of Services without a selector."""
 
 from __future__ import annotations
 

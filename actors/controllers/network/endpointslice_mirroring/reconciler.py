@@ -61,7 +61,11 @@ class MirroringReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """most: maximum number of addresses from a subset. batch_period: seconds for which changes are batched."""
+        """Take the tables.
+
+        most: maximum number of addresses from a subset.
+        batch_period: seconds for which changes of slices are batched.
+        """
         self._services, self._endpoints = tables[SERVICES], tables[ENDPOINTS]
         self._slices = tables[ENDPOINT_SLICES]
         self._clock, self._metrics, self._log = clock, metrics, log

@@ -16,8 +16,6 @@ ALWAYS = "Always"
 
 
 class EndpointPort(NamedTuple):
-    """Port of endpoints."""
-
     name: str
     port: int | None
     protocol: str
@@ -47,7 +45,7 @@ class PodPorts:
     """The ports of the pods of one Service. The result for a pod is cached, because container ports are immutable."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        """spec: spec of the Service."""
+        """Take the spec of the Service."""
         self.of_service: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
         self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.of_service)
         self._same_for_all = in_order(self._found({})) if self._by_number else ()

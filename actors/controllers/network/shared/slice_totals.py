@@ -20,7 +20,7 @@ class SliceFamilies(NamedTuple):
 
 
 def slice_families(subsystem: str) -> SliceFamilies:
-    """subsystem: prefix of the names."""
+    """Return the families. subsystem: prefix of their names."""
     return SliceFamilies(
         Family(name=f"{subsystem}endpoints_desired", kind="gauge", help="Number of endpoints desired"),
         Family(name=f"{subsystem}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices"),

@@ -18,7 +18,7 @@ class SliceWrites:
     """Keeps the newest version of each slice that it wrote, and the names of slices that may have been created."""
 
     def __init__(self, slices: Lister, *, changed: Callable[[str], None]) -> None:
-        """changed: called with "create", "update" or "delete" for each write."""
+        """Take the table of slices. changed: called with "create", "update" or "delete" for each write."""
         self._slices, self._changed = slices, changed
         self._written: dict[Key, int] = {}
         self._gone: set[str] = set()  # uids of slices that were deleted here, until the watch reports it

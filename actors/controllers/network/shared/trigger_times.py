@@ -27,7 +27,7 @@ class TriggerTimes:
         self._seen: dict[Key, _Seen] = {}
 
     def changed(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
-        """Return the earliest time that is newer than in the last call; "" if there is none.
+        """Return the earliest time that is newer than in the last call; "" if no time is newer.
 
         The first call returns the creation time of the Service, whatever the times of its pods.
         """

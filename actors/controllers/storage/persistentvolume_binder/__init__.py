@@ -1,4 +1,4 @@
-"""persistentvolume-binder-controller: binds claims to volumes, has volumes made for them, and reclaims them."""
+"""PersistentVolume binder: binds claims to volumes, requests their provisioning, and reclaims them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written when a claim and a volume are bound, or come apart. Each returns None where nothing is to be written.
+"""The objects to write when a claim and a volume are bound or unbound. Functions return None if nothing changes.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go; component-helpers/storage/volume
 (GetBindVolumeToClaim).
@@ -25,7 +25,7 @@ _IDENTITY = ("namespace", "name", "uid")
 
 
 def with_annotations(obj: Mapping[str, Any], changes: Mapping[str, str | None]) -> Object:
-    """The object with these annotations; None takes one away."""
+    """Return the object with these annotations; a None value removes the annotation."""
     wanted = {**annotations_of(obj), **changes}
     kept = {name: value for name, value in wanted.items() if value is not None}
     meta = {name: value for name, value in metadata(obj).items() if name != "annotations"}
@@ -35,7 +35,10 @@ def with_annotations(obj: Mapping[str, Any], changes: Mapping[str, str | None]) 
 
 
 def bound_volume(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> Object | None:
-    """The volume that names this claim. One that a user has reserved for it is not marked as bound by us."""
+    """Return the volume with a reference to the claim. Source: GetBindVolumeToClaim.
+
+    If a user has reserved the volume for the claim, the bound-by-controller annotation is not added.
+    """
     wanted, known = claim_reference(claim), (volume.get("spec") or {}).get("claimRef")
     by_us = not is_of(volume, claim) and BOUND_BY_CONTROLLER not in annotations_of(volume)
     named = known is not None and all(known.get(part) == wanted[part] for part in _IDENTITY)
@@ -46,7 +49,10 @@ def bound_volume(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> Object 
 
 
 def bound_claim(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Object | None:
-    """The claim that names this volume. One that a user has bound to it is not marked as bound by us."""
+    """Return the claim with the name of the volume. Source: bindClaimToVolume.
+
+    If a user has chosen the volume, the bound-by-controller annotation is not added.
+    """
     marks: dict[str, str | None] = {}
     changed = dict(claim)
     if volume_name_of(claim) != name_of(volume):
@@ -61,7 +67,7 @@ def bound_claim(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Object |
 
 
 def unbound_volume(volume: Mapping[str, Any]) -> Object:
-    """The volume that names no claim any more; one that a user has reserved stays so."""
+    """Return the volume without its claim. A reservation by a user is kept, without the uid."""
     spec = dict(volume["spec"])
     if BOUND_BY_CONTROLLER in annotations_of(volume):
         spec.pop("claimRef", None)
@@ -79,9 +85,10 @@ def volume_in_phase(volume: Mapping[str, Any], phase: str, message: str = "") ->
 
 
 def claim_in_phase(claim: Mapping[str, Any], phase: str, volume: Mapping[str, Any] | None) -> Object | None:
-    """The claim whose status is of this phase and volume. Raises ValueError on a volume without a capacity.
+    """Return the claim with the status of this phase and volume. Source: updateClaimStatus.
 
-    The capacity of a claim that is bound is left to who resizes it.
+    The capacity of a bound claim is kept, because the resizer updates it. Raises ValueError if the volume has no
+    capacity.
     """
     before = claim.get("status") or {}
     status = {**before, "phase": phase}
@@ -102,7 +109,7 @@ def claim_in_phase(claim: Mapping[str, Any], phase: str, volume: Mapping[str, An
 
 
 def _capacity(before: Mapping[str, str], volume: Mapping[str, Any]) -> Mapping[str, str]:
-    """While its file system is yet to grow, it is what the volume had before."""
+    """Return the capacity of the claim: before the resize of its file system, that is the former capacity."""
     capacity = (volume.get("spec") or {}).get("capacity") or {}
     if "storage" not in capacity:
         raise ValueError(f'PersistentVolume "{name_of(volume)}" is without a storage capacity')

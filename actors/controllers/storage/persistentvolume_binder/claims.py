@@ -1,8 +1,8 @@
-"""What becomes of a claim: it is bound, waits, or has lost its volume.
+"""Sync of claims: they are bound, wait, are provisioned, or have lost their volume.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (syncClaim, syncUnboundClaim,
-syncBoundClaim, assignDefaultStorageClass, provisionClaim). Difference: a claim is lost once the server says so, too:
-the table of volumes may be later than that of claims.
+syncBoundClaim, assignDefaultStorageClass, provisionClaim). Difference: the volume of a claim is read live before the
+claim is lost, because the table of volumes may be older than the table of claims.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     candidates,
     labels_in,
     misfit,
-    wish_of,
+    requirements_of,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from kcm.actors.controllers.storage.persistentvolume_binder.migration import migration_mark, refreshed_claim
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
-from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
 from kcm.protocols.messages.events import Record, RecordType
@@ -43,12 +43,12 @@ from kcm.protocols.volumes import (
 )
 from kcm.runtime.tables.tables import Tables
 
-PROVISIONINGS = "provisionings"  # the queue of claims for which we make a volume ourselves
+PROVISIONINGS = "provisionings"  # queue of claims whose volumes this controller provisions
 
 
 class Claims:
     def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics, provisions: bool) -> None:
-        """provisions: --enable-dynamic-provisioning."""
+        """Take the tables. provisions: value of --enable-dynamic-provisioning."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._pods = tables[STORAGE_CLASSES], tables[PODS]
         self._writes, self._metrics, self._provisions = writes, metrics, provisions
@@ -66,15 +66,15 @@ class Claims:
             yield from self._sync_unbound(claim)
 
     def _sync_unbound(self, claim: Object) -> Step[None]:
-        """It takes any volume that will do."""
+        """Bind a claim without a volume name to a matching volume, or provision one. Source: syncUnboundClaim."""
         delayed = waits_for_consumer(self._classes.get(class_of(claim)) if class_of(claim) else None)
-        wish = wish_of(claim)
-        found = best_volume(wish, candidates(self._volumes, wish), labels_in(self._volumes), delayed=delayed)
+        required = requirements_of(claim)
+        found = best_volume(required, candidates(self._volumes, required), labels_in(self._volumes), delayed=delayed)
         if found is not None:
             yield from self._bind_found(self._volumes.object_of(found), claim)
             return
         if (yield from self._give_default_class(claim)):
-            return  # that is an event of its own
+            return  # the update enqueues the claim
         if delayed and SELECTED_NODE not in annotations_of(claim):
             yield self._waiting(claim)
         elif class_of(claim):
@@ -95,7 +95,7 @@ class Claims:
         self._metrics.done(key)
 
     def _give_default_class(self, claim: Object) -> Step[bool]:
-        """A claim that says nothing of its class gets the default one, though it came later. Whether it was given."""
+        """Set the default class on a claim without a class. Returns whether it was set."""
         class_ = None if names_class(claim) else default_class(self._classes.objects())
         if class_ is None:
             return False
@@ -120,7 +120,7 @@ class Claims:
         text = f"waiting for {what} {','.join(names)} to be scheduled"
         return _event(claim, "Normal", "WaitForPodScheduled", text)
 
-    # Claims that name their volume.
+    # Claims with a volume name.
 
     def _sync_naming(self, claim: Object) -> Step[None]:
         volume = self._volumes.get(volume_name_of(claim))
@@ -153,7 +153,7 @@ class Claims:
             return
         volume = self._volumes.get(name)
         if volume is None or not _may_be_of(volume, claim):
-            volume = yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)
+            volume = yield from read_live(PERSISTENT_VOLUMES, name)
         if volume is None:
             text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             yield from self._writes.lose(claim, "ClaimLost", text)
@@ -163,7 +163,7 @@ class Claims:
             text = "Two claims are bound to the same volume, this one is bound incorrectly"
             yield from self._writes.lose(claim, "ClaimMisbound", text)
 
-    # Claims for which a volume is to be made.
+    # Provisioning.
 
     def _provision(self, claim: Object) -> Step[None]:
         if not self._provisions:
@@ -198,7 +198,7 @@ class Claims:
 
     @step
     def annotate(self, claim: Object, provisioner: str) -> Step[Object]:
-        """Say who is to make its volume. Raises CommandError. Source: setClaimProvisioner."""
+        """Set the provisioner annotations. Raises CommandError. Source: setClaimProvisioner."""
         annotations = annotations_of(claim)
         if annotations.get(PROVISIONER) == provisioner:
             return claim
@@ -208,7 +208,7 @@ class Claims:
 
 
 class MisboundError(Exception):
-    """A claim that we have bound to a volume of another claim: it cannot be, unless somebody interfered."""
+    """A claim was bound by this controller to the volume of another claim, which only another client can cause."""
 
     def __init__(self, claim: Key, volume: str, other: Key) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
-"""Directories of this host as volumes: for tests on a single node, as upstream.
+"""Directories of this host as volumes, for tests on a single node, as upstream.
 
 Source: kubernetes v1.36 pkg/volume/hostpath/host_path.go. Differences: a directory is named after its claim, so that a
-repeated call makes no second one; and what is deleted lies below /tmp, there anywhere below a directory of that name.
+repeated call creates no second one; only directories below /tmp are deleted, upstream below any directory of that name.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ def directory_for(claim_uid: str) -> str:
 
 
 def make_directory(path: str) -> None:
-    """Raises OSError."""
     os.makedirs(path, mode=0o750, exist_ok=True)
 
 
 def undeletable(path: str) -> str:
-    """Why a directory may not be deleted; "" if it may."""
+    """Return the reason why a directory must not be deleted; "" if it may."""
     if path.startswith(_BELOW) and posixpath.normpath(path).startswith(_BELOW) and ".." not in path.split("/"):
         return ""
     return f"host_path deleter only supports /tmp/.+ but received provided {path}"
 
 
 def delete_directory(path: str) -> None:
-    """Raises OSError on one that cannot be deleted; one that is gone is no error."""
+    """Delete a directory if it exists. Raises OSError if that fails."""
     try:
         shutil.rmtree(path)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Which volume a claim gets.
+"""Matching of claims and volumes.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/index.go, pv_controller.go (checkVolumeSatisfyClaim);
-component-helpers/storage/volume/pv_helpers.go (FindMatchingVolume). Difference: of volumes that fit equally well it is
-the first by name, there any.
+component-helpers/storage/volume/pv_helpers.go (FindMatchingVolume). Difference: among equally good volumes the
+first by name is taken, upstream any.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ VOLUME_FACTS = Facts(PERSISTENT_VOLUMES, volume_facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a claim asks of its volume. size: bytes. selector: None without one."""
+class Requirements:
+    """Requirements of a claim for its volume."""
 
     key: Key
     uid: str
     class_: str
     modes: frozenset[str]
-    size: int
-    mode: str
+    size: int  # bytes
+    mode: str  # volume mode
     attributes: str
     selector: LabelSelector | None
 
 
-def wish_of(claim: Mapping[str, Any]) -> Wish:
-    """Raises ValueError on a selector or size that is none."""
+def requirements_of(claim: Mapping[str, Any]) -> Requirements:
+    """Return the requirements of a claim. Raises ValueError for an invalid selector or size."""
     spec = claim.get("spec") or {}
     selector = spec.get("selector")
-    return Wish(
+    return Requirements(
         key=key_of(claim),
         uid=uid_of(claim),
         class_=class_of(claim),
@@ -76,67 +76,72 @@ def wish_of(claim: Mapping[str, Any]) -> Wish:
     )
 
 
-def is_reserved(volume: VolumeFacts, wish: Wish) -> bool:
-    """Whether a volume names this claim."""
-    return volume.claim == wish.key and volume.claim_uid in ("", wish.uid)
+def is_reserved(volume: VolumeFacts, required: Requirements) -> bool:
+    """Report whether a volume is reserved for the claim."""
+    return volume.claim == required.key and volume.claim_uid in ("", required.uid)
 
 
-def candidates(volumes: Lister, wish: Wish) -> list[Entry]:
-    """Volumes that may be the claim's: those that name it, and those of its class that name none."""
-    return [*volumes.indexed_entries(CLAIMED, wish.key), *volumes.indexed_entries(UNCLAIMED, wish.class_)]
+def candidates(volumes: Lister, required: Requirements) -> list[Entry]:
+    """Return the volumes that are reserved for the claim, and the unclaimed volumes of its class."""
+    return [*volumes.indexed_entries(CLAIMED, required.key), *volumes.indexed_entries(UNCLAIMED, required.class_)]
 
 
 def best_volume(
-    wish: Wish, volumes: Iterable[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
+    required: Requirements, volumes: Iterable[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
 ) -> Entry | None:
-    """The volume to bind: one that is reserved for the claim, else the smallest that will do.
+    """Return the volume to bind: a reserved one, else the smallest that fits. Source: FindMatchingVolume.
 
-    Volumes with fewer access modes go before others, whatever else is said of them. delayed: only a reserved one will
-    do, as the scheduler chooses.
+    Volumes with fewer access modes take precedence over all other criteria.
+    delayed: consider only reserved volumes, because the scheduler chooses the volume.
     """
     usable = sorted(
-        (volume for volume in volumes if _could_be(volume.facts, wish)),
+        (volume for volume in volumes if _could_be(volume.facts, required)),
         key=lambda volume: (len(volume.facts.modes), volume.facts.modes),
     )
     for _, group in groupby(usable, key=lambda volume: volume.facts.modes):
-        found = _best_of(wish, sorted(group, key=lambda volume: volume.key), labels, delayed=delayed)
+        found = _best_of(required, sorted(group, key=lambda volume: volume.key), labels, delayed=delayed)
         if found is not None:
             return found
     return None
 
 
-def _could_be(volume: VolumeFacts, wish: Wish) -> bool:
+def _could_be(volume: VolumeFacts, required: Requirements) -> bool:
     return (
-        (not volume.claim or is_reserved(volume, wish))
-        and wish.modes <= set(volume.modes)
-        and volume.capacity >= wish.size
-        and volume.mode == wish.mode
-        and volume.attributes == wish.attributes
+        (not volume.claim or is_reserved(volume, required))
+        and required.modes <= set(volume.modes)
+        and volume.capacity >= required.size
+        and volume.mode == required.mode
+        and volume.attributes == required.attributes
         and not volume.deleting
     )
 
 
 def _best_of(
-    wish: Wish, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
+    required: Requirements, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
 ) -> Entry | None:
-    """Of volumes with the same access modes."""
+    """Return the best of some volumes with the same access modes."""
     for volume in volumes:
         if volume.facts.claim:
             return volume
     if delayed:
         return None
-    return min(_free(wish, volumes, labels), key=lambda volume: volume.facts.capacity, default=None)
+    return min(_free(required, volumes, labels), key=lambda volume: volume.facts.capacity, default=None)
 
 
-def _free(wish: Wish, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]]) -> Iterator[Entry]:
+def _free(
+    required: Requirements, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]]
+) -> Iterator[Entry]:
     for volume in volumes:
-        if volume.facts.phase == "Available" and volume.facts.class_ == wish.class_:
-            if wish.selector is None or wish.selector.matches(labels(volume)):
+        if volume.facts.phase == "Available" and volume.facts.class_ == required.class_:
+            if required.selector is None or required.selector.matches(labels(volume)):
                 yield volume
 
 
 def misfit(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
-    """Why a claim cannot have the volume that it names; "" if it can. Neither phase nor selector are looked at."""
+    """Return why a claim cannot be bound to the volume that it names; "" if it can. Source: checkVolumeSatisfyClaim.
+
+    Phase and selector are ignored.
+    """
     facts = volume_facts(dict(volume))
     if is_deleting(volume):
         return f'the volume is marked for deletion "{name_of(volume)}"'

@@ -1,4 +1,4 @@
-"""What the binder counts.
+"""Metrics of the binder.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/metrics/metrics.go, pkg/volume/util/metrics.go.
 """
@@ -21,43 +21,67 @@ _CLASS, _OPERATION = ("storage_class",), ("plugin_name", "operation_name")
 _OF_CLAIM = ("namespace", "storage_class", "volume_attributes_class")
 
 TOTAL_VOLUMES = Family(
-    name="pv_collector_total_pv_count", kind="gauge", help="Volumes.", labels=("plugin_name", "volume_mode")
+    name="pv_collector_total_pv_count",
+    kind="gauge",
+    help="Gauge measuring total number of persistent volumes",
+    labels=("plugin_name", "volume_mode"),
 )
-BOUND_VOLUMES = Family(name="pv_collector_bound_pv_count", kind="gauge", help="Volumes that are bound.", labels=_CLASS)
+BOUND_VOLUMES = Family(
+    name="pv_collector_bound_pv_count",
+    kind="gauge",
+    help="Gauge measuring number of persistent volume currently bound",
+    labels=_CLASS,
+)
 UNBOUND_VOLUMES = Family(
-    name="pv_collector_unbound_pv_count", kind="gauge", help="Volumes that are not bound.", labels=_CLASS
+    name="pv_collector_unbound_pv_count",
+    kind="gauge",
+    help="Gauge measuring number of persistent volume currently unbound",
+    labels=_CLASS,
 )
 BOUND_CLAIMS = Family(
-    name="pv_collector_bound_pvc_count", kind="gauge", help="Claims that are bound.", labels=_OF_CLAIM
+    name="pv_collector_bound_pvc_count",
+    kind="gauge",
+    help="Gauge measuring number of persistent volume claim currently bound",
+    labels=_OF_CLAIM,
 )
 UNBOUND_CLAIMS = Family(
-    name="pv_collector_unbound_pvc_count", kind="gauge", help="Claims that are not bound.", labels=_OF_CLAIM
+    name="pv_collector_unbound_pvc_count",
+    kind="gauge",
+    help="Gauge measuring number of persistent volume claim currently unbound",
+    labels=_OF_CLAIM,
 )
 OPERATION_SECONDS = Family(
     name="volume_operation_total_seconds",
     kind="histogram",
-    help="From when a volume was asked for, or released, until it was bound, or gone.",
+    help="Storage operation end to end duration in seconds",
     labels=_OPERATION,
     buckets=_BUCKETS,
 )
 OPERATION_ERRORS = Family(
-    name="volume_operation_total_errors", kind="counter", help="Operations that failed (deprecated).", labels=_OPERATION
+    name="volume_operation_total_errors",
+    kind="counter",
+    help="Total volume operation errors (deprecated)",
+    labels=_OPERATION,
 )
 ERRORS_TOTAL = Family(
-    name="volume_operation_errors_total", kind="counter", help="Operations that failed.", labels=_OPERATION
+    name="volume_operation_errors_total", kind="counter", help="Total volume operation errors", labels=_OPERATION
 )
 STORAGE_OPERATION = Family(
     name="storage_operation_duration_seconds",
     kind="histogram",
-    help="How long a plugin of ours took.",
+    help="Storage operation duration",
     labels=("volume_plugin", "operation_name", "status", "migrated"),
     buckets=_BUCKETS,
 )
 RETROACTIVE = Family(
-    name="retroactive_storageclass_total", kind="counter", help="Claims that were to be given a class later on."
+    name="retroactive_storageclass_total",
+    kind="counter",
+    help="Total number of retroactive StorageClass assignments to persistent volume claim",
 )
 RETROACTIVE_ERRORS = Family(
-    name="retroactive_storageclass_errors_total", kind="counter", help="Claims that could not be given a class."
+    name="retroactive_storageclass_errors_total",
+    kind="counter",
+    help="Total number of failed retroactive StorageClass assignments to persistent volume claim",
 )
 
 
@@ -69,7 +93,7 @@ class _Begun:
 
 
 class BinderMetrics:
-    """It remembers which operations are under way, by the key of the claim or the name of the volume."""
+    """Metrics, and the operations in progress by the key of the claim or the name of the volume."""
 
     def __init__(self, *, metrics: Metrics, clock: Clock) -> None:
         self._metrics, self._clock = metrics, clock
@@ -79,7 +103,7 @@ class BinderMetrics:
         self.retroactive_errors = metrics.counter(RETROACTIVE_ERRORS)
 
     def begin(self, key: str, *, plugin: str, operation: str) -> None:
-        """operation: provision or delete. One that is under way goes on."""
+        """Start the timer of an operation, unless it is running. operation: provision or delete."""
         self._begun.setdefault(key, _Begun(plugin or NONE, operation, self._clock.monotonic()))
 
     def failed(self, key: str) -> None:
@@ -98,13 +122,13 @@ class BinderMetrics:
         self._begun.pop(key, None)
 
     def carried_out(self, plugin: str, operation: str, *, since: float, well: bool) -> None:
-        """By a plugin of ours. since: monotonic."""
+        """Record an operation of a plugin in this process. since: its monotonic start."""
         status = "success" if well else "fail-unknown"
         series = self._metrics.histogram(STORAGE_OPERATION, plugin, operation, status, "false")
         series.observe(self._clock.monotonic() - since)
 
     def count(self, volumes: Iterable[Entry], claims: Iterable[Entry]) -> None:
-        """Set the numbers of what there is."""
+        """Set the gauges from the tables of volumes and claims."""
         now: Counter[tuple[Family, tuple[str, ...]]] = Counter()
         for entry in volumes:
             volume: VolumeFacts = entry.facts

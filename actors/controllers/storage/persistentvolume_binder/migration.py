@@ -1,4 +1,4 @@
-"""Volumes of in-tree plugins that CSI drivers look after today, and the finalizers of those that are left.
+"""Migration of in-tree plugins to CSI drivers: annotations, and the finalizers of the remaining in-tree plugins.
 
 Source: kubernetes v1.36 staging/src/k8s.io/csi-translation-lib; pkg/controller/volume/persistentvolume/
 pv_controller_base.go (updateMigrationAnnotations, modifyDeletionFinalizers).
@@ -36,19 +36,19 @@ DRIVERS: Mapping[str, str] = MappingProxyType(
 
 
 def migration_mark(provisioner: str | None, mark: str | None) -> str | None:
-    """The annotation migrated-to that an object of this provisioner has to have; None for none."""
+    """Return the value of the annotation migrated-to for an object of this provisioner; None if it must not exist."""
     return mark if provisioner is None else DRIVERS.get(provisioner)
 
 
 def refreshed_claim(claim: Mapping[str, Any]) -> Object | None:
-    """None if it is as it has to be."""
+    """Return the claim with the correct annotation; None if it has it. Source: updateMigrationAnnotations."""
     annotations = annotations_of(claim)
     provisioner = annotations.get(PROVISIONER, annotations.get(BETA_PROVISIONER))
     return _marked(claim, migration_mark(provisioner, annotations.get(MIGRATED_TO)))
 
 
 def refreshed_volume(volume: Mapping[str, Any]) -> Object | None:
-    """None if it is as it has to be."""
+    """Return the volume with the correct annotation and finalizers; None if it has them."""
     annotations = annotations_of(volume)
     marked = _marked(volume, migration_mark(annotations.get(PROVISIONED_BY), annotations.get(MIGRATED_TO)))
     before = finalizers_of(volume)
@@ -61,7 +61,7 @@ def refreshed_volume(volume: Mapping[str, Any]) -> Object | None:
 
 
 def deletion_finalizers(volume: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those that a volume has to have, whose storage we or its driver delete."""
+    """Return the correct finalizers of a volume. Source: modifyDeletionFinalizers."""
     names, provisioner = finalizers_of(volume), annotations_of(volume).get(PROVISIONED_BY)
     if provisioner is None:
         return names

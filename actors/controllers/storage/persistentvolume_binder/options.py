@@ -1,4 +1,4 @@
-"""Flags of the binder."""
+"""Flags of the persistent volume binder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which plugin of ours looks after a volume, and which are left to others.
+"""The volume plugins of this controller, and the provisioners that are external.
 
-Only hostPath volumes can be made and deleted here, and only those and NFS can be recycled: all else is the business of
-external provisioners.
+Only hostPath volumes are provisioned and deleted here, and only hostPath and NFS volumes are recycled. External
+provisioners handle all other volumes.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (findProvisionablePlugin,
 findDeletablePlugin), pkg/volume/plugins.go, cmd/kube-controller-manager/app/plugins.go.
@@ -23,17 +23,17 @@ SOURCES = {"hostPath": HOST_PATH, "nfs": NFS}
 
 
 class NoPluginError(Exception):
-    """Of ours and of nobody else. The text is the event's."""
+    """An in-tree plugin is missing or does not support the operation. The text is that of the event."""
 
 
 def plugin_of(volume: Mapping[str, Any]) -> str:
-    """By its source; "" for none of ours."""
+    """Return the plugin of a volume by its source; "" if it is not one of SOURCES."""
     spec = volume.get("spec") or {}
     return next((plugin for source, plugin in SOURCES.items() if spec.get(source) is not None), "")
 
 
 def is_external(provisioner: str) -> bool:
-    """Whether another program makes the volumes of this provisioner. Raises NoPluginError if nobody does."""
+    """Report whether a provisioner is external. Raises NoPluginError for an unknown in-tree plugin."""
     if provisioner in DRIVERS:
         return True
     if provisioner == HOST_PATH:
@@ -46,12 +46,12 @@ def is_external(provisioner: str) -> bool:
 
 
 def provisioner_name(provisioner: str) -> str:
-    """As its claims are annotated: the driver's, for a plugin that has become one."""
+    """Return the name to annotate on claims: the CSI driver for a migrated plugin."""
     return DRIVERS.get(provisioner, provisioner)
 
 
-def is_deleted_by_others(volume: Mapping[str, Any]) -> bool:
-    """Whether the storage of a released volume is deleted by another program. Raises NoPluginError if by nobody."""
+def is_deleted_externally(volume: Mapping[str, Any]) -> bool:
+    """Report whether an external program deletes a released volume. Raises NoPluginError if no plugin can."""
     annotations, spec = annotations_of(volume), volume.get("spec") or {}
     provisioner = annotations.get(PROVISIONED_BY)
     if provisioner == HOST_PATH:

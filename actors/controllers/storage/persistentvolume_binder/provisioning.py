@@ -1,8 +1,9 @@
-"""Volumes that we make and delete ourselves: directories of this host.
+"""Provisioning and deletion of the volumes of this controller: directories of this host.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (provisionClaimOperation,
-deleteVolumeOperation). Differences: what failed is tried again with the backoff of its queue, or when its claim or
-volume is looked at next, whichever is earlier; a directory that is not wanted after all is deleted five times at once.
+deleteVolumeOperation). Differences: a failed operation is retried after the backoff of its queue, or at the next sync
+of its claim or volume if that is earlier; the five attempts to delete an unused directory follow each other
+immediately.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from kcm.actors.controllers.storage.persistentvolume_binder.host_path import (
     undeletable,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_by_others
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_externally
 from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
-from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
@@ -62,11 +63,11 @@ TRIES, PAUSE = 5, 10.0  # seconds
 
 
 class ProvisioningError(Exception):
-    """It was said in an event, and is tried again."""
+    """The operation failed, with an event, and is retried."""
 
 
 class Provisioning:
-    """It remembers how often the server has refused a volume that was made."""
+    """Operations on volumes, with the number of failed creations of the object of each provisioned volume."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Provisioning:
         metrics: BinderMetrics,
         host_path: bool,
     ) -> None:
-        """host_path: --enable-hostpath-provisioner."""
+        """Take the tables. host_path: value of --enable-hostpath-provisioner."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._nodes, self._clock = tables[STORAGE_CLASSES], tables[NODES], clock
         self._of_claims, self._of_volumes, self._writes, self._metrics = claims, volumes, writes, metrics
@@ -96,7 +97,7 @@ class Provisioning:
         if class_ is None or class_.get("provisioner") != HOST_PATH:
             return None
         if waits_for_consumer(class_) and SELECTED_NODE not in annotations_of(claim):
-            return None  # the scheduler is to choose another node: that brings the claim back
+            return None  # the scheduler must choose another node, which enqueues the claim
         try:
             return (yield from self._provision(claim, class_))
         except (CommandError, ProvisioningError):
@@ -109,7 +110,7 @@ class Provisioning:
             yield from self._complain(claim, text)
         claim = yield from self._of_claims.annotate(claim, HOST_PATH)
         name = f"pvc-{uid_of(claim)}"
-        if (yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)) is not None:
+        if (yield from read_live(PERSISTENT_VOLUMES, name)) is not None:
             return None
         path = directory_for(uid_of(claim))
         yield from self._make(claim, class_, path)
@@ -142,7 +143,8 @@ class Provisioning:
         if not why:
             why = yield from self._carry_out("volume_provision", make_directory, path)
         if why:
-            if node is not None:  # the scheduler is to choose another one; if it is not told now, then at the next try
+            if node is not None:
+                # Makes the scheduler choose another node. If this write fails, the next attempt repeats it.
                 yield from perform(update(PERSISTENT_VOLUME_CLAIMS, _without_node(claim)))
             text = f'Failed to provision volume with StorageClass "{name_of(class_)}": {why}'
             yield from self._complain(claim, text)
@@ -160,7 +162,7 @@ class Provisioning:
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningCleanupFailed", text)
 
     def _carry_out(self, operation: str, function: Any, path: str) -> Step[str]:
-        """Why the host did not do it; "" if it did. Raises CommandError if that is not known."""
+        """Call a function on the host. Returns its error, or "". Raises CommandError if the outcome is unknown."""
         since = self._clock.monotonic()
         outcome = yield from call(function, path, but=(Raised,))
         raised = isinstance(outcome, Raised)
@@ -174,12 +176,12 @@ class Provisioning:
     # Queue deletions.
 
     def delete(self, name: Key) -> Reconciliation:
-        """Delete a released volume with what is on it, if that is ours to do."""
+        """Delete the storage and the object of a released volume, unless an external program does."""
         volume = self._volumes.get(name)
         if volume is None:
             return None
         try:
-            if is_deleted_by_others(volume):
+            if is_deleted_externally(volume):
                 return None
         except NoPluginError as err:
             yield from self._writes.fail(volume, "VolumeFailedDelete", str(err))
@@ -208,7 +210,7 @@ class Provisioning:
 
 
 class DeletionError(Exception):
-    """It was said in an event, and is tried again."""
+    """The operation failed, with an event, and is retried."""
 
 
 def provisioned_volume(claim: Mapping[str, Any], class_: Mapping[str, Any], *, name: str, path: str) -> Object:

@@ -1,11 +1,10 @@
-"""What the binder does.
+"""Reconciler of the persistent volume binder.
 
-In: volumes, claims, StorageClasses, pods; nodes. Out: the binding of claims and volumes, by writes of both; annotations
-of claims that tell provisioners to make a volume; phases; events of both; what reclaiming a volume takes. Keys:
-"namespace/name" of a claim, or a volume's name.
+Input: volumes, claims, StorageClasses, pods, nodes. Output: bindings, phases and events of claims and volumes,
+annotations that request provisioning, and the reclamation of volumes. Keys: "namespace/name" of a claim, or the name of
+a volume.
 
-Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller_base.go. The differences are named where
-they are.
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller_base.go. The modules list the differences.
 """
 
 from __future__ import annotations
@@ -42,7 +41,11 @@ class PersistentVolumeBinder:
         provisions: bool = True,
         host_path: bool = False,
     ) -> None:
-        """provisions, host_path: --enable-dynamic-provisioning, --enable-hostpath-provisioner."""
+        """Create the parts of the binder.
+
+        provisions: value of --enable-dynamic-provisioning.
+        host_path: value of --enable-hostpath-provisioner.
+        """
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._metrics = metrics
         writes = Writes(log=log)
@@ -85,7 +88,7 @@ class PersistentVolumeBinder:
         return self._recycling.recycle(name)
 
     def count(self) -> Reconciliation:
-        """A pass: set the metrics of what there is."""
+        """Pass: set the gauges of volumes and claims."""
         yield from ()
         self._metrics.count(self._volumes.entries(), self._claims.entries())
         return None

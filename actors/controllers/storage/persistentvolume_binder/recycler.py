@@ -1,9 +1,10 @@
-"""Volumes that are scrubbed by a pod, and offered again.
+"""Recycling of volumes: a pod deletes the files, then the volume is available again.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (recycleVolumeOperation);
-pkg/volume/util/recyclerclient. Differences: a pod that an earlier run has made for this volume is waited for, there it
-is deleted and the volume fails until the next look; the pod is gone before the volume is offered again; what events say
-of the pod is repeated as events of the volume once it has ended, there as they come, by a watch.
+pkg/volume/util/recyclerclient. Differences:
+- The pod of an earlier run is awaited; upstream deletes it, and the volume fails until its next sync.
+- The pod is deleted before the volume becomes available.
+- The events of the pod are repeated as events of the volume when the pod has finished, upstream immediately by a watch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import 
     end_of,
     recycler_key,
     recycler_pod,
-    scrubs,
+    recycles,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
@@ -50,13 +51,13 @@ def volume_of_recycler(change: Change, _tables: Tables) -> Iterable[Key]:
 
 
 class Recycling:
-    """Key: a volume's name. It remembers the pods that it has made."""
+    """Recycles volumes, and keeps the uids of the pods that it has created. Key: name of a volume."""
 
     def __init__(self, *, tables: Tables, volumes: Volumes, writes: Writes, recyclers: Mapping[str, Recycler]) -> None:
         self._volumes, self._claims = tables[PERSISTENT_VOLUMES], tables[PERSISTENT_VOLUME_CLAIMS]
         self._pods, self._of_volumes, self._writes = tables[PODS], volumes, writes
         self._recyclers = recyclers
-        self._made: dict[Key, str] = {}  # by the volume's name, the uid of its pod
+        self._made: dict[Key, str] = {}  # uid of the pod by name of the volume
 
     def recycle(self, name: Key) -> Reconciliation:
         known = self._volumes.get(name)
@@ -83,7 +84,7 @@ class Recycling:
         return sorted({key_of(pod) for pod in self._pods.indexed(CLAIMS, claim) if not is_pod_ended(pod)})
 
     def _scrub(self, volume: Object, recycler: Recycler) -> Step[None]:
-        """Make the pod, or see what has become of it; each of its changes brings us back."""
+        """Create the pod, or evaluate its status. Each change of the pod enqueues the volume."""
         name = name_of(volume)
         key = recycler_key(name, recycler)
         pod = self._pods.get(key)
@@ -97,7 +98,7 @@ class Recycling:
             return
         if is_deleting(pod):
             return
-        if not scrubs(pod, volume, recycler):
+        if not recycles(pod, volume, recycler):
             yield from must(delete(PODS, pod), but=(NotFound,))
             yield from self._fail(volume, "old recycler pod found, will retry later")
             return
@@ -118,12 +119,13 @@ class Recycling:
         outcome = yield from perform(create(PODS, recycler_pod(volume, recycler)))
         if isinstance(outcome, Done):
             self._made[name_of(volume)] = uid_of(decode_object(outcome.body))
-        elif not isinstance(outcome, AlreadyExists):  # the table is late: its event brings us back
+        elif not isinstance(outcome, AlreadyExists):  # the table is stale: the event of the pod enqueues the volume
             yield from self._fail(volume, f"unexpected error creating recycler pod:  {outcome.message}")
 
     def _repeat_events(self, volume: Object, pod: Object) -> Step[None]:
-        """What events say of its pod, as events of the volume. Where we may not list them it goes without: upstream's
-        role lets it watch them alone.
+        """Repeat the events of the pod as events of the volume.
+
+        They are omitted if events cannot be listed: upstream's role permits only watch.
         """
         selector = f"involvedObject.uid={uid_of(pod)}"
         outcome = yield from perform(list_live(EVENTS, namespace_of(pod), field_selector=selector))

@@ -1,4 +1,4 @@
-"""The pod that scrubs a volume before it is offered again. Recycling is deprecated, in favour of provisioning.
+"""The pod that deletes the files of a volume. Recycling is deprecated in favour of dynamic provisioning.
 
 Source: kubernetes v1.36 pkg/volume/plugins.go (NewPersistentVolumeRecyclerPodTemplate), pkg/volume/hostpath,
 pkg/volume/nfs, pkg/volume/util/util.go (CalculateTimeoutForVolume), cmd/kube-controller-manager/app/plugins.go
@@ -26,11 +26,11 @@ _SCRUB = 'test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recycler:
-    """How volumes of one plugin are scrubbed. minimum, increment: seconds, and seconds a Gi."""
+    """Recycler of the volumes of one plugin."""
 
-    template: Mapping[str, Any]
-    minimum: int
-    increment: int
+    template: Mapping[str, Any]  # of the pod
+    minimum: int  # minimum timeout in seconds
+    increment: int  # seconds of timeout for each Gi
 
 
 def default_template() -> Object:
@@ -46,7 +46,7 @@ def default_template() -> Object:
 
 
 def recyclers(options: PersistentVolumeBinderOptions) -> Mapping[str, Recycler]:
-    """By plugin. Raises ValueError or OSError on a template that is none."""
+    """Return the recyclers by plugin. Raises ValueError or OSError for an invalid template."""
     return {
         HOST_PATH: Recycler(
             template=_template(options.recycler_pod_template_hostpath),
@@ -62,7 +62,7 @@ def recyclers(options: PersistentVolumeBinderOptions) -> Mapping[str, Recycler]:
 
 
 def check_templates(options: Options) -> Iterable[str]:
-    """What is wrong with the files that the options name."""
+    """Return the errors of the template files."""
     try:
         recyclers(options[PersistentVolumeBinderOptions])
     except (OSError, ValueError) as err:
@@ -74,7 +74,7 @@ def _template(path: str) -> Mapping[str, Any]:
 
 
 def read_template(text: str, path: str) -> Mapping[str, Any]:
-    """A pod as YAML or JSON. Raises ValueError on anything else, and on one without a volume."""
+    """Parse a pod in YAML or JSON. Raises ValueError if it is invalid or has no volume."""
     import yaml
 
     try:
@@ -93,7 +93,7 @@ def recycler_key(volume: Key, recycler: Recycler) -> Key:
 
 
 def recycler_pod(volume: Mapping[str, Any], recycler: Recycler) -> Object:
-    """Raises ValueError on a volume that is not of its plugin."""
+    """Return the pod that recycles a volume. Raises ValueError for an invalid capacity."""
     source = "hostPath" if plugin_of(volume) == HOST_PATH else "nfs"
     mounted = volume["spec"][source]
     if source == "hostPath":
@@ -119,8 +119,8 @@ def timeout_of(volume: Mapping[str, Any], recycler: Recycler) -> int:
     return max(recycler.minimum, size // _GI * recycler.increment)
 
 
-def scrubs(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler) -> bool:
-    """Whether a pod of this name was made for this very volume: an older one of its name had maybe another source."""
+def recycles(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler) -> bool:
+    """Report whether a pod was created for this volume, and not for a former volume with its name."""
     wanted = recycler_pod(volume, recycler)["spec"]["volumes"][0]
     found = ((pod.get("spec") or {}).get("volumes") or [{}])[0]
     return all(
@@ -131,7 +131,7 @@ def scrubs(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler
 
 
 def end_of(pod: Mapping[str, Any]) -> str | None:
-    """Why it failed; "" if it did not; None while it runs."""
+    """Return why the pod failed; "" if it succeeded; None while it runs."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return ""

@@ -1,4 +1,4 @@
-"""The spec of the binder."""
+"""ControllerSpec of the persistent volume binder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kcm.runtime.tables.tables import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CLAIM_FACTS = Facts(PERSISTENT_VOLUME_CLAIMS, claim_facts)
-OPERATIONS = Backoff(first=0.5, most=122.0)  # of what a plugin does
+OPERATIONS = Backoff(first=0.5, most=122.0)  # of operations on storage
 
 
 def _its_claim(change: Change, _tables: Tables) -> Iterable[Key]:

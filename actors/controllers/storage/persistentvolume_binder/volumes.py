@@ -1,4 +1,4 @@
-"""What becomes of a volume: it is offered, bound, or released and then reclaimed.
+"""Sync of volumes: they are available, bound, or released and then reclaimed.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (syncVolume, reclaimVolume,
 isVolumeReleased).
@@ -11,11 +11,11 @@ from kcm.actors.controllers.storage.persistentvolume_binder.migration import ref
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import (
     NONE,
     NoPluginError,
-    is_deleted_by_others,
+    is_deleted_externally,
     plugin_of,
     provisioner_name,
 )
-from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.reconciliation import Enqueue, Step, must_object, record, step, update
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
@@ -31,7 +31,7 @@ from kcm.protocols.volumes import (
 from kcm.runtime.tables.tables import Tables
 
 CLAIM_QUEUE, RECYCLINGS, DELETIONS = "claims", "recyclings", "deletions"
-RELEASED = ("Released", "Failed")  # phases: its claim was looked for before
+RELEASED = ("Released", "Failed")  # phases of volumes whose claim is known to be deleted
 
 
 class Volumes:
@@ -56,12 +56,12 @@ class Volumes:
         elif volume_name_of(claim) == name_of(volume):
             yield from self._writes.set_phase(volume, "Bound")
         elif PROVISIONED_BY in annotations_of(volume) and _policy(volume) == "Delete":
-            yield from self._release(volume)  # the claim has another one: nobody else wants it
+            yield from self._release(volume)  # the claim is bound to another volume
         else:
             yield from self._writes.unbind(volume)
 
     def _claim_of(self, volume: Object, reference: Object) -> Step[Object | None]:
-        """The claim with the uid that a volume names. Before it is said to be gone, the server is asked.
+        """Return the claim with the uid in the claimRef; None if a live read confirms that it does not exist.
 
         Raises UnreadableError.
         """
@@ -70,16 +70,16 @@ class Volumes:
         if claim is None and phase_of(volume) in RELEASED:
             return None
         if claim is None or uid_of(claim) != reference["uid"]:
-            claim = yield from as_the_server_has_it(PERSISTENT_VOLUME_CLAIMS, key)
+            claim = yield from read_live(PERSISTENT_VOLUME_CLAIMS, key)
         return claim if claim is not None and uid_of(claim) == reference["uid"] else None
 
     def _known_claim(self, key: Key) -> Object | None:
-        """Raises UnreadableError: a claim that cannot be read is there all the same."""
+        """Return the claim from the table. Raises UnreadableError, because an unreadable claim exists."""
         self._claims.require(key)
         return self._claims.get(key)
 
     def _expect(self, volume: Object, claim: Object) -> Step[None]:
-        """The claim is to be bound to it, as soon as it is looked at."""
+        """Enqueue the claim, whose sync binds it to the volume; record an event if the modes differ."""
         if mode_of(claim) == mode_of(volume):
             yield Enqueue(CLAIM_QUEUE, key_of(claim))
             return
@@ -105,9 +105,9 @@ class Volumes:
             yield from self._writes.fail(volume, "VolumeUnknownReclaimPolicy", text)
 
     def _deleter_of(self, volume: Object) -> str:
-        """For metrics: of volumes of others their class says it, as they may be marked with anything."""
+        """Return the plugin name for metrics: of external volumes the provisioner of their class."""
         try:
-            external = is_deleted_by_others(volume)
+            external = is_deleted_externally(volume)
         except NoPluginError:
             return NONE
         if not external:
@@ -117,15 +117,15 @@ class Volumes:
 
     @step
     def still_released(self, name: Key) -> Step[Object | None]:
-        """The volume as the server has it, if nobody has a right to what is on it any more.
+        """Read a volume live, and return it if it is released.
 
         Raises CommandError; UnreadableError.
         """
-        volume = yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)
+        volume = yield from read_live(PERSISTENT_VOLUMES, name)
         return volume if volume is not None and self._is_released(volume) else None
 
     def _is_released(self, volume: Object) -> bool:
-        """As far as the table of claims shows. Source: isVolumeReleased."""
+        """Report whether the claim does not use the volume, by the table of claims. Source: isVolumeReleased."""
         reference = volume["spec"].get("claimRef")
         if reference is None or not reference.get("uid"):
             return False

@@ -1,7 +1,8 @@
-"""The writes of the binder, each done only where it changes something. They return the object as it is then.
+"""The writes of the binder. Each is sent only if it changes the object, and returns the new object.
 
-Binding takes four, in an order that can be resumed after any of them: the volume names the claim, the volume is Bound,
-the claim names the volume, the claim is Bound. Each is a whole object with the version that was looked at.
+Binding takes four writes, in an order that can be resumed after any of them: claimRef of the volume, phase of the
+volume, volumeName of the claim, phase of the claim. Each updates the whole object with the resourceVersion that was
+read.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (bind, unbindVolume, updateClaimStatus,
 updateVolumePhase).
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @step
-def as_the_server_has_it(resource: Resource, key: Key) -> Step[Object | None]:
-    """The object; None if it is gone. Raises CommandError."""
+def read_live(resource: Resource, key: Key) -> Step[Object | None]:
+    """Read an object from the server; None if it does not exist. Raises CommandError."""
     outcome = yield from must(get_live(resource, key), but=(NotFound,))
     return decode_object(outcome.body) if isinstance(outcome, Done) else None
 
@@ -69,7 +70,7 @@ class Writes:
 
     @step
     def fail(self, volume: Object, reason: str, message: str) -> Step[Object]:
-        """Its phase is Failed, with an event if it was not."""
+        """Set the phase Failed, and record an event, unless it is Failed already."""
         if phase_of(volume) == "Failed":
             return volume
         volume = yield from self.set_phase(volume, "Failed", message)
@@ -86,7 +87,7 @@ class Writes:
 
     @step
     def lose(self, claim: Object, reason: str, message: str) -> Step[None]:
-        """Its phase is Lost, with an event if it was not."""
+        """Set the phase Lost, and record an event, unless it is Lost already."""
         if phase_of(claim) == "Lost":
             return
         claim = yield from self.set_claim_phase(claim, "Lost")

@@ -1,1 +1,1 @@
-"""What several controllers of volumes need."""
+"""Shared code of the storage controllers."""

@@ -1,4 +1,4 @@
-"""The pods that use a claim."""
+"""Index of pods by their claims."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from kcm.protocols.resources import PODS
 from kcm.protocols.volumes import claim_keys
 
 CLAIMS = "claims"
-PODS_BY_CLAIM = Index(PODS, CLAIMS, claim_keys)  # by "namespace/name" of each claim, of the pod's own ones too
+PODS_BY_CLAIM = Index(PODS, CLAIMS, claim_keys)  # by keys of claims, including those of ephemeral volumes

@@ -1,6 +1,6 @@
 """Finalizers that keep an object while it is in use.
 
-They are written with the whole object, as the roles of their controllers allow nothing else.
+The whole object is updated, because the roles of these controllers do not permit patches.
 
 Source: kubernetes v1.36 pkg/controller/util/protectionutil/utils.go.
 """
@@ -14,21 +14,21 @@ from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata
 
 
 def protected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
-    """With the finalizer; None if it has it, or is being deleted."""
+    """Return the object with the finalizer; None if it has it already, or is being deleted."""
     names = finalizers_of(obj)
     if is_deleting(obj) or finalizer in names:
         return None
     return {**obj, "metadata": {**metadata(obj), "finalizers": [*names, finalizer]}}
 
 
-def may_go(obj: Mapping[str, Any], finalizer: str) -> bool:
-    """Whether it is being deleted, and the finalizer holds it."""
+def is_deletion_candidate(obj: Mapping[str, Any], finalizer: str) -> bool:
+    """Report whether the object is being deleted and has the finalizer. Source: IsDeletionCandidate."""
     return is_deleting(obj) and finalizer in finalizers_of(obj)
 
 
 def unprotected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
-    """Without the finalizer; None if it is not being deleted, or has it not."""
-    if not may_go(obj, finalizer):
+    """Return the object without the finalizer; None if it is not being deleted, or does not have it."""
+    if not is_deletion_candidate(obj, finalizer):
         return None
     names = [name for name in finalizers_of(obj) if name != finalizer]
     return {**obj, "metadata": {**metadata(obj), "finalizers": names}}
