@@ -1,4 +1,4 @@
-"""Which requested controllers are reported as not built."""
+"""Requested controllers that are reported as not built."""
 
 from __future__ import annotations
 

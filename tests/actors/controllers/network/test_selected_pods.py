@@ -1,4 +1,4 @@
-"""Which Services a change of a pod concerns."""
+"""Services that a change of a pod enqueues."""
 
 from __future__ import annotations
 

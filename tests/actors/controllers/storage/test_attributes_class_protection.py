@@ -80,14 +80,14 @@ def test_a_class_is_held_while_it_is_used(before: Object, users: Any, after: tup
 
 
 @pytest.mark.parametrize("before", [speed(), GOING])
-def test_what_fails_is_tried_again(before: Object) -> None:
+def test_failed_update_is_retried(before: Object) -> None:
     bench = bench_of(before)
     refusing = failing(after=0, outcome=ServerFailure(), to=Update, otherwise=bench.accept)
     drive(protection(bench), "fast", refusing, tables=bench.tables, raises=CommandError)
     assert drive(protection(bench), "gone", bench.accept, tables=bench.tables).commands == []
 
 
-def test_the_classes_of_a_claim_are_what_it_has_and_what_it_is_to_have() -> None:
+def test_classes_of_a_claim_are_the_current_and_desired_ones() -> None:
     assert classes_of(claim("a", current="b", target="c")) == {"a", "b", "c"}
     assert classes_of(claim("", current="a")) == {"a"}
     assert classes_of(claim()) == classes_of(volume()) == set()
@@ -109,5 +109,5 @@ def change(before: Object | None, after: Object, type_: EventType = EventType.MO
         (change(None, claim("a", current="b"), EventType.DELETED), ["a", "b"]),
     ],
 )
-def test_a_class_is_looked_at_when_somebody_leaves_it(seen: Change, left: list[str]) -> None:
+def test_class_is_enqueued_when_it_is_not_used_any_more(seen: Change, left: list[str]) -> None:
     assert list(classes_left_by(seen, {})) == left

@@ -44,7 +44,7 @@ def test_a_volume_is_held_while_it_is_bound(before: Object, after: tuple[str, ..
 
 
 @pytest.mark.parametrize("before", [volume(), volume(deleted=True, finalizers=(OURS,))])
-def test_what_fails_is_tried_again(before: Object) -> None:
+def test_failed_update_is_retried(before: Object) -> None:
     bench = Bench({PERSISTENT_VOLUMES: [before]})
     refusing = failing(after=0, outcome=ServerFailure(), to=Update, otherwise=bench.accept)
     drive(VolumeProtection(tables=bench.tables), "v", refusing, tables=bench.tables, raises=CommandError)

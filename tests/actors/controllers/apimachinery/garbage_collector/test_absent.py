@@ -1,4 +1,4 @@
-"""Of the owners that do not exist, those that were asked for last are remembered."""
+"""LRU cache of absent owners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def owner(name: str) -> Item:
     return Item("v1/replicationcontrollers", f"ns/{name}", name)
 
 
-def test_who_was_asked_for_least_recently_is_forgotten_first() -> None:
+def test_least_recently_used_owner_is_evicted_first() -> None:
     absent = AbsentOwners(most=2)
     absent.add(owner("rc1"), elsewhere=False)
     absent.add(owner("rc2"), elsewhere=True)
@@ -19,7 +19,7 @@ def test_who_was_asked_for_least_recently_is_forgotten_first() -> None:
     assert [name for name in ("rc1", "rc2", "rc3") if owner(name) in absent] == ["rc1", "rc3"]
 
 
-def test_coordinates_tell_owners_of_one_uid_apart() -> None:
+def test_owners_with_equal_uids_differ_by_coordinates() -> None:
     absent = AbsentOwners()
     absent.add(owner("rc1"), elsewhere=True)
     assert Item("v1/secrets", "ns/rc1", "rc1") not in absent

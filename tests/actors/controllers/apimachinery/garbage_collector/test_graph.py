@@ -44,7 +44,9 @@ FIRST, SECOND = ["alpha", "bravo", "charlie"], ["delta", "foxtrot", "golf"]
         (["echo", "alpha"], FIRST, TWO_CHAINS.edges[:2]),
     ],
 )
-def test_what_is_connected_with_some_objects(uids: list[str], nodes: list[str], edges: list[tuple[str, str]]) -> None:
+def test_graph_around_uids_contains_the_connected_objects(
+    uids: list[str], nodes: list[str], edges: list[tuple[str, str]]
+) -> None:
     around = graph_around(TWO_CHAINS, uids)
     assert ([node.uid for node in around.nodes], around.edges) == (nodes, edges)
 
@@ -185,7 +187,7 @@ def test_an_owner_without_a_namespace(family: Family) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/", "/graph/", "/other"])
-def test_there_is_no_other_page(family: Family, path: str) -> None:
+def test_unknown_debug_path_returns_no_page(family: Family, path: str) -> None:
     assert shown(family, path) == PageShown(False)
 
 

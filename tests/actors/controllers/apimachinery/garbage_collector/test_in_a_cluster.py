@@ -150,7 +150,7 @@ def test_an_owner_waits_no_longer_for_what_blocks_no_more(family: Family) -> Non
     assert family.get(CONFIGMAPS, "owner") is None
 
 
-def test_what_has_another_owner_stays_with_that_one(family: Family) -> None:
+def test_dependent_with_another_owner_is_kept_with_that_owner(family: Family) -> None:
     one, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
     family.make(CONFIGMAPS, "shared", one, other)
     family.settle()
@@ -193,7 +193,7 @@ def test_a_circle_of_owners_goes_in_the_foreground(family: Family) -> None:
 # Owners that are not there.
 
 
-def test_what_is_made_for_an_owner_that_is_gone_goes_too(family: Family) -> None:
+def test_object_created_for_a_deleted_owner_is_deleted(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.delete(CONFIGMAPS, "owner")
     family.make(CONFIGMAPS, "owner")  # another one, of the same name
@@ -203,7 +203,7 @@ def test_what_is_made_for_an_owner_that_is_gone_goes_too(family: Family) -> None
     assert family.names(CONFIGMAPS) == ["owner"]
 
 
-def test_what_is_adopted_by_an_owner_that_is_gone_goes_too(family: Family) -> None:
+def test_object_adopted_by_a_deleted_owner_is_deleted(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.make(PODS, "p")
     family.delete(CONFIGMAPS, "owner")
@@ -220,7 +220,7 @@ def test_an_owner_of_an_unknown_kind_counts_as_there(family: Family) -> None:
     assert family.names(PODS) == ["p"]
 
 
-def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(family: Family) -> None:
+def test_owner_in_another_namespace_is_absent_and_recorded_in_an_event(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner", namespace="kube-system")
     good = family.make(CONFIGMAPS, "good", owner, namespace="kube-system")
     family.make(CONFIGMAPS, "bad", owner)
@@ -257,7 +257,7 @@ def test_owner_in_a_namespace_of_a_cluster_scoped_object_is_reported_once_per_ch
 
 
 def counts(family: Family) -> list[int]:
-    """How often each event OwnerRefInvalidNamespace was recorded."""
+    """Return the count of each event OwnerRefInvalidNamespace."""
     return [event["count"] for event in family.cluster.list(EVENTS) if event["reason"] == "OwnerRefInvalidNamespace"]
 
 
@@ -306,7 +306,7 @@ def test_a_bad_child_that_comes_first_does_not_take_a_good_one_along(family: Fam
 # Whatever else happens.
 
 
-def test_dependents_of_an_owner_that_went_while_nobody_looked_go(family: Family) -> None:
+def test_dependents_of_an_owner_deleted_before_the_start_are_deleted(family: Family) -> None:
     family.generations()
     family.cluster.crash("manager")
     family.delete(DEPLOYMENTS, "d", "Background")
@@ -317,7 +317,7 @@ def test_dependents_of_an_owner_that_went_while_nobody_looked_go(family: Family)
     assert family.names(PODS) == ["nobodys"]
 
 
-def test_what_was_begun_is_ended_by_the_next_manager(family: Family) -> None:
+def test_interrupted_deletion_is_completed_by_the_next_manager(family: Family) -> None:
     family.generations()
     family.cluster.crash("manager")
     family.delete(DEPLOYMENTS, "d", "Foreground")
@@ -346,7 +346,7 @@ def test_custom_resources_own_and_are_owned(family: Family) -> None:
     assert "ownerReferences" not in family.meta(THINGS, "shared")
 
 
-def test_what_is_owned_by_a_kind_that_comes_later_waits_for_it(family: Family) -> None:
+def test_dependent_waits_until_the_kind_of_its_owner_is_served(family: Family) -> None:
     family.cluster.create(CRDS, crd())
     thing = family.make(THINGS, "thing")
     family.cluster.delete(CRDS, "things.example.com")
@@ -379,7 +379,7 @@ def test_a_resource_that_cannot_be_listed_stalls_only_what_rests_on_it(log: Filt
     assert family.cluster.run_until(lambda: family.names(CONFIGMAPS) == [], within=300.0)
 
 
-def test_a_finalizer_of_somebody_else_is_kept(family: Family) -> None:
+def test_finalizer_of_another_controller_is_kept(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner", finalizers=["example.com/mine"])
     family.make(CONFIGMAPS, "owned", owner)
     family.settle()

@@ -1,4 +1,4 @@
-"""How far the owners of an object have been looked up."""
+"""Progress of the live lookups of the owners of an object."""
 
 from __future__ import annotations
 

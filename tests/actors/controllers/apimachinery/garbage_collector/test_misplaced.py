@@ -1,4 +1,4 @@
-"""Which owner references in a wrong namespace are reported, and how often."""
+"""Reports of owner references to objects in other namespaces."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_missing_owner_takes_what_is_in_its_namespace_and_nothing_that_is_in_n
     assert family.events() == []
 
 
-def test_an_owner_that_is_seen_late_keeps_its_own_and_the_other_is_told_of(family: Family) -> None:
+def test_late_owner_keeps_its_dependent_and_misplaced_reference_is_recorded(family: Family) -> None:
     parent = family.make(PODS, "parent")
     family.make(PODS, "good", parent)
     family.make(NODES, "bad", parent)
@@ -54,7 +54,7 @@ def test_an_owner_that_is_seen_late_keeps_its_own_and_the_other_is_told_of(famil
 
 
 @pytest.mark.parametrize(("adopted", "left"), [(False, []), (True, ["child", "other"])])
-def test_what_changes_before_its_deletion_goes_unless_its_owners_have_changed(
+def test_changed_object_is_deleted_unless_its_owners_have_changed(
     family: Family, monkeypatch: pytest.MonkeyPatch, *, adopted: bool, left: list[str]
 ) -> None:
     owner = family.make(CONFIGMAPS, "owner")
@@ -113,7 +113,7 @@ def unlisted(family: Family, monkeypatch: pytest.MonkeyPatch) -> Unlisted:
     return Unlisted(family, monkeypatch)
 
 
-def test_an_owner_that_no_table_shows_keeps_what_it_owns_and_is_looked_for_ever_less_often(unlisted: Unlisted) -> None:
+def test_owner_without_table_keeps_its_dependents_and_is_read_less_and_less_often(unlisted: Unlisted) -> None:
     family = unlisted.family
     assert family.names(CONFIGMAPS) == ["one", "two"]
     before = unlisted.looks
@@ -123,12 +123,12 @@ def test_an_owner_that_no_table_shows_keeps_what_it_owns_and_is_looked_for_ever_
     assert unlisted.looks - before <= 8
 
 
-def test_what_it_owns_goes_once_it_is_found_to_be_gone(unlisted: Unlisted) -> None:
+def test_dependents_are_deleted_when_owner_without_table_is_absent(unlisted: Unlisted) -> None:
     unlisted.family.delete(THINGS, "owner")
     assert unlisted.family.cluster.run_until(lambda: unlisted.family.names(CONFIGMAPS) == [], within=300.0)
 
 
-def test_what_it_owns_goes_while_it_waits_in_the_foreground(unlisted: Unlisted) -> None:
+def test_dependents_are_deleted_when_owner_without_table_waits_in_foreground(unlisted: Unlisted) -> None:
     family = unlisted.family
     family.delete(THINGS, "owner", "Foreground")
     assert family.meta(THINGS, "owner")["finalizers"] == ["foregroundDeletion"]

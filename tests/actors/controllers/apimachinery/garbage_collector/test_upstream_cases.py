@@ -33,7 +33,7 @@ def family(log: FilteringBoundLogger) -> Family:
 
 
 def named(owner: Object, api_version: str, kind: str = "") -> Object:
-    """The same object, as another version or kind has it."""
+    """Return the object under another apiVersion or kind."""
     return {**owner, "apiVersion": api_version, "kind": kind or owner["kind"]}
 
 
@@ -121,7 +121,7 @@ def test_only_what_blocks_is_unblocked_and_all_else_kept() -> None:
         ("example.com", "events", ("delete", "list", "watch"), True),
     ],
 )
-def test_what_can_be_deleted_listed_and_watched_is_collected(
+def test_resource_is_collected_if_it_supports_delete_list_and_watch(
     group: str, plural: str, verbs: tuple[str, ...], *, collected: bool
 ) -> None:
     one = ServedResource(group=group, version="v1", plural=plural, kind="K", namespaced=True, verbs=verbs)
@@ -149,7 +149,7 @@ def test_an_absent_owner_is_asked_for_once_for_all_that_name_it(
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-def test_what_somebody_else_deletes_at_that_moment_is_no_failure(
+def test_concurrent_deletion_by_another_client_is_no_failure(
     family: Family, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     owner = family.make(CONFIGMAPS, "owner")
@@ -212,7 +212,7 @@ def test_an_owner_may_be_named_in_a_version_that_is_not_preferred(family: Family
 
 
 @pytest.mark.parametrize("owner_first", [False, True])
-def test_an_owner_in_a_version_that_is_not_served_counts_as_there_for_ever(
+def test_owner_in_a_version_that_is_not_served_counts_as_existing(
     log: FilteringBoundLogger, *, owner_first: bool
 ) -> None:
     """Child, existing owner with inaccessible API version: neither before nor after that owner is deleted."""
@@ -230,9 +230,7 @@ def test_an_owner_in_a_version_that_is_not_served_counts_as_there_for_ever(
 
 
 @pytest.mark.parametrize("bad_first", [False, True])
-def test_a_reference_that_nobody_can_follow_keeps_no_other_child_of_its_owner(
-    log: FilteringBoundLogger, *, bad_first: bool
-) -> None:
+def test_unresolvable_reference_does_not_keep_other_dependents(log: FilteringBoundLogger, *, bad_first: bool) -> None:
     """Child, non-existent owner with inaccessible API version, beside one that names an accessible one."""
     family = Family(log)
     ghost = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "uid": "ghost-uid"}}
@@ -263,7 +261,7 @@ def test_a_child_that_names_another_kind_with_the_uid_takes_no_good_one_along(
 # test/integration/garbagecollector.
 
 
-def test_what_is_deleted_in_the_foreground_again_has_its_finalizer_taken_again(family: Family) -> None:
+def test_repeated_foreground_deletion_removes_the_finalizer_again(family: Family) -> None:
     """TestDoubleDeletionWithFinalizer."""
     family.make(PODS, "lucy", finalizers=["x.io/y"])
     family.settle()

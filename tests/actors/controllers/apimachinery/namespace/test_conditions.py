@@ -75,7 +75,9 @@ def test_where_nothing_is_wrong_all_five_are_false_in_upstreams_order() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(found: Findings, type: str, reason: str, message: str) -> None:
+def test_finding_sets_reason_and_message_of_its_condition(
+    found: Findings, type: str, reason: str, message: str
+) -> None:
     assert told(found, type) == ("True", reason, message)
 
 
@@ -99,7 +101,7 @@ def test_a_condition_is_good_again_once_its_cause_is_gone() -> None:
     assert first["lastTransitionTime"] == format_time(NOW)
 
 
-def test_the_same_findings_change_nothing_and_conditions_of_others_stay() -> None:
+def test_equal_findings_keep_the_status_and_other_conditions() -> None:
     foreign = {"type": "Foreign", "status": "Unknown"}
     found = Findings(failures=["one"], remaining=Counter({"pods.": 1}))
     before = written(found, before=[foreign])

@@ -1,4 +1,4 @@
-"""How collections are emptied where the server supports less than all, and what counts as left.
+"""Deletion of collections with servers that lack some verbs, and the remaining objects.
 
 Source of the cases: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter_test.go.
 """
@@ -84,11 +84,11 @@ def found(server: Callable[[Command], Outcome], *resources: ServedResource) -> o
         (Forbidden("no"), True),
     ],
 )
-def test_what_is_empty_is_not_deleted(answer: Outcome, *, there: bool) -> None:
+def test_empty_collection_is_not_deleted(answer: Outcome, *, there: bool) -> None:
     assert found(Server(lists=[answer]), served()) == ({served(): WHOLE} if there else {})
 
 
-def test_what_cannot_be_listed_may_be_there() -> None:
+def test_resource_that_cannot_be_listed_may_have_objects() -> None:
     one = served("flakes", "delete", "deletecollection")
     assert found(Server(lists=[]), one) == {one: WHOLE}
 
@@ -183,14 +183,14 @@ def test_where_collections_cannot_be_deleted_each_object_is(refusal: Outcome) ->
     assert (content.numbers, content.failures) == ({}, [])
 
 
-def test_where_discovery_says_that_they_cannot_nobody_tries() -> None:
+def test_deletecollection_is_skipped_if_discovery_lacks_the_verb() -> None:
     server = Server(lists=[items("a"), items()])
     deleted(server, served("flakes", "delete", "list"))
     assert server.asked[0] == "list flakes.example.com in team"
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), UNSUPPORTED, Conflict()])
-def test_an_object_that_is_gone_or_another_is_no_failure(outcome: Outcome) -> None:
+def test_deleted_or_replaced_object_is_no_failure(outcome: Outcome) -> None:
     server = Server(lists=[items("a"), items()], each=outcome)
     assert deleted(server, served("flakes", "delete", "list")).failures == []
 

@@ -117,7 +117,7 @@ def test_one_that_others_hold_is_finalized_by_us_and_then_left_to_them(team: Tea
     assert team.gone(within=1.0)
 
 
-def test_finalizers_of_others_in_its_spec_stay_sorted_and_each_once(team: Team) -> None:
+def test_other_finalizers_of_the_spec_are_kept_sorted_and_unique(team: Team) -> None:
     team.cluster.create(NAMESPACES, {"metadata": {"name": "two"}, "spec": {"finalizers": ["z.io/z", "a.io/a"]}})
     team.cluster.delete(NAMESPACES, "two")
     team.cluster.run_for(10.0)
@@ -149,7 +149,7 @@ def test_pods_go_before_anything_else_is_touched(team: Team) -> None:
 
 
 @pytest.mark.parametrize("shares", [False, True])
-def test_it_goes_on_as_soon_as_the_last_pod_is_gone(log: FilteringBoundLogger, *, shares: bool) -> None:
+def test_deletion_continues_as_soon_as_the_last_pod_is_deleted(log: FilteringBoundLogger, *, shares: bool) -> None:
     team = Team(log, shares=shares)
     team.cluster.hollow_nodes()
     team.cluster.run_for(5.0)
@@ -174,7 +174,7 @@ def test_many_go_page_by_page_and_all_pages_at_once(team: Team) -> None:
     assert sorted(one for one in team.asked if one.startswith("DELETE team/configmaps")) == sorted(of_configs)
 
 
-def test_what_the_garbage_collector_watches_is_waited_for_by_watches(log: FilteringBoundLogger) -> None:
+def test_resources_with_tables_of_the_garbage_collector_are_awaited_by_watches(log: FilteringBoundLogger) -> None:
     team = Team(log, shares=True)
     team.cluster.run_for(15.0)
     team.add(CONFIGMAPS, "c", finalizers=[HOLD])
@@ -225,7 +225,7 @@ def test_the_endpoints_of_the_api_servers_count_where_none_has_a_lease(log: Filt
     assert team.gone(within=1.5)
 
 
-def test_what_is_created_while_others_may_admit_it_goes_too(log: FilteringBoundLogger) -> None:
+def test_object_created_before_other_servers_see_the_deletion_is_deleted(log: FilteringBoundLogger) -> None:
     """Another API server has not seen the deletion: it stores an object after all was found to be empty."""
     team = Team(log, servers=2)
     team.delete()
@@ -450,7 +450,7 @@ def test_its_flags_and_its_rate_are_upstreams() -> None:
     assert queue.name == "namespace"
 
 
-def test_it_says_what_it_does(team: Team, logs: LogCapture) -> None:
+def test_steps_of_the_deletion_are_logged(team: Team, logs: LogCapture) -> None:
     team.add(CONFIGMAPS, "c")
     team.add(PODS, "p")
     team.delete()

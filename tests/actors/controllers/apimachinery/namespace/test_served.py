@@ -1,4 +1,4 @@
-"""Which resources are looked at in a namespace, by what discovery says."""
+"""Live discovery of the resources that a namespace may contain."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_stale_group_is_a_failure_and_the_others_are_there() -> None:
         (Done(b"<html>"), "a discovery document that is not JSON"),
     ],
 )
-def test_where_a_root_cannot_be_had_its_own_error_is_said(outcome: Outcome, text: str) -> None:
+def test_error_of_a_failed_root_is_reported(outcome: Outcome, text: str) -> None:
     served = found({"/api": CORE, "/apis": outcome})
     assert names(served) == ["/v1/pods"]
     assert served.failure.startswith(text)

@@ -57,7 +57,7 @@ class Limited:
         assert self.cluster.run_until(lambda: self.status.get("used") == used, within=within), self.status
 
     def writes(self, seconds: float) -> int:
-        """How often the quota changes."""
+        """Return the number of changes of the quota."""
 
         def version() -> str:
             return str((self.cluster.get(RESOURCE_QUOTAS, "default/q") or {})["metadata"]["resourceVersion"])
@@ -146,7 +146,7 @@ def test_a_late_watch_of_pods_gives_nothing_back_that_is_used(log: FilteringBoun
     limited.uses({"pods": "2"})
 
 
-def test_what_comes_and_goes_at_once_is_given_back(log: FilteringBoundLogger) -> None:
+def test_usage_of_short_lived_objects_is_released(log: FilteringBoundLogger) -> None:
     """The quota is counted before it shows what was charged."""
     limited = Limited(log, flags=("--resource-quota-sync-period=0",))
     limited.quota({"count/configmaps": "1"})
@@ -155,7 +155,7 @@ def test_what_comes_and_goes_at_once_is_given_back(log: FilteringBoundLogger) ->
     limited.uses({"count/configmaps": "0"}, within=15.0)
 
 
-def test_what_came_and_went_unseen_is_given_back(log: FilteringBoundLogger) -> None:
+def test_usage_of_objects_unseen_by_the_watch_is_released(log: FilteringBoundLogger) -> None:
     away = Fault(kind=FaultKind.WATCH_STALLED, start=5.0, until=15.0, resource="configmaps")
     limited = Limited(log, away, flags=("--resource-quota-sync-period=0",))
     limited.quota({"count/configmaps": "1"})

@@ -64,7 +64,7 @@ class Desk:
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, **more)
 
     def status(self) -> Object:
-        """What one reconciliation writes."""
+        """Return the status that one reconciliation writes."""
         (written,) = bodies(self.drive(), Update)
         found: Object = written["status"]
         return found
@@ -96,7 +96,7 @@ def by_class(operator: str, *values: str) -> Object:
         ({}, PODS_OF_TEST, {"cpu": "200m", "memory": "2Gi", "pods": "2"}),
     ],
 )
-def test_what_the_namespace_uses_is_written(spec: Object, pods: list[Object], used: Object) -> None:
+def test_usage_of_the_namespace_is_written(spec: Object, pods: list[Object], used: Object) -> None:
     elsewhere = {**pod("x"), "metadata": {"name": "x", "namespace": "other"}}
     assert Desk(quota(HARD, **spec), [*pods, elsewhere]).status() == {"hard": HARD, "used": used}
 
@@ -106,7 +106,7 @@ def test_new_limits_come_into_force() -> None:
     assert Desk(of).status() == {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}
 
 
-def test_what_is_limited_no_more_is_not_counted_any_more() -> None:
+def test_usage_of_a_removed_limit_is_removed() -> None:
     of = quota({"cpu": "4"}, {"hard": {"cpu": "4", "pods": "1"}, "used": {"cpu": "0", "pods": "0"}})
     assert Desk(of).status() == {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}
 
@@ -131,7 +131,7 @@ def test_it_is_an_update_of_the_status_with_the_version_that_was_counted() -> No
     assert orjson.loads(update.body)["metadata"]["resourceVersion"] == "77"
 
 
-def test_what_cannot_be_counted_keeps_its_usage_and_the_limits_are_written() -> None:
+def test_uncountable_resource_keeps_its_usage_and_limits_are_written() -> None:
     desk = Desk(quota({"pods": "1", "services": "1"}), [pod("a"), pod("b", cpu="x")])
     driven = desk.drive(raises=NotCountedError)
     assert bodies(driven, Update)[0]["status"] == {"hard": {"pods": "1", "services": "1"}, "used": {"services": "0"}}
@@ -139,7 +139,7 @@ def test_what_cannot_be_counted_keeps_its_usage_and_the_limits_are_written() -> 
     assert Desk(counted, [pod("b", cpu="x")]).drive(raises=NotCountedError).commands == []
 
 
-def test_what_nobody_knew_to_count_is_counted_once_its_resource_is_served() -> None:
+def test_limit_is_counted_when_its_resource_becomes_served() -> None:
     """After a start: what was deleted meanwhile is told by nobody."""
     status = {"hard": {"secrets": "9", "pods": "9"}, "used": {"secrets": "2", "pods": "0"}}
     desk = Desk(quota({"secrets": "9", "pods": "9"}, status))
@@ -157,7 +157,7 @@ def test_a_quota_that_is_gone_is_nothing() -> None:
     assert desk.drive().commands == []
 
 
-def test_one_that_goes_meanwhile_is_no_failure_and_a_conflict_is_tried_again() -> None:
+def test_deleted_quota_is_no_failure_and_conflict_is_retried() -> None:
     assert Desk(quota(HARD)).drive(lambda _: NotFound("gone")).error is None
     desk = Desk(quota(HARD))
     answer = failing(after=0, outcome=Conflict("changed"), to=Update, otherwise=desk.bench.accept)
@@ -209,7 +209,7 @@ def test_less_is_not_written_by_a_table_that_is_older_than_the_quota() -> None:
     assert [type(command) for command in asked.commands] == [List]  # two, as the quota says
 
 
-def test_what_the_server_has_is_written_where_the_table_does_not_catch_up() -> None:
+def test_live_objects_are_counted_if_the_table_does_not_catch_up() -> None:
     desk = behind("2", [pod("a"), pod("b")])
     assert desk.drive().commands == []
     desk = behind("3", [pod("a"), pod("b")])
@@ -235,8 +235,8 @@ def test_a_quota_that_was_never_counted_does_not_wait() -> None:
     assert bodies(driven, Update)[0]["status"]["used"] == {"pods": "2"}
 
 
-def test_what_came_before_limits_were_in_force_is_counted_at_once() -> None:
-    """Nobody was charged for it, so the version of the quota does not tell."""
+def test_objects_created_before_limits_are_enforced_are_counted_at_once() -> None:
+    # Admission did not charge the object, so the version of the quota does not cover it.
     desk = Desk(quota({"pods": "9"}), [pod("a")])
     first = desk.drive()
     assert bodies(first, Update)[0]["status"]["used"] == {"pods": "1"}
@@ -247,7 +247,7 @@ def test_what_came_before_limits_were_in_force_is_counted_at_once() -> None:
     assert second.enqueued == []
 
 
-def test_only_what_is_limited_anew_is_counted_at_once_again() -> None:
+def test_only_new_limits_cause_an_immediate_recount() -> None:
     status = {"hard": {"pods": "9"}, "used": {"pods": "1"}}
     desk = Desk(quota({"pods": "7", "services": "1"}, status), [pod("a")])
     assert len(desk.drive().enqueued) == 1
@@ -266,7 +266,7 @@ def test_many_pods_are_read_in_several_turns() -> None:
     assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": str(2 * MOST + 1)}
 
 
-def test_what_has_changed_is_read_again_and_what_is_gone_forgotten() -> None:
+def test_changed_objects_are_read_again_and_deleted_ones_dropped() -> None:
     desk = Desk(quota({"pods": "9", "requests.cpu": "9"}), [pod("a"), pod("b"), pod("c", cpu="1")])
     assert desk.status()["used"] == {"pods": "3", "requests.cpu": "1200m"}
     desk.bench.catch_up()
@@ -358,7 +358,7 @@ SERVICE = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"type": "
         (SERVICES, {**SERVICE, "spec": {**SERVICE["spec"], "ports": []}}, SERVICE, True),
     ],
 )
-def test_what_gives_something_back_has_quotas_counted(resource: Any, new: Object, old: Object, counted: bool) -> None:
+def test_reduced_usage_enqueues_quotas(resource: Any, new: Object, old: Object, counted: bool) -> None:
     of = quota({"pods": "1", "services": "1"}, {"hard": {"pods": "1", "services": "1"}})
     tables = Desk(of).bench.tables
     (watch,) = {watch.to: watch for watch in changes.WATCHES if watch.resource is resource}.values()

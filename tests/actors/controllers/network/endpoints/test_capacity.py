@@ -1,4 +1,4 @@
-"""How many addresses Endpoints hold: upstream's cases."""
+"""Truncation of Endpoints: upstream's cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def subsets(ready: list[int], not_ready: list[int]) -> list[Object]:
         ([205, 400, 402, 400, 693], [100, 200, 200, 200, 300], [98, 191, 192, 191, 328], [0] * 5),
     ],
 )
-def test_what_is_ready_stays_before_what_is_not(
+def test_ready_addresses_are_kept_first(
     ready: list[int], not_ready: list[int], left: list[int], not_ready_left: list[int]
 ) -> None:
     found = truncated(subsets(ready, not_ready))
@@ -40,5 +40,5 @@ def test_what_is_ready_stays_before_what_is_not(
     assert [len(one.get("notReadyAddresses") or ()) for one in found] == not_ready_left
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_endpoints_within_capacity_are_unchanged() -> None:
     assert truncated(subsets([600, 300], [50, 50])) is None

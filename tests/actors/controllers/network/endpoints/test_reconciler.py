@@ -147,7 +147,7 @@ def test_labels_follow_and_foreign_annotations_stay() -> None:
     assert meta_of(update)["annotations"] == {"mine": "x"}
 
 
-def test_more_addresses_than_there_may_be_are_told_once() -> None:
+def test_over_capacity_is_annotated_once() -> None:
     pods = [pod(f"p{number}", ips=(f"10.1.{number // 250}.{number % 250 + 1}",)) for number in range(1001)]
     scene = Scene(*pods, services=(service(),))
     [create] = scene.sync().commands
@@ -159,7 +159,7 @@ def test_more_addresses_than_there_may_be_are_told_once() -> None:
     assert CAPACITY not in meta_of(update)["annotations"]
 
 
-def test_what_is_as_it_should_be_in_another_order_is_not_written() -> None:
+def test_equal_subsets_in_another_order_are_not_written() -> None:
     first, second = ({"ip": f"10.0.0.{number}", "nodeName": "n1"} for number in (1, 2))
     for name, one in (("a", first), ("b", second)):
         one["targetRef"] = {"kind": "Pod", "namespace": "default", "name": name, "uid": f"uid-of-{name}"}
@@ -196,7 +196,7 @@ def test_leftovers_are_looked_at_once_but_for_those_of_an_election() -> None:
     assert driven.enqueued == [Enqueue(QUEUE, "default/old")]
 
 
-def test_refusals_are_told_but_not_of_a_namespace_that_is_going() -> None:
+def test_rejections_are_recorded_unless_the_namespace_is_terminating() -> None:
     driven = Scene(pod("a"), services=(service(),)).sync(lambda _: ServerFailure("down"), raises=CommandError)
     [event] = driven.records
     assert (event.kind, event.reason, event.message) == (

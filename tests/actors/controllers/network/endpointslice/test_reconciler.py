@@ -114,7 +114,7 @@ def test_which_pods_are_endpoints(made: Object, expected: list[tuple[bool, bool,
     assert [conditions(one) for one in written(create)["endpoints"]] == expected
 
 
-def test_what_is_not_ready_is_published_where_the_service_asks_for_it() -> None:
+def test_unready_pods_are_published_if_the_service_requests_it() -> None:
     scene = Scene(pod("a", ready=False, deleting=True), service=service(publishNotReadyAddresses=True))
     [create] = scene.sync().commands
     assert [conditions(one) for one in written(create)["endpoints"]] == [(True, False, True)]
@@ -196,7 +196,7 @@ def test_a_pod_whose_node_is_not_known_is_left_out_and_tried_again() -> None:
     assert [one["targetRef"]["name"] for one in written(update)["endpoints"]] == ["a", "b"]
 
 
-def test_what_went_wrong_is_said_as_upstream_says_it() -> None:
+def test_errors_are_recorded_with_the_text_of_upstream() -> None:
     both = service(ipFamilies=["IPv4", "IPv6"])
     lost = [pod(name, ips=("10.0.0.2", "fd00::2"), node=f"no-{name}") for name in "bc"]
     scene = Scene(pod("a", ips=("10.0.0.1", "fd00::1")), *lost, service=both)
@@ -242,7 +242,7 @@ def test_an_empty_selector_selects_every_pod() -> None:
     assert len(written(create)["endpoints"]) == 1
 
 
-def test_the_time_of_the_change_is_told_and_taken_away() -> None:
+def test_trigger_time_is_annotated_and_removed() -> None:
     scene = Scene(pod("a"), service=service())
     scene.sync()
     scene.bench.show(PODS, pod("a", ready=False, since="2026-01-01T00:00:20Z"))
@@ -305,7 +305,7 @@ def test_a_sync_that_wrote_nothing_delays_none() -> None:
     assert scene.sync(after=0.0).of(Update)
 
 
-def test_slices_of_others_and_those_that_are_going_do_not_count() -> None:
+def test_slices_of_other_managers_and_deleted_slices_are_ignored() -> None:
     owner = owner_reference({"metadata": {"name": "web", "uid": "uid-of-web"}}, api_version="v1", kind="Service")
     labels = {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "somebody"}
     meta = {"name": "x", "namespace": "default", "labels": labels, "ownerReferences": [owner]}

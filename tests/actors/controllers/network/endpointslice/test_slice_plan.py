@@ -1,4 +1,4 @@
-"""Which endpoints go into which slices: upstream's cases, by how many endpoints each slice has afterwards."""
+"""Distribution of endpoints over slices: upstream's cases, as the number of endpoints of each slice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pods(count: int) -> list[dict[str, Any]]:
 
 
 def sizes(plan: SlicePlan) -> tuple[list[int], list[int], int]:
-    """Of those that are created, those that are updated, and how many are deleted, once names are used again."""
+    """Return the sizes of created and updated slices, and the number of deletions, after slices are recycled."""
     create, update, gone = recycled(plan, owner_uid=OWNER)
     return (
         sorted((len(one["endpoints"]) for one in create), reverse=True),
@@ -159,7 +159,7 @@ def test_reserved_labels_of_a_service_are_ignored() -> None:
     }
 
 
-def test_only_the_version_of_a_pod_that_a_slice_refers_to_is_no_difference() -> None:
+def test_only_the_resource_version_of_the_target_pod_is_ignored() -> None:
     there = slice_of("a", range(1))
     there["endpoints"][0]["targetRef"]["resourceVersion"] = "7"
     assert sizes(planned([there], {HTTP: pods(1)})) == ([], [], 0)

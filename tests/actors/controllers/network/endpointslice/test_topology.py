@@ -74,7 +74,7 @@ def test_endpoints_are_dealt_to_zones_in_proportion(zones: str, expected: list[s
     assert topology.is_hinting("default/web") == bool(expected)
 
 
-def test_that_hints_are_given_is_told_once_and_that_they_are_given_no_more() -> None:
+def test_hints_are_recorded_when_enabled_and_when_disabled() -> None:
     topology = Topology(three_zones().tables[NODES])
     assert len(topology.add_hints(plan_of("abc"), "default/web", "IPv4")) == 1
     assert topology.add_hints(plan_of("abc"), "default/web", "IPv4") == []
@@ -164,7 +164,7 @@ def test_ratios_are_those_of_cpus(nodes: list[Object], ratios: dict[str, float])
     assert zone_ratios(map(share_of, nodes)) == ratios
 
 
-def test_without_ratios_or_with_too_few_endpoints_there_are_no_allocations() -> None:
+def test_missing_ratios_or_too_few_endpoints_give_no_allocations() -> None:
     assert allocations({}, 3) == NODES_UNKNOWN
     assert allocations(THIRDS, 2) == "Insufficient number of endpoints (2 endpoints, 3 zones)"
     assert str(allocations(THIRDS, 4)).endswith("exceeding overload threshold (4 endpoints, 3 zones)")
@@ -214,7 +214,7 @@ def test_services_are_looked_at_when_nodes_leave_their_zones_overloaded() -> Non
         ("auto", "disabled", False),
     ],
 )
-def test_who_asks_for_hints(mode: str | None, older: str | None, auto: bool) -> None:
+def test_hints_are_requested_by_either_annotation(mode: str | None, older: str | None, auto: bool) -> None:
     annotations = {
         "service.kubernetes.io/topology-mode": mode,
         "service.kubernetes.io/topology-aware-hints": older,

@@ -194,7 +194,9 @@ def test_endpoints_that_are_going_get_no_mirror() -> None:
         (many(1001), 1000, 1000, 1, ["TooManyAddressesToMirror"]),
     ],
 )
-def test_what_is_left_out_is_told(given: Object, most: int, mirrored: int, skipped: int, reasons: list[str]) -> None:
+def test_skipped_addresses_are_recorded_in_events(
+    given: Object, most: int, mirrored: int, skipped: int, reasons: list[str]
+) -> None:
     scene = Scene(endpoints(given), most=most)
     driven = scene.sync()
     assert [event.reason for event in driven.records] == reasons
@@ -211,7 +213,7 @@ def test_the_texts_of_events_are_upstreams() -> None:
     )
 
 
-def test_endpoints_of_services_that_select_pods_wake_nobody() -> None:
+def test_endpoints_of_services_with_selectors_enqueue_no_key() -> None:
     def change(obj: Object, old: Object | None = None) -> Change:
         return Change(
             type="MODIFIED",

@@ -231,7 +231,7 @@ def test_a_claim_that_we_bound_to_a_volume_of_another_is_an_error() -> None:  # 
         (volume("v", accessModes=["ReadWriteOnce"]), "incompatible accessMode"),
     ],
 )
-def test_a_claim_is_told_why_its_volume_does_not_fit(offered: Object, text: str) -> None:
+def test_mismatch_of_the_requested_volume_is_recorded(offered: Object, text: str) -> None:
     events = Scene([offered], [claim(to="v")]).sync_claim().events
     assert events == [("Warning", "VolumeMismatch", f'Cannot bind to requested volume "v": {text}')]
 
@@ -256,17 +256,17 @@ def test_a_claim_is_not_lost_because_the_table_of_volumes_is_late() -> None:
         ),
     ],
 )
-def test_a_claim_that_waits_says_what_for(pods: list[Object], event: tuple[str, str]) -> None:
+def test_reason_of_a_waiting_claim_is_recorded(pods: list[Object], event: tuple[str, str]) -> None:
     driven = Scene([], [claim(class_="wait")], [WAIT], pods).sync_claim()
     assert driven.events == [("Normal", *event)]
 
 
-def test_a_class_that_does_not_say_how_it_binds_is_an_error() -> None:
+def test_class_without_binding_mode_is_an_error() -> None:
     scene = Scene([volume("v", class_="odd")], [claim(class_="odd")], [class_("odd", mode="")])
     assert str(scene.sync_claim(raises=ValueError).error) == 'VolumeBindingMode not set for StorageClass "odd"'
 
 
-def test_a_selector_that_is_none_does_not_bind_anything() -> None:
+def test_claim_with_invalid_selector_is_not_bound() -> None:
     wrong = {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
     scene = Scene([volume("v")], [claim(**wrong)])
     scene.sync_claim(raises=ValueError)
@@ -315,7 +315,7 @@ EXTERNAL = (
 
 
 @pytest.mark.parametrize("marks", [{}, NODE])
-def test_an_external_provisioner_is_told_of_the_claim(marks: dict[str, str]) -> None:  # 11-17, 11-24
+def test_claim_is_annotated_for_an_external_provisioner(marks: dict[str, str]) -> None:  # 11-17, 11-24
     mode = "WaitForFirstConsumer" if marks else "Immediate"
     scene = Scene([], [claim(class_="gold", marks=marks)], [class_("gold", mode=mode)])
     assert scene.sync_claim().events == [("Normal", "ExternalProvisioning", EXTERNAL)]
@@ -349,7 +349,7 @@ def test_a_volume_that_others_make_is_bound_and_its_time_is_measured(made: Objec
     assert (took.sum, sum(took.counts)) == (30.0, 1)
 
 
-def test_a_plugin_that_has_become_a_driver_is_told_by_the_driver_s_name() -> None:  # 11-21
+def test_claim_of_a_migrated_plugin_is_annotated_with_the_driver() -> None:  # 11-21
     scene = Scene([], [claim(class_="gold")], [class_("gold", "kubernetes.io/gce-pd")])
     assert [event[1] for event in scene.sync_claim().events] == ["ExternalProvisioning"]
     assert scene.claims == ["claim Pending +pd.csi.storage.gke.io"]
@@ -377,7 +377,7 @@ def test_an_annotation_of_migration_is_kept_up_to_date() -> None:
         ([class_("gold", "kubernetes.io/nfs")], "no provisionable volume plugin matched"),
     ],
 )
-def test_a_claim_for_which_nobody_makes_a_volume_says_why(classes: list[Object], text: str) -> None:  # 11-2, 11-18
+def test_missing_provisioner_is_recorded_in_an_event(classes: list[Object], text: str) -> None:  # 11-2, 11-18
     scene = Scene([], [claim(class_="gold")], classes)
     assert scene.sync_claim().events == [("Warning", "ProvisioningFailed", text)]
     assert scene.claims == ["claim Pending"]
@@ -395,7 +395,7 @@ def test_nothing_is_provisioned_where_that_is_switched_off() -> None:
     assert (driven.commands, driven.events) == ([], [])
 
 
-def test_a_claim_that_cannot_be_annotated_says_so() -> None:
+def test_failed_annotation_of_a_claim_is_recorded() -> None:
     scene = Scene([], [claim(class_="gold")], [class_("gold")])
     refusing = answering({Update: lambda _: NotFound("is gone")}, scene.bench.accept)
     driven = scene.sync_claim(answer=refusing, raises=CommandError)
@@ -416,7 +416,7 @@ def test_a_claim_and_a_volume_that_come_together_are_bound() -> None:  # 10-1
     assert (scene.volumes, scene.claims) == ([BOUND_VOLUME], [BOUND])
 
 
-def test_of_two_volumes_that_were_bound_to_a_claim_one_is_offered_again() -> None:  # 10-2
+def test_second_volume_bound_to_a_claim_becomes_available() -> None:  # 10-2
     two = [volume(name, of="claim", uid="uid", phase="Bound", marks=BY_US) for name in ("v", "w")]
     scene = Scene(two, [claim(to="v", phase="Bound", marks=BOTH)])
     scene.settle()

@@ -74,7 +74,7 @@ def test_a_volume_is_made(made: Path) -> None:  # 11-1, 11-13
     assert sum(on.metrics.histogram(OPERATION_SECONDS, HOST_PATH, "provision").counts) == 1
 
 
-def test_what_is_retained_has_no_finalizer_of_ours() -> None:
+def test_retained_volume_has_no_in_tree_finalizer() -> None:
     on = scene(None, class_("gold", HOST_PATH, reclaimPolicy="Retain"))
     provision(on)
     assert finalizers_of(on.volume("pvc-uid")) == ()
@@ -114,7 +114,7 @@ SOURCE = {"dataSource": {"kind": "PersistentVolumeClaim", "name": "other"}}
         ),
     ],
 )
-def test_what_cannot_be_made_is_said(on: Callable[[], Scene], text: str, claims: list[str]) -> None:
+def test_failed_provisioning_is_recorded(on: Callable[[], Scene], text: str, claims: list[str]) -> None:
     made_on = on()
     assert provision(made_on, raises=ProvisioningError) == [("Warning", "ProvisioningFailed", text)]
     assert made_on.claims == claims
@@ -138,7 +138,7 @@ def test_another_node_is_asked_for_where_the_volume_cannot_be_made() -> None:
     assert [event[1] for event in on.sync_claim().events] == ["WaitForFirstConsumer"]
 
 
-def test_what_failed_is_said_though_another_node_cannot_be_asked_for() -> None:
+def test_failure_is_recorded_even_if_the_node_cannot_be_unset() -> None:
     on = cannot_be_made_here()
     on.sync_claim()
 
@@ -179,7 +179,7 @@ def test_a_volume_that_the_server_refuses_is_tried_five_times_and_cleaned_up(mad
 
 
 @pytest.mark.parametrize("failures", [1, 5])  # 11-12; 11-10, 11-11
-def test_a_directory_that_cannot_be_cleaned_up_is_said(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_cleanup_of_a_directory_is_recorded(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [OSError("busy")] * failures
 
     def fail(path: str) -> None:

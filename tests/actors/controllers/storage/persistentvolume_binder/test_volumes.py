@@ -121,7 +121,7 @@ def test_a_volume_as_upstream_has_it(case: Case) -> None:
     assert scene.get(PERSISTENT_VOLUMES, "v") is not None
 
 
-def test_a_claim_that_is_to_be_bound_is_looked_at() -> None:  # 4-5
+def test_claim_to_bind_is_enqueued() -> None:  # 4-5
     driven = Scene([used()], [claim()]).sync_volume("v")
     assert [(one.queue, one.key) for one in driven.enqueued] == [("claims", "default/claim")]
 
@@ -203,7 +203,7 @@ def gone(scene: Scene) -> bool:
 
 
 @pytest.mark.parametrize("claims", [[], [claim(uid="other")], [claim(to="other")]], ids=["8-1, 8-2", "8-9", "8-11"])
-def test_a_released_volume_of_ours_is_deleted(directory: Path, claims: list[Object]) -> None:
+def test_released_host_path_volume_is_deleted(directory: Path, claims: list[Object]) -> None:
     scene = Scene([of_directory(directory, finalizers=("kubernetes.io/pv-controller",))], claims)
     assert scene.settle_volume("v") == []
     assert not directory.exists()
@@ -246,7 +246,7 @@ def test_a_directory_that_is_not_ours_stays(tmp_path: Path) -> None:
     assert tmp_path.exists()
 
 
-def test_a_volume_of_ours_without_a_directory_is_looked_at_once() -> None:  # 8-4
+def test_provisioned_volume_without_directory_fails_without_retry() -> None:  # 8-4
     scene = Scene([used(policy="Delete", phase="Released", marks=PROVISIONED)])
     why = 'failed to create deleter for volume "v": spec.PersistentVolumeSource.HostPath is nil'
     driven = scene.run("deletions", "v", raises=TerminalError)
@@ -338,7 +338,7 @@ def test_a_volume_that_cannot_be_scrubbed_has_failed(found: Object, why: str) ->
 
 
 @pytest.mark.parametrize("may_list", [True, False])
-def test_what_events_say_of_a_recycler_is_said_of_the_volume(may_list: bool) -> None:
+def test_events_of_the_recycler_pod_are_repeated_for_the_volume(may_list: bool) -> None:
     scene = Scene([scrubbed()], pods=[recycler("Failed", message="no disk")])
     said = [{"type": "Warning", "message": "cannot mount"}, {"type": "Normal", "message": "pulled"}]
     scene.pod_events = said if may_list else None
@@ -351,7 +351,7 @@ def test_what_events_say_of_a_recycler_is_said_of_the_volume(may_list: bool) -> 
     assert repeated == (texts if may_list else [])
 
 
-def test_a_recycler_that_somebody_deletes_has_failed() -> None:
+def test_deleted_recycler_pod_counts_as_failed() -> None:
     scene = Scene([scrubbed()])
     scene.run("recyclings", "v")
     scene.bench.catch_up()
@@ -391,7 +391,7 @@ def test_the_server_is_asked_before_a_volume_is_scrubbed(shown: Object | None) -
 
 
 @pytest.mark.parametrize("text", ["[", "kind: Service", "kind: Pod\nspec: {}", "3"])
-def test_a_template_that_is_no_pod_with_a_volume_is_refused(text: str) -> None:
+def test_template_without_a_pod_with_a_volume_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="file"):
         read_template(text, "file")
 
