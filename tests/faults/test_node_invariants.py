@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kcm.actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
 from kcm.actors.controllers.cloud.node_route import reconciler as node_route
 from kcm.actors.controllers.nodes import taint_eviction
-from kcm.actors.controllers.nodes.node_ipam.holdings import Holdings
+from kcm.actors.controllers.nodes.node_ipam.node_cidrs import NodeCidrs
 from kcm.actors.controllers.nodes.node_lifecycle import zones
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
@@ -69,13 +69,13 @@ def no_second_look() -> Any:
         known = self._evictions.get(key)
         return known if known is not None else (yield from right(self, key))
 
-    right = TaintEvictionReconciler._judge
-    return patch.object(TaintEvictionReconciler, "_judge", judge)
+    right = TaintEvictionReconciler._planned
+    return patch.object(TaintEvictionReconciler, "_planned", judge)
 
 
 def no_account() -> Any:
     """What nodes hold is not counted: every block is as good as free."""
-    return patch.object(Holdings, "hold", lambda self, node, holding: [])
+    return patch.object(NodeCidrs, "occupy", lambda self, node, cidrs: [])
 
 
 def no_question() -> Any:

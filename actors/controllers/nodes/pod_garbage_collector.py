@@ -1,14 +1,14 @@
-"""pod-garbage-collector-controller: deletes pods that no kubelet will.
+"""Pod garbage collector: deletes pods that no kubelet will delete.
 
 These are terminated pods beyond --terminated-pod-gc-threshold, oldest first; terminating pods on a node that is out of
-service, or on no node; and pods of nodes that do not exist. It looks at all pods every 20 s. Out: a pod that is not
-terminated is set to Failed, then each is deleted with grace period 0.
+service, or not bound to a node; and pods of nodes that do not exist. A pass over all pods runs every 20 s. Out: pods
+that are not terminated are set to Failed; then each pod is deleted with grace period 0.
 
 Source: kubernetes v1.36 pkg/controller/podgc/gc_controller.go. Differences:
-- A pod to which several reasons apply is deleted once in a pass, and one that is gone already is no error.
+- A pod to which several reasons apply is deleted once in a pass. A pod that is already deleted is not an error.
 - The deletion has the pod's uid as precondition.
-- The quarantine of a node that came back starts over when it is missing again.
-- A pass that waits for answers looks again before each write: pods stay whose node came back, or into service.
+- The quarantine of a node that was created again starts over when the node is missing again.
+- The reasons are checked again before each write: a pod is kept if its node exists again, or is in service again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 PERIOD = 20.0  # seconds from the end of a pass to the next
-QUARANTINE = 40.0  # seconds that a node must have been missing before its pods are touched
+QUARANTINE = 40.0  # seconds for which a node must have been missing before its pods are deleted
 BATCH = 100  # pods whose writes are sent together
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 CONDITION_REASON = "DeletionByPodGC"
@@ -55,13 +55,13 @@ CONDITION_REASON = "DeletionByPodGC"
 FORCE_DELETIONS = Family(
     name="pod_gc_collector_force_delete_pods_total",
     kind="counter",
-    help="Pods deleted without grace, those included that could not be.",
+    help="Number of pods that are being forcefully deleted since the Pod GC Controller started.",
     labels=("namespace", "reason"),
 )
 FORCE_DELETION_ERRORS = Family(
     name="pod_gc_collector_force_delete_pod_errors_total",
     kind="counter",
-    help="Pods that could not be deleted.",
+    help="Number of errors encountered when forcefully deleting the pods since the Pod GC Controller started.",
     labels=("namespace", "reason"),
 )
 
@@ -79,7 +79,7 @@ class PodGarbageCollectorOptions(ControllerOptions):
 
 
 class Reason(StrEnum):
-    """Why a pod is removed, as metrics have it."""
+    """Reason why a pod is deleted, as in the label of upstream's metrics."""
 
     TERMINATED = "terminated"
     OUT_OF_SERVICE = "out-of-service"
@@ -89,16 +89,16 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionMeter:
-    """Called with namespace and reason. attempted: before each deletion; failed: after one that failed."""
+    """Counters of deletions, called with namespace and reason."""
 
-    attempted: Callable[[str, Reason], None]
-    failed: Callable[[str, Reason], None]
+    attempted: Callable[[str, Reason], None]  # before each deletion
+    failed: Callable[[str, Reason], None]  # after each failed deletion
 
 
 def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[Entry], bool]) -> list[Entry]:
-    """Of the terminated pods those beyond the threshold: evicted ones first, then the oldest.
+    """Return the terminated pods beyond the threshold: evicted pods first, then the oldest.
 
-    threshold: how many may stay; 0 or less: all.
+    threshold: number of pods to keep; 0 or less keeps all.
     """
     count = len(ended) - threshold
     if threshold <= 0 or count <= 0:
@@ -111,7 +111,7 @@ def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[E
 
 
 def is_out_of_service(node: Object) -> bool:
-    """It has the out-of-service taint, and is not ready."""
+    """Report whether the node has the out-of-service taint, and is not ready."""
     taints = (node.get("spec") or {}).get("taints") or ()
     if not any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints):
         return False
@@ -119,7 +119,7 @@ def is_out_of_service(node: Object) -> bool:
 
 
 class PodGarbageCollector:
-    """Remembers which nodes are missing, and until when they are in quarantine."""
+    """The pass over all pods, with the missing nodes and the ends of their quarantine."""
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, meter: DeletionMeter, threshold: int
@@ -127,7 +127,7 @@ class PodGarbageCollector:
         self._pods, self._nodes = tables[PODS], tables[NODES]
         self._clock, self._log, self._meter = clock, log, meter
         self._threshold = threshold
-        self._missing: dict[str, float] = {}  # missing nodes that pods are bound to: when their quarantine ends
+        self._missing: dict[str, float] = {}  # by missing node that pods are bound to, when its quarantine ends
 
     def collect(self) -> Reconciliation:
         """One pass over all pods."""
@@ -155,7 +155,7 @@ class PodGarbageCollector:
         return None
 
     def _is_readable(self, pod: Entry) -> bool:
-        """Nothing is concluded from what a pod, or its node, was before it could not be read any more."""
+        """Report whether the pod and its node are readable: the last readable version proves nothing."""
         node = pod.facts.node
         return not self._pods.is_unreadable(pod.key) and not (node and self._nodes.is_unreadable(node))
 
@@ -169,7 +169,7 @@ class PodGarbageCollector:
         return OUT_OF_SERVICE_TAINT.encode() in node.raw and is_out_of_service(self._nodes.object_of(node))
 
     def _gone_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
-        """Names of nodes that pods are bound to, whose quarantine is over, and that the server does not have either."""
+        """Return the nodes that pods are bound to, whose quarantine is over, and which a live read does not find."""
         now = self._clock.monotonic()
         missing = {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
         self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in sorted(missing)}
@@ -181,18 +181,21 @@ class PodGarbageCollector:
 
     def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
         for batch in batches(pods, BATCH):
-            some = self._still_doomed(batch, reason)
+            some = self._still_deletable(batch, reason)
             for pod in some:
                 namespace, name = split_key(pod.key)
                 self._log.info(f"PodGC is force deleting Pod: {namespace}:{name}", uid=pod.uid, reason=str(reason))
                 self._meter.attempted(namespace, reason)
             alive = [pod for pod in some if not is_terminal(pod.facts)]
             unmarked = yield from self._together(alive, [self._mark(pod, reason) for pod in alive], reason)
-            rest = self._still_doomed([pod for pod in some if pod.key not in unmarked], reason)
+            rest = self._still_deletable([pod for pod in some if pod.key not in unmarked], reason)
             yield from self._together(rest, [_deletion(pod) for pod in rest], reason)
 
-    def _still_doomed(self, pods: Sequence[Entry], reason: Reason) -> Sequence[Entry]:
-        """Without those whose node came back, or into service, since the pass began: answers may have taken long."""
+    def _still_deletable(self, pods: Sequence[Entry], reason: Reason) -> Sequence[Entry]:
+        """Return the pods to which the reason still applies, because requests take time.
+
+        A node may have been created again, or put into service, since the pass began.
+        """
         if reason not in (Reason.ORPHANED, Reason.OUT_OF_SERVICE):
             return pods
         nodes = {name: self._nodes.entry(name) for name in {pod.facts.node for pod in pods}}
@@ -202,7 +205,7 @@ class PodGarbageCollector:
         return [pod for pod in pods if pod.facts.node in out]
 
     def _mark(self, pod: Entry, reason: Reason) -> Command:
-        """Set it to Failed."""
+        """Set the pod to Failed."""
         obj = self._pods.object_of(pod)
         changes: Object = {"phase": "Failed", **observed_generation(obj)}
         if reason is Reason.ORPHANED:
@@ -214,16 +217,16 @@ class PodGarbageCollector:
         return merge_status(PODS, obj, changes)
 
     def _together(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
-        """One command for each pod. Returns the keys of those whose command failed."""
+        """Send one command for each pod. Returns the keys of the pods whose command failed."""
         outcomes = yield from together(commands)
-        self._note_failures(zip(pods, outcomes, strict=True), reason)
+        self._record_failures(zip(pods, outcomes, strict=True), reason)
         return {pod.key for pod, outcome in zip(pods, outcomes, strict=True) if not isinstance(outcome, Done)}
 
-    def _note_failures(self, tried: Iterator[tuple[Entry, Outcome]], reason: Reason) -> None:
+    def _record_failures(self, tried: Iterator[tuple[Entry, Outcome]], reason: Reason) -> None:
         for pod, outcome in tried:
             match outcome:
                 case Done() | NotFound() | Conflict():
-                    pass  # a conflict: another pod has its name now, which the next pass looks at
+                    pass  # Conflict: the pod was replaced by one of the same name, which the next pass handles
                 case _:
                     self._meter.failed(split_key(pod.key)[0], reason)
                     self._log.warning(

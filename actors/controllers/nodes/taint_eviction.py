@@ -1,17 +1,17 @@
-"""taint-eviction-controller: deletes pods that do not tolerate a NoExecute taint of their node, or no longer do.
+"""Taint eviction controller: deletes pods that do not tolerate a NoExecute taint of their node, or no longer do so.
 
 In: nodes whose NoExecute taints change, pods on nodes that have such taints. Out: the condition DisruptionTarget, then
 the deletion; events on the pod. Key: "namespace/name" of a pod.
 
-A pod that tolerates its node's taints for a while has that time from when this controller first saw them; neither
-other taints nor other tolerations change its start, as long as all are tolerated.
+The tolerationSeconds of a pod are counted from when this controller first observed the taints. Other taints or
+tolerations do not change this start, as long as all taints are tolerated.
 
-Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_workers}.go. As there, a new incarnation
-gives every pod its whole time again. Differences:
-- Once the time is up the node is fetched, so that no eviction rests on a late watch.
-- A deletion that fails is retried until it succeeds or has no cause any more, not five times.
-- A pod is spared as long as its deletion has not been sent, there only until its eviction has begun.
-- The deletion has the pod's uid as precondition. A pod that this controller is deleting already is not marked again.
+Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_workers}.go. As there, the time
+of every pod starts over after a restart. Differences:
+- When the time has expired the node is fetched, so that no eviction is based on a late watch.
+- A failed deletion is retried until it succeeds or is no longer needed, not five times.
+- An eviction can be cancelled until its deletion has been sent; upstream only until the eviction has begun.
+- The deletion has the pod's uid as precondition. A pod that this controller is already deleting is not marked again.
 """
 
 from __future__ import annotations
@@ -58,42 +58,44 @@ NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
 QUEUE = "noexec_taint_pod"
-FRESH = 10.0  # seconds for which a fetched node counts for its other pods too
-LOOK_AGAIN = 1.0  # seconds after which a node that could not be fetched is, for all its pods
+FRESH = 10.0  # seconds for which a fetched node is used for its other pods too
+FETCH_RETRY = 1.0  # seconds after which a node that could not be fetched is fetched again, for all its pods
 
 
 EVICTIONS = Family(
     name="taint_eviction_controller_pod_deletions_total",
     kind="counter",
-    help="Pods deleted for a NoExecute taint of their node.",
+    help="Total number of Pods deleted by TaintEvictionController since its start.",
 )
 EVICTION_DURATION = Family(
     name="taint_eviction_controller_pod_deletion_duration_seconds",
     kind="histogram",
-    help="From when a pod's time was up to when it was deleted.",
+    help="Latency, in seconds, between the time when a taint effect has been activated for the Pod and its deletion "
+    "via TaintEvictionController.",
     buckets=(0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
 )
 
 
 def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
-    """The node's taints of this effect, in their order."""
+    """Return the NoExecute taints of a node, in their order."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return [taint for taint in taints if taint.get("effect") == NO_EXECUTE]
 
 
 class Stay(NamedTuple):
-    """How long a pod may stay with some taints. tolerated: all of them are. seconds: >= 0; math.inf for ever."""
+    """Time for which a pod tolerates a set of taints."""
 
-    tolerated: bool
-    seconds: float
+    tolerated: bool  # all taints are tolerated, at least for a time
+    seconds: float  # >= 0; math.inf without a limit
 
 
 def stay(
     tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]], *, comparing: bool = False
 ) -> Stay:
-    """For each taint the first toleration that matches it counts, and of these the shortest.
+    """Return how long a pod with these tolerations may stay.
 
-    comparing: whether the operators Lt and Gt are known.
+    For each taint the first toleration that matches it is used; the shortest of these times applies. comparing: whether
+    the operators Lt and Gt are supported.
     """
     seconds = math.inf
     for taint in taints:
@@ -107,9 +109,9 @@ def stay(
 
 
 def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
-    """All pods on a node that is new or whose NoExecute taints have changed in any way, their times included.
+    """Enqueue all pods on a node that is new, or whose NoExecute taints (including timeAdded) have changed.
 
-    Not those on a node that is deleted: their time runs on, and the pod garbage collector deletes them.
+    Pods on a deleted node are not enqueued: their time continues, and the pod garbage collector deletes them.
     """
     if change.deleted:
         return ()
@@ -119,11 +121,11 @@ def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def pod_in_danger(change: Change, tables: Tables) -> Iterable[Key]:
-    """A pod that is gone, or is bound to a node that may have NoExecute taints. A node's change enqueues its pods."""
+    """Enqueue a pod that is deleted, or bound to a node that may have NoExecute taints."""
     pod = tables[PODS].entry(change.key)
     if pod is not None:
         node = tables[NODES].entry(pod.facts.node)
-        if node is None or b'"NoExecute"' not in node.raw:  # may match something else, but never misses a taint
+        if node is None or b'"NoExecute"' not in node.raw:  # cheap: may match other text, but never misses a taint
             return ()
     return (change.key,)
 
@@ -140,17 +142,17 @@ WATCHES = (
 
 @dataclass(slots=True, kw_only=True)
 class _Eviction:
-    """A planned one. due: monotonic. delayed: the pod tolerates the taints for a while. marked: its event was sent."""
+    """Planned eviction of a pod."""
 
     uid: str
     node: str
-    due: float
-    delayed: bool
-    marked: bool = False
+    due: float  # monotonic seconds
+    delayed: bool  # the pod tolerates the taints for a time
+    marked: bool = False  # its event was sent
 
 
 class TaintEvictionReconciler:
-    """Key: "namespace/name" of a pod. It remembers the planned evictions."""
+    """Reconciler of pods by "namespace/name", with the planned evictions."""
 
     def __init__(
         self,
@@ -161,23 +163,25 @@ class TaintEvictionReconciler:
         evicted: Callable[[float], None],
         comparing: bool = False,
     ) -> None:
-        """evicted: called for each deleted pod with how many seconds after its time it was deleted. comparing: whether
-        tolerations may have the operators Lt and Gt.
+        """Create the reconciler.
+
+        evicted: called for each deleted pod with the seconds between its due time and its deletion.
+        comparing: whether tolerations may have the operators Lt and Gt.
         """
         self._pods, self._nodes = tables[PODS], tables[NODES]
         self._clock, self._log, self._evicted, self._comparing = clock, log, evicted, comparing
         self._evictions: dict[Key, _Eviction] = {}
-        self._looked: dict[str, float] = {}  # when nodes were last fetched
-        self._looking: dict[str, set[Key]] = {}  # nodes that are being fetched, and which other pods wait for that
-        self._not_before: dict[str, float] = {}  # when nodes that could not be fetched may be again
+        self._fetched: dict[str, float] = {}  # by node, when it was last fetched
+        self._fetching: dict[str, set[Key]] = {}  # by node that is being fetched, the other pods that wait for it
+        self._not_before: dict[str, float] = {}  # by node that could not be fetched, when it may be fetched again
 
     def reconcile(self, key: Key) -> Reconciliation:
-        eviction = yield from self._judge(key)
+        eviction = yield from self._planned(key)
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
             wait = yield from self._fetch_node(key, eviction.node)
             if wait > 0:
                 return RequeueAfter(wait)
-            eviction = yield from self._judge(key)
+            eviction = yield from self._planned(key)
         if eviction is None:
             return None
         seconds = eviction.due - self._clock.monotonic()
@@ -187,8 +191,8 @@ class TaintEvictionReconciler:
         left = self._evictions.get(key)  # a new one, if the taints have changed meanwhile
         return None if left is None else RequeueAfter(max(0.0, left.due - self._clock.monotonic()))
 
-    def _judge(self, key: Key) -> Step[_Eviction | None]:
-        """The pod's eviction, by what the tables show; None if it may stay. Raises UnreadableError."""
+    def _planned(self, key: Key) -> Step[_Eviction | None]:
+        """Return the pod's planned eviction by the tables; None if the pod may stay. Raises UnreadableError."""
         self._pods.require(key)
         pod = self._pods.entry(key)
         eviction = self._evictions.get(key)
@@ -220,7 +224,7 @@ class TaintEvictionReconciler:
         return stay(tolerations, taints, comparing=self._comparing)
 
     def _is_evicted(self, pod: Entry) -> bool:
-        """By this incarnation or an earlier one: it is terminating, and its condition says why."""
+        """Report whether this controller (or an earlier incarnation) has already evicted the pod."""
         if not pod.facts.deleting:
             return False
         conditions = (self._pods.object_of(pod).get("status") or {}).get("conditions")
@@ -232,31 +236,32 @@ class TaintEvictionReconciler:
             yield _event(key, f"Cancelling deletion of Pod {key}")
 
     def _fetch_node(self, key: Key, node: str) -> Step[float]:
-        """The overlay then shows the node as it is. Returns 0.0, or the seconds after which its pod is to ask again.
+        """Fetch the node, so that the overlay shows its live version.
 
-        Pods of one node are due together: one of them fetches it for all, also when that has to be tried again.
-        Raises Retry without an answer.
+        The pods of one node are due together: the sync of one pod fetches the node for all of them, also after a
+        failure. Returns 0.0, or the seconds after which the pod's sync must be repeated. Raises Retry if the fetch
+        failed.
         """
         now = self._clock.monotonic()
-        if now - self._looked.get(node, -math.inf) < FRESH:
+        if now - self._fetched.get(node, -math.inf) < FRESH:
             return 0.0
         if now < self._not_before.get(node, now):
             return self._not_before[node] - now
-        if node in self._looking:
-            self._looking[node].add(key)
-            return LOOK_AGAIN  # it is enqueued at once when the answer comes
-        waiting = self._looking[node] = set()
+        if node in self._fetching:
+            self._fetching[node].add(key)
+            return FETCH_RETRY  # it is enqueued immediately when the node has been fetched
+        waiting = self._fetching[node] = set()
         try:
             outcome = yield get_live(NODES, node)
         finally:
-            del self._looking[node]
+            del self._fetching[node]
         now = self._clock.monotonic()
         if not isinstance(outcome, Done | NotFound):
-            self._not_before[node] = now + LOOK_AGAIN
-            raise Retry(f"node {node} could not be fetched: {outcome}", after=LOOK_AGAIN)
+            self._not_before[node] = now + FETCH_RETRY
+            raise Retry(f"node {node} could not be fetched: {outcome}", after=FETCH_RETRY)
         self._not_before.pop(node, None)
-        self._looked = {name: when for name, when in self._looked.items() if now - when < FRESH}
-        self._looked[node] = now
+        self._fetched = {name: when for name, when in self._fetched.items() if now - when < FRESH}
+        self._fetched[node] = now
         for other in sorted(waiting):
             yield Enqueue(QUEUE, other)
         return 0.0
@@ -268,21 +273,21 @@ class TaintEvictionReconciler:
         found = yield from must(get_live(PODS, key), but=(NotFound,))
         if isinstance(found, Done):
             pod = decode_object(found.body)
-            if uid_of(pod) == eviction.uid and (yield from self._stands(key, eviction)):
+            if uid_of(pod) == eviction.uid and (yield from self._is_current(key, eviction)):
                 yield from self._delete(key, pod, eviction)
-        # Else it is gone, or another pod has its name, and the event of that is on its way.
+        # Otherwise the pod is deleted, or replaced by a pod of the same name; the watch will report that.
         if self._evictions.get(key) is eviction:
             del self._evictions[key]
 
-    def _stands(self, key: Key, eviction: _Eviction) -> Step[bool]:
-        """Whether the pod still has to be evicted, as the answer may have taken long."""
-        return (yield from self._judge(key)) is eviction
+    def _is_current(self, key: Key, eviction: _Eviction) -> Step[bool]:
+        """Report whether the pod must still be evicted: requests take time, and the taints may have changed."""
+        return (yield from self._planned(key)) is eviction
 
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
         condition = disruption_condition(pod, reason=REASON, message=MESSAGE, now=self._clock.now())
         if condition is not None:
             outcome = yield from must(merge_status(PODS, pod, {"conditions": [condition]}), but=(NotFound,))
-            if isinstance(outcome, NotFound) or not (yield from self._stands(key, eviction)):
+            if isinstance(outcome, NotFound) or not (yield from self._is_current(key, eviction)):
                 return
         command = delete(PODS, pod, depends_on=((PODS, key), (NODES, eviction.node)))
         outcome = yield from must(command, but=(NotFound,))
@@ -292,7 +297,7 @@ class TaintEvictionReconciler:
 
 
 def _event(key: Key, message: str) -> Record:
-    """About the pod of this name, without its uid, as upstream."""
+    """Return an event about the pod of this name, without its uid, as upstream."""
     namespace, name = split_key(key)
     return Record(PODS.api_version, PODS.kind, namespace, name, "", "", "Normal", "TaintManagerEviction", message)
 

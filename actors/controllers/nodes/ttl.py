@@ -1,8 +1,9 @@
-"""ttl-controller: annotates each node with how long its kubelet may cache Secrets and ConfigMaps.
+"""TTL controller: annotates each node with the time for which its kubelet may cache Secrets and ConfigMaps.
 
-In: nodes. Out: patches of their annotation node.alpha.kubernetes.io/ttl, in seconds. Key: a node's name. The
-larger the cluster, the longer; when it outgrows a step, a node is patched at its own next change, so that not all are
-written at once.
+In: nodes. Out: patches of their annotation node.alpha.kubernetes.io/ttl, in seconds. Key: the name of a node.
+
+The TTL grows with the number of nodes. When the cluster grows into the next range, each node is patched at its own next
+change, so that not all nodes are written at once.
 
 Source: kubernetes v1.36 pkg/controller/ttl/ttl_controller.go.
 """
@@ -22,46 +23,46 @@ from kcm.runtime.tables.tables import Tables
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 
 
-class Step(NamedTuple):
-    """From `least` to `most` nodes it is this many seconds. Steps overlap, so that the value does not flap."""
+class TtlBoundary(NamedTuple):
+    """Range of cluster sizes with one TTL, as upstream's ttlBoundary. Ranges overlap, so that the TTL does not flap."""
 
-    least: int
-    most: float
-    seconds: int
+    size_min: int
+    size_max: float
+    ttl_seconds: int
 
 
-STEPS = (
-    Step(0, 100, 0),
-    Step(90, 500, 15),
-    Step(450, 1000, 30),
-    Step(900, 2000, 60),
-    Step(1800, float("inf"), 300),
+TTL_BOUNDARIES = (
+    TtlBoundary(0, 100, 0),
+    TtlBoundary(90, 500, 15),
+    TtlBoundary(450, 1000, 30),
+    TtlBoundary(900, 2000, 60),
+    TtlBoundary(1800, float("inf"), 300),
 )
 
 
-def step_for(nodes: int, *, current: int) -> int:
-    """The index in STEPS for so many nodes. current: the index until now."""
-    step = current
-    while nodes > STEPS[step].most:
-        step += 1
-    while nodes < STEPS[step].least:
-        step -= 1
-    return step
+def boundary_for(nodes: int, *, current: int) -> int:
+    """Return the index in TTL_BOUNDARIES for this number of nodes. current: the index until now."""
+    boundary = current
+    while nodes > TTL_BOUNDARIES[boundary].size_max:
+        boundary += 1
+    while nodes < TTL_BOUNDARIES[boundary].size_min:
+        boundary -= 1
+    return boundary
 
 
 class TtlReconciler:
-    """Key: a node's name. It remembers the step that the cluster is in."""
+    """Reconciler of nodes, with the current TTL range of the cluster."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._nodes = tables[NODES]
         self._step = 0
 
     def reconcile(self, key: Key) -> Reconciliation:
-        self._step = step_for(len(self._nodes.entries()), current=self._step)
+        self._step = boundary_for(len(self._nodes.entries()), current=self._step)
         node = self._nodes.get(key)
         if node is None:
             return None
-        seconds = STEPS[self._step].seconds
+        seconds = TTL_BOUNDARIES[self._step].ttl_seconds
         current = annotations_of(node).get(ANNOTATION, "")
         if parse_int(current) != seconds:
             body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
 from kcm.actors.controllers.nodes.node_lifecycle import health, zones
-from kcm.actors.controllers.nodes.node_lifecycle.health import Verdict
+from kcm.actors.controllers.nodes.node_lifecycle.health import Liveness
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
 from kcm.actors.simulation.campaign.settings import NODES_SETTING
@@ -40,13 +40,13 @@ def all_down_is_like_any_other() -> Iterator[None]:
 @contextmanager
 def late_leases_are_believed() -> Iterator[None]:
     """A node of which the watch says nothing is given up, whether the watch says anything at all or not."""
-    verdict = health.verdict
+    liveness = health.liveness
 
-    def believing(*arguments: Any, **more: Any) -> Verdict:
-        found = verdict(*arguments, **more)
-        return Verdict.SILENT if found is Verdict.DOUBTFUL else found
+    def believing(*arguments: Any, **more: Any) -> Liveness:
+        found = liveness(*arguments, **more)
+        return Liveness.SILENT if found is Liveness.DOUBTFUL else found
 
-    with patch.object(health, "verdict", believing):
+    with patch.object(health, "liveness", believing):
         yield
 
 
@@ -58,7 +58,7 @@ def evictions_are_not_cancelled() -> Iterator[None]:
         return
         yield
 
-    judge = TaintEvictionReconciler._judge
+    judge = TaintEvictionReconciler._planned
 
     def sticky(self: TaintEvictionReconciler, key: str) -> Any:
         before = self._evictions.get(key)
@@ -67,7 +67,7 @@ def evictions_are_not_cancelled() -> Iterator[None]:
 
     with (
         patch.object(TaintEvictionReconciler, "_cancel", kept),
-        patch.object(TaintEvictionReconciler, "_judge", sticky),
+        patch.object(TaintEvictionReconciler, "_planned", sticky),
     ):
         yield
 

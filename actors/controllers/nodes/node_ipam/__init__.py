@@ -1,7 +1,7 @@
-"""node-ipam-controller: gives each node its range of pod addresses.
+"""Node IPAM controller: allocates the pod CIDRs of each node.
 
-Read reconciler.py first. holdings.py knows which node holds which blocks, cidr_set.py which blocks of a range are
-taken, ranges.py what the flags say.
+Read reconciler.py first. node_cidrs.py records the CIDRs of each node, cidr_set.py the free blocks of a cluster CIDR;
+cluster_cidrs.py reads the flags.
 """
 
 from kcm.actors.controllers.nodes.node_ipam.spec import SPEC

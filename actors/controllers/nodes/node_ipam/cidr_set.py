@@ -1,6 +1,6 @@
-"""The ranges that a cluster's range is cut into, and which of them are taken.
+"""Blocks that a cluster CIDR is divided into, and which of them are taken.
 
-Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/cidrset/cidr_set.go. Difference: what is reserved stays so.
+Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/cidrset/cidr_set.go. Difference: reserved blocks are never freed.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from kcm.protocols.late_methods import dataclass
 
 
 class RangeExhaustedError(Exception):
-    """Every block is taken."""
+    """No block is free."""
 
     def __init__(self) -> None:
         super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
-    """A block that was free. skipped: how many taken ones were passed over to find it."""
+class AllocatedBlock:
+    """Block that was free. skipped: number of taken blocks that were skipped to find it."""
 
     network: Network
     skipped: int
 
 
 class CidrSet:
-    """The blocks of one range, all of one size, by index. A block is taken or free; whose it is, Holdings knows."""
+    """Blocks of one cluster CIDR by index, all of one size. NodeCidrs records which node has which block."""
 
     def __init__(self, cluster: Network, *, mask: int) -> None:
-        """mask: prefix length of a block; not shorter than the cluster's."""
+        """Create the set, with all blocks free. mask: prefix length of a block; not shorter than the cluster's."""
         self.cluster, self.mask = cluster, mask
         self.size = 1 << (mask - cluster.prefixlen)
         self.used = 0
         self._host_bits = cluster.max_prefixlen - mask
         self._base = int(cluster.network_address)
-        self._taken = self._reserved = 0  # one bit a block
-        self._next = 0  # where the search for a free one begins: freed blocks are used again only after a whole round
+        self._taken = self._reserved = 0  # bit maps with one bit per block
+        self._next = 0  # where the search for a free block begins: a freed block is reused only after a whole round
 
     def block(self, index: int) -> Network:
         address = self._base | index << self._host_bits
         return type(self.cluster)((address, self.mask))
 
     def span(self, network: Network) -> range:
-        """The indexes of the blocks that this network touches. Raises ValueError if it lies outside the cluster's."""
+        """Return the indexes of the blocks that overlap a network. Raises ValueError if none does."""
         if network.version != self.cluster.version or not network.overlaps(self.cluster):
             raise ValueError(f"cidr {network} is out the range of cluster cidr {self.cluster}")
         if network.prefixlen <= self.cluster.prefixlen:
@@ -53,7 +53,7 @@ class CidrSet:
         last = (int(network.broadcast_address) ^ self._base) >> self._host_bits
         return range(first, last + 1)
 
-    def allocate(self) -> Allocation:
+    def allocate(self) -> AllocatedBlock:
         """Take the next free block, round robin. Raises RangeExhaustedError."""
         if self.used == self.size:
             raise RangeExhaustedError
@@ -62,20 +62,20 @@ class CidrSet:
         skipped = (index - self._next) % self.size
         self._next = (index + 1) % self.size
         self._take(1 << index)
-        return Allocation(self.block(index), skipped)
+        return AllocatedBlock(self.block(index), skipped)
 
     def occupy(self, network: Network) -> int:
-        """Take all blocks that it touches; returns how many were free. Raises ValueError as span."""
+        """Take all blocks that overlap a network; returns how many were free. Raises ValueError like span."""
         return self._take(_bits(self.span(network)))
 
     def reserve(self, network: Network) -> int:
-        """The same, for good."""
+        """Take all blocks that overlap a network, so that release does not free them."""
         bits = _bits(self.span(network))
         self._reserved |= bits
         return self._take(bits)
 
     def release(self, network: Network) -> int:
-        """Free its blocks; returns how many were taken. Raises ValueError as span."""
+        """Free the blocks of a network; returns how many were taken. Raises ValueError like span."""
         bits = _bits(self.span(network)) & self._taken & ~self._reserved
         self._taken &= ~bits
         self.used -= bits.bit_count()
@@ -89,7 +89,7 @@ class CidrSet:
 
 
 def parse_network(text: str) -> Network:
-    """Bits beyond the prefix are cut off. Raises ValueError."""
+    """Parse a CIDR; host bits are set to 0. Raises ValueError."""
     return ipaddress.ip_network(text, strict=False)
 
 
@@ -98,5 +98,5 @@ def _bits(span: range) -> int:
 
 
 def _lowest(bits: int) -> int:
-    """The index of the lowest bit that is set."""
+    """Return the index of the lowest bit that is set."""
     return (bits & -bits).bit_length() - 1

@@ -1,14 +1,15 @@
-"""Gives each node without a range one of pod addresses, out of each of the cluster's ranges.
+"""Allocates pod CIDRs for each node without them, one from each cluster CIDR.
 
-In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. The ranges that nodes hold are counted
-before any is given: from a live list, as a late table may not show what an earlier incarnation has given. All nodes
-wait for that pass: a list that fails is not tried again for each of them.
+In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node.
+
+Before the first allocation, the CIDRs of all nodes are occupied from a live list: a late table might not contain the
+allocations of an earlier incarnation. All nodes wait for this pass, so that a failed list is not retried per node.
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
-- A node that holds a range outside of the cluster's does not keep others from being served.
-- A block that was chosen for a node stays with its name until the node is gone: a patch without an answer is retried
-  with the same block, and no block is lost to a failed try.
-- What is reserved for services stays so, and a block that two nodes hold is free only when both are gone.
+- A node with a CIDR outside the cluster CIDRs does not prevent allocations for other nodes.
+- A block that was chosen for a node is kept until the node is deleted: a patch with unknown outcome is retried with the
+  same block, and no block is leaked by a failed attempt.
+- Blocks reserved for services are never freed, and a block that two nodes have is freed only when both are deleted.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
-from kcm.actors.controllers.nodes.node_ipam.holdings import ClusterCidrExhaustedError, Holding, Holdings
-from kcm.actors.controllers.nodes.node_ipam.ranges import NodeRanges
+from kcm.actors.controllers.nodes.node_ipam.cluster_cidrs import ClusterCidrs
+from kcm.actors.controllers.nodes.node_ipam.node_cidrs import Cidrs, ClusterCidrExhaustedError, NodeCidrs
 from kcm.actors.controllers.shared.cluster_ranges import pod_cidrs
 from kcm.actors.reconciliation import (
     Enqueue,
@@ -46,19 +47,19 @@ LIST_AGAIN = 10.0  # seconds. Source: nodePollInterval
 
 
 class NodeIpamReconciler:
-    """Key: a node's name. What nodes hold is counted once, before any range is given."""
+    """Reconciler of nodes by name. The existing CIDRs of all nodes are occupied once, before the first allocation."""
 
-    def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: NodeRanges) -> None:
+    def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: ClusterCidrs) -> None:
         self._nodes, self._log = tables[NODES], log
         self._ranges = ranges
         sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
-        self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
-        self._counted = False
-        self._waiting: set[Key] = set()  # nodes that came before what is held was counted
-        self._assigning: set[Key] = set()  # nodes whose patch is on its way
+        self._node_cidrs = NodeCidrs(sets, services=ranges.services, metrics=metrics)
+        self._occupied = False
+        self._waiting: set[Key] = set()  # nodes whose sync waits for occupy_cidrs
+        self._assigning: set[Key] = set()  # nodes whose patch is in flight
 
     def reconcile(self, key: Key) -> Reconciliation:
-        if not self._counted:
+        if not self._occupied:
             self._waiting.add(key)
             return None
         entry = self._nodes.entry(key)
@@ -67,83 +68,83 @@ class NodeIpamReconciler:
             return None
         node = self._nodes.object_of(entry)
         if pod_cidrs(node):
-            self._hold(node)
+            self._occupy(node)
         elif not is_deleting(node):
-            holding = yield from self._allot(node)
+            cidrs = yield from self._allocate(node)
             self._assigning.add(key)
             try:
-                yield from self._assign(node, holding)
+                yield from self._assign(node, cidrs)
             finally:
                 self._assigning.discard(key)
         return None
 
-    def count_holdings(self) -> Reconciliation:
-        """The pass over what nodes hold already."""
+    def occupy_cidrs(self) -> Reconciliation:
+        """Occupy the CIDRs of all existing nodes."""
         try:
             found = yield from must_object(list_live(NODES))
         except CommandError as err:
-            raise Retry(f"nodes cannot get ranges yet: {err}", after=LIST_AGAIN) from err
+            raise Retry(f"no CIDRs can be allocated, nodes could not be listed: {err}", after=LIST_AGAIN) from err
         for text in self._ranges.unreadable:
-            self._log.warning("service range not understood, it is not kept free", cidr=text)
+            self._log.warning("invalid service CIDR, ignoring it", cidr=text)
         for node in found.get("items") or ():
             try:
-                self._hold(node)
+                self._occupy(node)
             except ValueError as err:
-                self._log.warning("node holds a strange range", node=name_of(node), error=str(err))
-        self._counted = True
+                self._log.warning("invalid node CIDR", node=name_of(node), error=str(err))
+        self._occupied = True
         for key in sorted(self._waiting):
             yield Enqueue(NODE_QUEUE, key)
         self._waiting.clear()
         return None
 
-    def _hold(self, node: Object) -> None:
-        """Raises ValueError if the node holds a range outside of the cluster's, or no valid range."""
+    def _occupy(self, node: Object) -> None:
+        """Record the CIDRs in the node's spec. Raises ValueError if one is invalid, or outside the cluster CIDRs."""
         name, texts = name_of(node), pod_cidrs(node)
         if not texts:
             return
-        for network in self._holdings.hold(name, tuple(map(parse_network, texts))):
-            self._log.warning("a node's range is not its own alone", node=name, cidr=str(network))
+        for network in self._node_cidrs.occupy(name, tuple(map(parse_network, texts))):
+            self._log.warning("node CIDR overlaps another node's", node=name, cidr=str(network))
 
     def _release(self, node: Key) -> None:
-        networks = self._holdings.release(node)
+        networks = self._node_cidrs.release(node)
         if networks:
-            self._log.info("range released", node=node, cidrs=[str(network) for network in networks])
+            self._log.info("released node CIDRs", node=node, cidrs=[str(network) for network in networks])
 
-    def _allot(self, node: Object) -> Step[Holding]:
-        held = self._holdings.of(name_of(node))
-        if held is not None:
-            return held
-        for doubt in self._nodes.unreadable():
-            if self._holdings.of(doubt.key) is None:
-                raise UnreadableError(NODES, doubt)  # it may hold any range
+    def _allocate(self, node: Object) -> Step[Cidrs]:
+        known = self._node_cidrs.of(name_of(node))
+        if known is not None:
+            return known
+        for unreadable in self._nodes.unreadable():
+            if self._node_cidrs.of(unreadable.key) is None:
+                raise UnreadableError(NODES, unreadable)  # it may have any CIDR
         try:
             try:
-                return self._holdings.allot(name_of(node))
+                return self._node_cidrs.allocate(name_of(node))
             except ClusterCidrExhaustedError:
-                self._release_what_is_gone()
-                return self._holdings.allot(name_of(node))
+                self._release_deleted_nodes()
+                return self._node_cidrs.allocate(name_of(node))
         except ClusterCidrExhaustedError:
             yield _status_event(node, "CIDRNotAvailable")
             raise
 
-    def _release_what_is_gone(self) -> None:
-        """Release nodes that the live list showed and that were deleted before the table showed them."""
-        for name in self._holdings.holders():
-            is_there = self._nodes.entry(name) is not None or self._nodes.is_unreadable(name)
-            if name not in self._assigning and not is_there:
+    def _release_deleted_nodes(self) -> None:
+        """Release nodes that were in the live list, and were deleted before the table contained them."""
+        for name in self._node_cidrs.nodes():
+            exists = self._nodes.entry(name) is not None or self._nodes.is_unreadable(name)
+            if name not in self._assigning and not exists:
                 self._release(name)
 
-    def _assign(self, node: Object, holding: Holding) -> Step[None]:
-        name, texts = name_of(node), [str(network) for network in holding]
+    def _assign(self, node: Object, cidrs: Cidrs) -> Step[None]:
+        name, texts = name_of(node), [str(network) for network in cidrs]
         command = patch(NODES, name, {"spec": {"podCIDR": texts[0], "podCIDRs": texts}})
         for _ in range(PATCH_TRIES):
             outcome = yield command
             match outcome:
                 case Done():
-                    self._log.info("range assigned", node=name, cidrs=texts)
+                    self._log.info("assigned node CIDRs", node=name, cidrs=texts)
                     return
                 case NotFound():
-                    return  # its event releases the range
+                    return  # the event of its deletion releases the CIDRs
         yield _status_event(node, "CIDRAssignmentFailed")
         raise CommandError(command, outcome)
 

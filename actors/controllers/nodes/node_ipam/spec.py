@@ -1,12 +1,12 @@
-"""How node-ipam presents itself to the system, and what is checked between its flags."""
+"""Declaration of node-ipam-controller, with the checks of its flags."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
+from kcm.actors.controllers.nodes.node_ipam.cluster_cidrs import cluster_cidrs
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from kcm.actors.controllers.nodes.node_ipam.ranges import node_ranges
 from kcm.actors.controllers.nodes.node_ipam.reconciler import NODE_QUEUE, NodeIpamReconciler
 from kcm.actors.options import Options
 from kcm.actors.options.known_controllers import is_enabled
@@ -18,15 +18,15 @@ NAME = "node-ipam-controller"
 
 
 def service_range_entries(options: Options) -> Iterator[str]:
-    if len([one for one in options[NodeIpamOptions].service_cluster_ip_range.split(",") if one]) > 2:
+    if len([cidr for cidr in options[NodeIpamOptions].service_cluster_ip_range.split(",") if cidr]) > 2:
         yield "--service-cluster-ip-range can not contain more than two entries"
 
 
 def ranges_fit(options: Options) -> Iterator[str]:
-    """Upstream finds these faults when it builds the controller, which ends it as well."""
+    """Check the CIDR flags. Upstream checks them when it builds the controller, and exits too."""
     if options.cloud.allocate_node_cidrs and is_enabled(NAME, options.generic.controllers, on_by_default=True):
         try:
-            node_ranges(options.cloud, options[NodeIpamOptions])
+            cluster_cidrs(options.cloud, options[NodeIpamOptions])
         except ValueError as err:
             yield str(err)
 
@@ -37,7 +37,7 @@ def _build(context: ControllerContext) -> NodeIpamReconciler:
         tables=context.tables,
         log=context.log,
         metrics=context.metrics,
-        ranges=node_ranges(options.cloud, options[NodeIpamOptions]),
+        ranges=cluster_cidrs(options.cloud, options[NodeIpamOptions]),
     )
 
 
@@ -48,7 +48,7 @@ SPEC = ControllerSpec(
     client="node-controller",
     component="cidrAllocator",
     queues=(Queue(NODE_QUEUE, watches=(Watch(NODES, to=itself),), concurrency=30, terminal=()),),
-    passes=(Pass("holdings", every=math.inf, run=NodeIpamReconciler.count_holdings),),
+    passes=(Pass("occupy", every=math.inf, run=NodeIpamReconciler.occupy_cidrs),),
     build=_build,
     enabled_if=lambda options: options.cloud.allocate_node_cidrs,
     needs="--allocate-node-cidrs",

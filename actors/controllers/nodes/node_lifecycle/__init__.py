@@ -1,4 +1,4 @@
-"""node-lifecycle-controller: detects failed nodes, and evicts their pods.
+"""Node lifecycle controller: detects failed nodes, and evicts their pods.
 
 Read reconciler.py first. monitor.py is the pass over all nodes; health.py, status.py, taints.py and pods.py are about
 one node, zones.py about the nodes of one zone. zone_eviction_queue.py is the actor that limits the evictions of one

@@ -12,10 +12,10 @@ def node_record(name: str, uid: str, reason: str, message: str) -> Record:
 
 
 def node_event(name: str, uid: str, reason: str, message: str) -> Record:
-    """In the form that upstream's RecordNodeEvent gives it."""
+    """Return an event in the form of upstream's RecordNodeEvent."""
     return node_record(name, uid, reason, f"Node {name} event: {message}")
 
 
 def describe(outcome: Outcome) -> str:
-    """For a log line."""
+    """Return a text about a failed command for a log line."""
     return f"{type(outcome).__name__}: {getattr(outcome, 'message', '')}"

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSettings, Patience
+from kcm.actors.controllers.nodes.node_lifecycle.options import GracePeriods, LifecycleSettings
 from kcm.actors.reconciliation import Step, batches, get_live, together
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Done, NotFound
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealth:
-    """The last observation of a node. Times are monotonic seconds.
-
-    probed: the last sign of life. changed: when we saw Ready change. ready, heartbeat, transitioned: as in
-    NodeFacts. renewed: of its Lease.
-    """
+    """Last observed health of a node (upstream: nodeHealthData). Times are monotonic seconds."""
 
     uid: str
-    probed: float
-    changed: float
-    ready: str | None
+    probed: float  # time of the last report
+    changed: float  # time at which a change of condition Ready was observed
+    ready: str | None  # this and the next two as in NodeFacts
     heartbeat: str | None
     transitioned: str | None
-    renewed: float | None
+    renewed: float | None  # renewTime of the Lease
 
 
-class Verdict(Enum):
-    """SILENT: given up. DOUBTFUL: it would be, but the table may have missed its signs of life."""
+class Liveness(Enum):
+    """Liveness of a node.
+
+    A SILENT node is marked Unknown. A DOUBTFUL node has exceeded its grace period too, but the table may have missed
+    its reports.
+    """
 
     ALIVE = "alive"
     SILENT = "silent"
@@ -63,7 +63,10 @@ class Verdict(Enum):
 
 
 def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, now: float) -> NodeHealth:
-    """The health after an observation; the same object if nothing is new. renewed: of its Lease, None without one."""
+    """Return the health after an observation; the same object if nothing has changed.
+
+    renewed: renewTime of the node's Lease; None if it has no Lease.
+    """
     if before is None or before.uid != node.uid or (before.ready is None and node.ready is not None):
         return NodeHealth(
             uid=node.uid,
@@ -74,14 +77,14 @@ def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, n
             transitioned=node.transitioned,
             renewed=renewed,
         )
-    spoke = node.ready is not None and node.heartbeat != before.heartbeat
+    posted = node.ready is not None and node.heartbeat != before.heartbeat
     renews = renewed is not None and renewed != before.renewed
-    if not spoke and not renews and node.ready == before.ready:
+    if not posted and not renews and node.ready == before.ready:
         return before
     return replace(
         before,
-        probed=now if spoke or renews else before.probed,
-        changed=now if spoke and node.transitioned != before.transitioned else before.changed,
+        probed=now if posted or renews else before.probed,
+        changed=now if posted and node.transitioned != before.transitioned else before.changed,
         ready=node.ready,
         heartbeat=node.heartbeat,
         transitioned=node.transitioned,
@@ -90,29 +93,35 @@ def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, n
 
 
 def is_over(elapsed: float, period: float) -> bool:
-    """Whether more seconds than the period have passed; rounding errors do not count."""
+    """Report whether more seconds than the period have passed, rounding errors aside."""
     return elapsed - period > 1e-6
 
 
-def verdict(health: NodeHealth, node: NodeFacts, *, now: float, patience: Patience, heard: float | None) -> Verdict:
-    """heard: when the table that would show this node's next sign of life last received anything from the server."""
-    if not is_over(now - health.probed, patience.of(node)):
-        return Verdict.ALIVE
-    return Verdict.SILENT if heard is not None and now - heard <= patience.hearing else Verdict.DOUBTFUL
+def liveness(
+    health: NodeHealth, node: NodeFacts, *, now: float, periods: GracePeriods, heard: float | None
+) -> Liveness:
+    """Return the liveness of a node.
+
+    heard: when the table that would show the node's next report last received anything from the server; None if never.
+    """
+    if not is_over(now - health.probed, periods.of(node)):
+        return Liveness.ALIVE
+    return Liveness.SILENT if heard is not None and now - heard <= periods.stale_after else Liveness.DOUBTFUL
 
 
-def taken_for_silent(health: NodeHealth, written: NodeFacts, now: float) -> NodeHealth:
-    """After its conditions were set to Unknown. written: the node as it is then."""
+def marked_unknown(health: NodeHealth, written: NodeFacts, now: float) -> NodeHealth:
+    """Return the health after the node's conditions were set to Unknown. written: the node after the write."""
     return replace(
         health, changed=now, ready=written.ready, heartbeat=written.heartbeat, transitioned=written.transitioned
     )
 
 
 BATCH = 50  # Leases fetched at once
-DEAF = 75.0  # seconds; an idle watch brings a bookmark each minute, so longer silence is the server's or the network's
+# Seconds. An idle watch receives a bookmark each minute, so a longer silence is caused by the server or the network.
+DEAF = 75.0
 
 
-class SignsOfLife:
+class NodeHealths:
     """The health of each node, by name."""
 
     def __init__(
@@ -129,32 +138,32 @@ class SignsOfLife:
         self._settings = settings
         self._healths: dict[str, NodeHealth] = {}
         self._doubted = False
-        self._leases_heard: float | None = None  # as the last look found it
+        self._leases_heard: float | None = None  # at the last observation of all nodes
 
     def of(self, node: str) -> NodeHealth | None:
-        """None before the first look that saw it."""
+        """Return the health of a node; None before its first observation."""
         return self._healths.get(node)
 
     def unreadable(self) -> set[str]:
-        """Names of the nodes that cannot be read, or whose Lease cannot: whether they live is not known."""
+        """Return the names of the nodes that are unreadable, or whose Lease is: their liveness is unknown."""
         leases = self._leases.unreadable(LEASE_NAMESPACE)
-        return {one.key for one in self._nodes.unreadable()} | {split_key(one.key)[1] for one in leases}
+        return {node.key for node in self._nodes.unreadable()} | {split_key(lease.key)[1] for lease in leases}
 
     def forget(self, node: str) -> None:
         self._healths.pop(node, None)
 
-    def start_over(self) -> None:
-        """Give every node its whole grace period again: the server could not be heard for a while."""
+    def restart_grace_periods(self) -> None:
+        """Restart the grace period of every node, after a time without data from the server."""
         now = self._clock.monotonic()
         for name, health in self._healths.items():
             self._healths[name] = replace(health, probed=now, changed=now)
 
-    def look(self, entries: Iterable[Entry]) -> tuple[list[str], list[str]]:
-        """Names of the silent nodes, and of the doubtful ones: the tables are too stale to tell."""
+    def observe_all(self, entries: Iterable[Entry]) -> tuple[list[str], list[str]]:
+        """Observe all nodes. Returns the names of the silent nodes, and of the doubtful ones."""
         now = before = self._clock.monotonic()
         nodes_heard, leases_heard = self._heard(NODES), self._heard(LEASES)
         if self._leases_heard is not None and leases_heard is not None and leases_heard - self._leases_heard > DEAF:
-            self.start_over()  # kubelets, too, need a moment to reconnect
+            self.restart_grace_periods()  # kubelets need a moment to reconnect too
         self._leases_heard = leases_heard
         observe_seconds = self._metrics.node.observe
         silent, doubtful, unreadable = [], [], self.unreadable()
@@ -165,21 +174,24 @@ class SignsOfLife:
             if facts.ready != "Unknown" and entry.key not in unreadable:
                 # A node that never posted a status has no Lease that could be missed.
                 heard = nodes_heard if lease is None and facts.ready is not None else leases_heard
-                found = verdict(health, facts, now=now, patience=self._settings.patience, heard=heard)
-                if found is Verdict.SILENT:
+                found = liveness(health, facts, now=now, periods=self._settings.grace_periods, heard=heard)
+                if found is Liveness.SILENT:
                     silent.append(entry.key)
-                elif found is Verdict.DOUBTFUL:
+                elif found is Liveness.DOUBTFUL:
                     doubtful.append(entry.key)
             after = self._clock.monotonic()
             observe_seconds(after - before)
             before = after
         if doubtful and not self._doubted:
-            self._log.warning("nodes look silent, but so does the server: they are not given up", nodes=len(doubtful))
+            self._log.warning("nodes are silent, but so is the watch: not marking them unhealthy", nodes=len(doubtful))
         self._doubted = bool(doubtful)
         return silent, doubtful
 
     def fetch_leases(self, doubtful: Sequence[str]) -> Step[list[str]]:
-        """Returns the nodes whose Lease, fetched, has not been renewed. Without an answer a node stays doubtful."""
+        """Fetch the Leases of doubtful nodes. Returns the nodes that are silent by them.
+
+        A node whose Lease cannot be fetched stays doubtful.
+        """
         silent: list[str] = []
         if not self._settings.live_reads:
             return silent
@@ -193,24 +205,28 @@ class SignsOfLife:
                     continue
                 renewed = lease_facts(decode_object(outcome.body)).renewed if isinstance(outcome, Done) else None
                 health = self._observe(entry, renewed, now)
-                if verdict(health, entry.facts, now=now, patience=self._settings.patience, heard=now) is Verdict.SILENT:
+                found = liveness(health, entry.facts, now=now, periods=self._settings.grace_periods, heard=now)
+                if found is Liveness.SILENT:
                     silent.append(name)
         return silent
 
     def is_still_silent(self, name: str) -> bool:
-        """Look again at one node, as time passes between writes."""
+        """Observe one node again, because time passes between writes."""
         entry = self._nodes.entry(name)
         if entry is None or entry.facts.ready == "Unknown" or name in self.unreadable():
             return False
         lease = self._leases.entry(f"{LEASE_NAMESPACE}/{name}")
         now = self._clock.monotonic()
         health = self._observe(entry, None if lease is None else lease.facts.renewed, now)
-        return is_over(now - health.probed, self._settings.patience.of(entry.facts))
+        return is_over(now - health.probed, self._settings.grace_periods.of(entry.facts))
 
-    def note_given_up(self, name: str, written: NodeFacts) -> float:
-        """Its conditions were set to Unknown. written: the node as it is now. Returns the seconds it was silent for."""
+    def record_unknown(self, name: str, written: NodeFacts) -> float:
+        """Record that a node's conditions were set to Unknown. Returns for how many seconds it was silent.
+
+        written: the node after the write.
+        """
         health, now = self._healths[name], self._clock.monotonic()
-        self._healths[name] = taken_for_silent(health, written, now)
+        self._healths[name] = marked_unknown(health, written, now)
         return now - health.probed
 
     def _observe(self, entry: Entry, renewed: float | None, now: float) -> NodeHealth:

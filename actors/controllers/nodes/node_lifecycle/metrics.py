@@ -47,18 +47,21 @@ UPDATE_ALL_NODES_HEALTH = Family(
     buckets=tuple(0.01 * 4.0**exponent for exponent in range(8)),
 )
 QUEUE_DEPTH = Family(
-    name="zone_eviction_queue_depth", kind="gauge", help="Nodes that wait for their eviction.", labels=ZONE
+    name="zone_eviction_queue_depth", kind="gauge", help="Number of Nodes waiting for their eviction.", labels=ZONE
 )
 QUEUE_RATE = Family(
-    name="zone_eviction_queue_rate", kind="gauge", help="Nodes a second that are let through.", labels=ZONE
+    name="zone_eviction_queue_rate", kind="gauge", help="Rate limit of the queue in Nodes per second.", labels=ZONE
 )
 QUEUE_LET_THROUGH = Family(
-    name="zone_eviction_queue_let_through_total", kind="counter", help="Nodes that were let through.", labels=ZONE
+    name="zone_eviction_queue_let_through_total",
+    kind="counter",
+    help="Number of Nodes released for eviction.",
+    labels=ZONE,
 )
 
 
 class NodeLifecycleMetrics:
-    """Where node-lifecycle writes its figures."""
+    """The metrics that node-lifecycle writes."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -69,7 +72,7 @@ class NodeLifecycleMetrics:
         return self._metrics.counter(EVICTIONS, zone_label(zone))
 
     def zone(self, zone: str, *, ready: int, not_ready: int) -> None:
-        """A zone in which no node counts is all well."""
+        """Set the gauges of a zone. A zone without counted nodes is 100 % healthy."""
         label, size = zone_label(zone), ready + not_ready
         self._metrics.gauge(ZONE_SIZE, label).set(size)
         self._metrics.gauge(ZONE_HEALTH, label).set(100 * ready / size if size else 100)

@@ -94,8 +94,11 @@ class NodeLifecycleOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """Seconds of silence after which a node is given up: one that has a condition Ready, and one that never had."""
+class GracePeriods:
+    """Seconds of silence after which a node is unhealthy.
+
+    startup_grace is for a node that has never had a condition Ready.
+    """
 
     grace: float
     startup_grace: float
@@ -104,41 +107,44 @@ class Patience:
         return self.startup_grace if node.ready is None else self.grace
 
     @property
-    def hearing(self) -> float:
-        """Seconds without an event or bookmark for which a table still counts as fresh.
+    def stale_after(self) -> float:
+        """Seconds without an event or bookmark after which a table counts as stale.
 
         A quarter of the grace period, in which a kubelet renews its Lease about once: a table that was silent for no
-        longer has not missed enough renewals to take a living node for a silent one.
+        longer cannot have missed enough renewals for a healthy node to appear silent.
         """
         return min(10.0, self.grace / 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
-    """burst: nodes of a zone that may be let through at once.
+    """Settings of node-lifecycle that result from its flags.
 
-    by_taints: nodes are tainted NoExecute and taint-eviction deletes their pods; else this controller deletes them
-    itself, pod_eviction_timeout seconds after the node's last sign of life. live_reads: fetch a Lease before its node
-    is given up while the table is stale.
+    With by_taints, nodes are tainted NoExecute and taint-eviction deletes their pods. Otherwise this controller deletes
+    the pods itself, pod_eviction_timeout seconds after the node's last report.
     """
 
-    patience: Patience = field(default_factory=lambda: Patience(grace=40.0, startup_grace=60.0))
+    grace_periods: GracePeriods = field(default_factory=lambda: GracePeriods(grace=40.0, startup_grace=60.0))
     limits: EvictionLimits = field(default_factory=EvictionLimits)
-    burst: int = 1
+    burst: int = 1  # nodes of a zone that may be evicted at once
     by_taints: bool = True
     pod_eviction_timeout: float = 300.0
-    live_reads: bool = False
+    live_reads: bool = False  # fetch a Lease before its node is marked unhealthy while the table is stale
 
 
 def lifecycle_settings(options: Options) -> LifecycleSettings:
-    """Without taints --deleting-pods-qps, if given, is the rate of zones that are well, as once it was."""
+    """Return the settings for these flags.
+
+    Without taint-based evictions, --deleting-pods-qps (if given) is the eviction rate of healthy zones, as in the
+    releases that had this flag.
+    """
     own = options[NodeLifecycleOptions]
     by_taints = options.feature_gates["TaintBasedEvictions"] and own.enable_taint_manager
     rate = own.eviction_rate
     if not by_taints and "deleting-pods-qps" in options.given:
         rate = own.deleting_pods_qps
     return LifecycleSettings(
-        patience=Patience(grace=own.monitor_grace_period, startup_grace=own.startup_grace_period),
+        grace_periods=GracePeriods(grace=own.monitor_grace_period, startup_grace=own.startup_grace_period),
         limits=EvictionLimits(
             eviction_rate=rate,
             secondary_rate=own.secondary_eviction_rate,

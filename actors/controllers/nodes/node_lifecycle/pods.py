@@ -58,7 +58,7 @@ BATCH = 50  # updates sent together
 
 
 def not_ready_pod(pod: Object, now: float) -> Object:
-    """The pod with condition Ready False; reason and message stay. now: Unix seconds."""
+    """Return the pod with condition Ready False; reason and message are kept. now: Unix seconds."""
     status = pod["status"]
     change = {"status": "False", "lastTransitionTime": format_time(now)}
     conditions = [{**each, **change} if each.get("type") == "Ready" else each for each in status["conditions"]]
@@ -66,7 +66,7 @@ def not_ready_pod(pod: Object, now: float) -> Object:
 
 
 def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
-    """Set condition Ready of the ready ones to False, each with an event. Raises CommandError if an update failed."""
+    """Set condition Ready of the ready pods to False, each with an event. Raises CommandError if an update failed."""
     failed: CommandError | None = None
     for batch in batches([pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")], BATCH):
         commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in batch]
@@ -87,13 +87,13 @@ _VERSION = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[-+.].
 
 
 def deletes_gracefully(kubelet: str) -> bool:
-    """Whether a kubelet of this version deletes pods gracefully; False also for what is no version."""
+    """Report whether a kubelet of this version deletes pods gracefully; False for an invalid version."""
     found = _VERSION.fullmatch(kubelet)
     return found is not None and tuple(int(part or 0) for part in found.groups()) >= OLDEST_GRACEFUL_KUBELET
 
 
 def lost_pod(pod: Object, node: str) -> Object:
-    """The pod with status.reason NodeLost."""
+    """Return the pod with status.reason NodeLost."""
     status: Mapping[str, Any] = pod.get("status") or {}
     message = f"Node {node} which was running pod {name_of(pod)} is unresponsive"
     return {**pod, "status": {**status, "reason": "NodeLost", "message": message}}
@@ -104,36 +104,39 @@ def is_of_daemon_set(pod: Object) -> bool:
     return owner is not None and owner.kind == "DaemonSet"
 
 
-def grounds(pod: Object) -> Sequence[Resource | tuple[Resource, Key]]:
-    """What a pod's deletion rests on: itself, its node and the node's Lease."""
+def dependencies(pod: Object) -> Sequence[Resource | tuple[Resource, Key]]:
+    """Return the objects that a pod's deletion is based on: the pod, its node and the node's Lease."""
     node = (pod.get("spec") or {}).get("nodeName")
     of_node = ((NODES, node), (LEASES, make_key(LEASE_NAMESPACE, node))) if node else (NODES, LEASES)
     return ((PODS, key_of(pod)), *of_node)
 
 
-def overstays(pod: Object, elapsed: float) -> bool:
-    """Whether it has been terminating for too long. elapsed: seconds since its node was evicted."""
-    return elapsed > _patience(pod)
+def exceeds_grace_period(pod: Object, elapsed: float) -> bool:
+    """Report whether the pod exceeds its grace period. elapsed: seconds since its node was evicted."""
+    return elapsed > _grace_seconds(pod)
 
 
-def _patience(pod: Object) -> float:
+def _grace_seconds(pod: Object) -> float:
     grace: float = metadata(pod).get("deletionGracePeriodSeconds") or 0
     return min(grace, MAXIMUM_GRACE_PERIOD)
 
 
 class DirectEviction:
-    """Remembers since when the pods of which nodes have been terminating."""
+    """Eviction without taints: deletes the pods of nodes, and records since when each node has been evicted."""
 
     def __init__(self, *, clock: Clock, log: FilteringBoundLogger) -> None:
         self._clock, self._log = clock, log
         self._since: dict[str, tuple[str, float]] = {}  # by node's name: its uid, and monotonic seconds
 
     def cancel(self, node: str) -> None:
-        """It is ready again, or gone."""
+        """End the eviction of a node that is ready again, or deleted."""
         self._since.pop(node, None)
 
     def evict(self, name: str) -> Step[bool]:
-        """Delete the node's pods. Returns False if it is ready after all. Raises CommandError; then retry."""
+        """Delete the node's pods (upstream: DeletePods). Returns False if the live node is ready.
+
+        Raises CommandError if a write failed: the caller retries.
+        """
         outcome = yield from must(get_live(NODES, name), but=(NotFound,))
         if isinstance(outcome, Done):
             node = decode_object(outcome.body)
@@ -146,13 +149,13 @@ class DirectEviction:
         if pods:
             yield node_event(name, uid, "DeletingAllPods", f"Deleting all Pods from Node {name}.")
         yield from self._mark_lost(pods, name)
-        doomed = [pod for pod in pods if not is_deleting(pod) and not is_of_daemon_set(pod)]
-        for pod in doomed:
+        deletable = [pod for pod in pods if not is_deleting(pod) and not is_of_daemon_set(pod)]
+        for pod in deletable:
             message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
             yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
-        commands = [delete(PODS, pod, depends_on=grounds(pod)) for pod in doomed]
+        commands = [delete(PODS, pod, depends_on=dependencies(pod)) for pod in deletable]
         yield from must_all(commands, but=(NotFound,))
-        self._log.info("pods of node deleted", node=name, pods=len(doomed))
+        self._log.info("pods of node deleted", node=name, pods=len(deletable))
         if name not in self._since or self._since[name][0] != uid:
             self._since[name] = uid, self._clock.monotonic()
         return True
@@ -163,20 +166,21 @@ class DirectEviction:
             for pod in pods
             if (pod.get("status") or {}).get("reason") != "NodeLost"
         ]
-        yield from must_all(commands, but=(NotFound, Conflict))  # a conflict: it has changed since, or is another one
+        yield from must_all(commands, but=(NotFound, Conflict))  # Conflict: the pod has changed, or was replaced
 
     def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
         """Delete by force the pods that have been terminating for too long on an evicted node.
 
-        pods: all that are bound to the node. Returns the seconds to requeue after; None if no pod is terminating.
+        Upstream: terminatePods. pods: returns the pods bound to the node. Returns the seconds to requeue after; None if
+        no pod is terminating.
         """
         uid, since = self._since.get(name, ("", 0.0))
         if uid != facts.uid:
-            self._since.pop(name, None)  # it was replaced between two reconciliations
+            self._since.pop(name, None)  # the node was replaced between two syncs
             return None
         elapsed = self._clock.monotonic() - since
         terminating = [pod for pod in pods() if is_deleting(pod)]
-        overdue = [pod for pod in terminating if overstays(pod, elapsed)]
+        overdue = [pod for pod in terminating if exceeds_grace_period(pod, elapsed)]
         for pod in overdue:
             message = (
                 f"Pod {key_of(pod)} has exceeded the grace period for deletion after being evicted from Node "
@@ -184,7 +188,7 @@ class DirectEviction:
             )
             yield node_event(name, facts.uid, "TerminatingEvictedPod", message)
         yield from self.force(overdue)
-        left = [_patience(pod) - elapsed for pod in terminating if not overstays(pod, elapsed)]
+        left = [_grace_seconds(pod) - elapsed for pod in terminating if not exceeds_grace_period(pod, elapsed)]
         if not left:
             self._since.pop(name, None)
             return None
@@ -192,14 +196,14 @@ class DirectEviction:
 
     def force(self, pods: Sequence[Object]) -> Step[None]:
         """Delete these pods with grace period 0."""
-        commands = [delete(PODS, pod, grace_seconds=0, depends_on=grounds(pod)) for pod in pods]
+        commands = [delete(PODS, pod, grace_seconds=0, depends_on=dependencies(pod)) for pod in pods]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
         yield from must_all(commands, but=(NotFound,))
 
 
 def pods_of(node: str) -> Step[list[Object]]:
-    """All pods bound to this node, listed live."""
+    """List the pods bound to a node from the server."""
     found = yield from must_object(list_live(PODS, field_selector=f"spec.nodeName={node}"))
     items: list[Object] = found.get("items") or []
     return items

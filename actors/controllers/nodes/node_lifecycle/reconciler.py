@@ -1,18 +1,19 @@
-"""node-lifecycle-controller: decides which nodes are alive, and has pods leave those that are not.
+"""Node lifecycle controller: detects failed nodes, and evicts their pods.
 
-In: changes of Nodes; pods that are bound to a node which is not ready, or deleted on one whose kubelet is too old;
-NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and ResumeEvictions from people. Out: nodes'
-status (conditions Unknown), taints and labels, pods' status (not ready), events; pods are deleted only without taints
-(pods.py). Leases are read, and enqueue nothing.
+In: changes of Nodes; pods that are bound to a node which is not ready, or deleted on a node whose kubelet is too old;
+NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and ResumeEvictions from users. Leases are
+read, but enqueue nothing.
+Out: nodes' status (conditions Unknown), taints and labels; pods' status (not ready); events. Pods are deleted only
+without taint-based evictions (pods.py).
 
-Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent its whole state. One pass
-over all nodes, the monitor, runs every --node-monitor-period.
+Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent its whole state. The pass over all
+nodes (monitor.py) runs every --node-monitor-period.
 
-Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go. Differences beyond those in the
-neighbours of this file:
-- Pods are marked not ready, and taints swapped or removed, by the node's own key: as soon as its condition has changed,
-  again after a failure, and however long other nodes take. Pods of a node in condition Unknown are not ready, also
-  if another program set it, or this controller was restarted in between.
+Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go. Differences, besides
+those in the other files of this package:
+- Pods are marked not ready, and taints swapped or removed, by the sync of the node's key: as soon as its condition has
+  changed, again after a failure, and independently of other nodes. Pods of a node in condition Unknown are marked not
+  ready even if another program set the condition, or this controller was restarted in between.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ ZONE_QUEUE = "node_lifecycle_controller_zones"
 
 
 def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
-    """A pod bound to a node that is not ready, or being deleted where no kubelet does it."""
+    """Enqueue a pod bound to a node that is not ready, or deleted on a node whose kubelet is too old to do it."""
     entry = tables[PODS].entry(change.key)
     if entry is None or change.deleted:
         return
@@ -68,7 +69,7 @@ BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), change
 
 
 class NodeLifecycleReconciler:
-    """Puts together the steps for nodes, pods and zones, and the pass over all nodes."""
+    """Reconciler of nodes, pods and zones, with the pass over all nodes."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class NodeLifecycleReconciler:
             tables=tables, clock=clock, log=log, metrics=metrics, settings=settings, queues=self._queues
         )
         self._direct = DirectEviction(clock=clock, log=log)
-        self._tainting: dict[str, str] = {}  # the node of each zone that is being tainted in its turn
+        self._tainting: dict[str, str] = {}  # by zone, the released node that is being tainted
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
@@ -105,12 +106,11 @@ class NodeLifecycleReconciler:
                 raise TypeError(f"{NAME} cannot handle {message!r}")
 
     def monitor(self) -> Reconciliation:
-        """The pass over all nodes."""
         yield from self._monitor.run()
         return None
 
     def reconcile_zone(self, zone: str) -> Reconciliation:
-        """Send a zone's eviction queue its whole state."""
+        """Send the whole state of a zone to its eviction queue."""
         yield from self._queues.introduce(zone)
         return None
 
@@ -135,8 +135,11 @@ class NodeLifecycleReconciler:
         return None
 
     def _keep_taints(self, name: str) -> Step[None]:
-        """A turn is over when its taint could not be written, and is not taken while another node's of that zone is
-        being written: were turns saved up while the server fails, a whole zone could be tainted at once afterwards.
+        """Write the taints of a node.
+
+        A release for eviction is used up even if the taint could not be written, and is not used while another node of
+        the zone is being tainted. If releases accumulated while the server fails, a whole zone could be tainted at once
+        afterwards.
         """
         entry = self._nodes.entry(name)
         if entry is None:
@@ -145,7 +148,7 @@ class NodeLifecycleReconciler:
         its_turn = (
             self._settings.by_taints
             and self._queues.is_due(name, entry.uid, self._clock.monotonic())
-            and not self._monitor.is_in_doubt(name)
+            and not self._monitor.is_unreadable(name)
         )
         alone = its_turn and self._tainting.setdefault(zone, name) == name
 
@@ -169,7 +172,7 @@ class NodeLifecycleReconciler:
             self._queues.forget((name,))
             return None
         if self._queues.is_due(name, facts.uid, self._clock.monotonic()):
-            self._metrics.evictions(facts.zone).inc()  # also when it is tried again, as upstream
+            self._metrics.evictions(facts.zone).inc()  # also when it is retried, as upstream
             if (yield from self._direct.evict(name)):
                 self._queues.pods_deleted(name)
             else:

@@ -1,4 +1,4 @@
-"""How node-lifecycle presents itself to the system."""
+"""Declaration of node-lifecycle-controller."""
 
 from __future__ import annotations
 

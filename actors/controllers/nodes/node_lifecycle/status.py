@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.nodes.node_lifecycle.events import describe, node_record
-from kcm.actors.controllers.nodes.node_lifecycle.health import SignsOfLife
+from kcm.actors.controllers.nodes.node_lifecycle.health import NodeHealths
 from kcm.actors.reconciliation import Step, batches, get_live, together, update
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
@@ -28,7 +28,7 @@ KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 def silent_node(node: Object, now: float) -> Object:
-    """The node with the conditions of its kubelet set to Unknown. now: Unix seconds."""
+    """Return the node with the conditions that its kubelet reports set to Unknown. now: Unix seconds."""
     status = node.get("status") or {}
     conditions = [dict(condition) for condition in status.get("conditions") or ()]
     stamp = format_time(now)
@@ -55,20 +55,23 @@ def silent_node(node: Object, now: float) -> Object:
     return {**node, "status": {**status, "conditions": conditions}}
 
 
-BATCH = 50  # status updates sent together; each node is looked at again before its own
-TRIES = 5  # of one status, after conflicts. Source: scheduler.NodeHealthUpdateRetry
+BATCH = 50  # status updates sent together; each node is observed again before its update
+TRIES = 5  # attempts to write one status, after conflicts. Source: scheduler.NodeHealthUpdateRetry
 
 
-def give_up(
-    silent: Sequence[str], *, nodes: Lister, signs: SignsOfLife, clock: Clock, log: FilteringBoundLogger
+def mark_unknown(
+    silent: Sequence[str], *, nodes: Lister, healths: NodeHealths, clock: Clock, log: FilteringBoundLogger
 ) -> Step[set[str]]:
-    """Set their conditions to Unknown. Returns those that could not be written: nothing is concluded from them."""
+    """Set the conditions of silent nodes to Unknown.
+
+    Returns the nodes that could not be written: they are excluded from all further decisions of the pass.
+    """
     unclear: set[str] = set()
     for names in batches(silent, BATCH):
         pending = list(names)
         for _ in range(TRIES):
-            pending = [name for name in pending if signs.is_still_silent(name)]
-            pending = yield from _write(pending, unclear, nodes=nodes, signs=signs, clock=clock, log=log)
+            pending = [name for name in pending if healths.is_still_silent(name)]
+            pending = yield from _write(pending, unclear, nodes=nodes, healths=healths, clock=clock, log=log)
             if not pending:
                 break
         unclear.update(pending)
@@ -80,11 +83,11 @@ def _write(
     unclear: set[str],
     *,
     nodes: Lister,
-    signs: SignsOfLife,
+    healths: NodeHealths,
     clock: Clock,
     log: FilteringBoundLogger,
 ) -> Step[list[str]]:
-    """Returns the nodes that had changed meanwhile, and were fetched."""
+    """Send the updates. Returns the nodes with a conflict, whose live versions have been fetched."""
     entries = [entry for name in names if (entry := nodes.entry(name)) is not None]
     wall = clock.now()
     commands = [update(NODES, silent_node(nodes.object_of(entry), wall), subresource="status") for entry in entries]
@@ -93,14 +96,14 @@ def _write(
         name, before = entry.key, entry.facts
         match outcome:
             case Done(body):
-                seconds = signs.note_given_up(name, node_facts(decode_object(body)))
+                seconds = healths.record_unknown(name, node_facts(decode_object(body)))
                 log.info("node is silent", node=name, zone=before.zone, seconds=round(seconds, 3))
                 if before.ready == "True":
                     yield node_record(name, before.uid, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             case Conflict():
                 changed.append(name)
             case NotFound():
-                pass  # its deletion is on its way to us
+                pass  # the watch will report its deletion
             case _:
                 unclear.add(name)
                 log.warning("node status not written", node=name, error=describe(outcome))

@@ -35,10 +35,10 @@ _NO_EXECUTE_FOR = {"False": frozenset({NOT_READY}), "Unknown": frozenset({UNREAC
 
 
 def wanted_no_execute(node: NodeFacts, *, due: bool, spared: bool) -> frozenset[str]:
-    """Keys of the NoExecute taints that the node should have now.
+    """Return the keys of the NoExecute taints that the node should have now.
 
-    due: its zone's queue has let it through. spared: its zone is not evicted, see Disruption. A node that has one of
-    the two gets the other as soon as its condition asks for it: only the first taint waits for its turn.
+    due: its zone's queue has released it. spared: its zone is not evicted, see Disruption. Only the first taint has to
+    be due: a node that has one of the two taints is given the other as soon as its condition changes.
     """
     if node.ready is None:
         return node.no_execute
@@ -48,7 +48,7 @@ def wanted_no_execute(node: NodeFacts, *, due: bool, spared: bool) -> frozenset[
 
 
 def waits_for_eviction(node: NodeFacts) -> bool:
-    """It should be tainted NoExecute, and is not."""
+    """Report whether the node should be tainted NoExecute, and is not."""
     return node.ready in _NO_EXECUTE_FOR and not node.no_execute
 
 
@@ -57,23 +57,24 @@ def taints_are_right(node: NodeFacts, no_execute: frozenset[str]) -> bool:
 
 
 def taint_patch(node: Object, facts: NodeFacts, no_execute: frozenset[str], now: float) -> Object:
-    """A patch that sets and removes our taints; the resourceVersion is its precondition.
+    """Return a patch that sets and removes the taints of this controller, with the resourceVersion as precondition.
 
-    facts: of this very object. now: Unix seconds, the timeAdded of new taints. Other taints keep their places.
+    The order of other taints is kept. facts: derived from this version of the node. now: Unix seconds, the timeAdded of
+    new taints.
     """
     wanted = {NO_SCHEDULE: facts.wanted_no_schedule, NO_EXECUTE: no_execute}
     ours = {NO_SCHEDULE: NO_SCHEDULE_KEYS, NO_EXECUTE: NO_EXECUTE_KEYS}
-    kept, there = [], set()
+    kept, present = [], set()
     for taint in (node.get("spec") or {}).get("taints") or ():
         effect, key = taint.get("effect"), taint.get("key")
         if effect in ours and key in ours[effect]:
             if key not in wanted[effect]:
                 continue
-            there.add((effect, key))
+            present.add((effect, key))
         kept.append(taint)
     stamp = format_time(now)
     for effect, keys in wanted.items():
-        new = [key for key in sorted(keys) if (effect, key) not in there]
+        new = [key for key in sorted(keys) if (effect, key) not in present]
         kept += [{"key": key, "effect": effect, "timeAdded": stamp} for key in new]
     return {
         "metadata": {"resourceVersion": resource_version_of(node)},
@@ -81,24 +82,23 @@ def taint_patch(node: Object, facts: NodeFacts, no_execute: frozenset[str], now:
     }
 
 
-def described(keys: Iterable[str]) -> str:
-    """For a line in the log."""
+def format_keys(keys: Iterable[str]) -> str:
     return ",".join(sorted(keys))
 
 
-# a label → its older name, which has to have the same value
+# Label → its older name, which must have the same value.
 TWINS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
 
 def missing_labels(node: Object) -> dict[str, str]:
-    """Labels to set, with their values."""
+    """Return the labels to set."""
     labels = labels_of(node)
     return {
         older: labels[newer] for newer, older in TWINS.items() if newer in labels and labels.get(older) != labels[newer]
     }
 
 
-TRIES = 5  # of one patch, after conflicts. Source: controller_utils.go, UpdateTaintBackoff
+TRIES = 5  # attempts at one patch, after conflicts. Source: controller_utils.go, UpdateTaintBackoff
 
 
 def keep_taints(
@@ -109,9 +109,10 @@ def keep_taints(
     clock: Clock,
     log: FilteringBoundLogger,
 ) -> Step[bool]:
-    """Patch until the node has the NoSchedule taints that its conditions ask for, and the NoExecute taints wanted.
+    """Patch the node until it has the NoSchedule taints for its conditions, and the wanted NoExecute taints.
 
-    wanted: their keys, for the node as it is. Returns whether it got its first NoExecute taint. Raises CommandError.
+    wanted: returns the keys of the NoExecute taints for the current node. Returns whether the node was given its first
+    NoExecute taint. Raises CommandError.
     """
     for _ in range(TRIES):
         entry = nodes.entry(name)
@@ -128,8 +129,8 @@ def keep_taints(
                 "node tainted",
                 node=name,
                 zone=facts.zone,
-                no_schedule=described(facts.wanted_no_schedule),
-                no_execute=described(no_execute),
+                no_schedule=format_keys(facts.wanted_no_schedule),
+                no_execute=format_keys(no_execute),
             )
             return bool(no_execute) and not facts.no_execute
         if isinstance(outcome, NotFound):

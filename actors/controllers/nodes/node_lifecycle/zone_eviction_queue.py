@@ -1,15 +1,15 @@
-"""The eviction queue of one zone: lets nodes through, no faster than the zone's rate.
+"""Eviction queue of one zone: releases nodes for eviction, limited to the zone's rate.
 
-Takes SetEvictionRate, EvictNode, SpareNode, StartOver, PauseEvictions and ResumeEvictions from node-lifecycle, Describe
-from users, Wake. Sends ZoneQueueReady and NodeDue. `zone-eviction-queue:<zone>` is its name; one lives for each zone
-that has nodes, so that emptying a zone neither waits for another zone nor fails with it.
+Receives SetEvictionRate, EvictNode, SpareNode, StartOver, PauseEvictions and ResumeEvictions from node-lifecycle,
+Describe from users, and Wake. Sends ZoneQueueReady and NodeDue. There is one actor, named `zone-eviction-queue:<zone>`,
+for each zone that has nodes, so that the eviction of a zone neither waits for another zone nor fails with it.
 
-It starts empty and lets no node through before its owner has sent the rate: so a failure never makes evictions faster.
-It forgets a node that it let through; its owner sees that it is tainted.
+The queue starts empty, and releases no node before its owner has sent the rate, so that a failure never speeds up
+evictions. A released node is removed from the queue; the owner ensures that the node is tainted.
 
 Source of the limiter's behaviour: kubernetes v1.36 pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go.
-Differences: nodes go in the order of their arrival (there each pass of the monitor puts all of them at the end again),
-a token is spent on a node that is let through only, and a rate of 1 can be left and entered like any other.
+Differences: nodes are released in order of arrival (upstream, each pass of the monitor moves all of them to the end), a
+token is spent only on a node that is released, and a rate of 1 can be set and changed like any other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def zone_queue_name(zone: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneMeter:
-    """The metrics of a queue: nodes that wait, its rate (nodes a second), nodes let through."""
+    """Metrics of a queue: number of waiting nodes, its rate (nodes per second), number of released nodes."""
 
     depth: Gauge
     rate: Gauge
@@ -51,25 +51,22 @@ class ZoneMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneQueueDescription:
-    """The reply to Describe. waiting: nodes, in order. qps: None before the owner has sent the rate.
-
-    let_through: how many nodes. next_in_seconds: None while there is no rate.
-    """
+    """Reply to Describe."""
 
     zone: str
-    waiting: tuple[str, ...]
-    qps: float | None
+    waiting: tuple[str, ...]  # nodes, in order
+    qps: float | None  # None before the owner has sent the rate
     burst: int
     paused: bool
-    let_through: int
-    next_in_seconds: float | None
+    let_through: int  # number of released nodes
+    next_in_seconds: float | None  # None while there is no rate
 
 
 class ZoneEvictionQueue(Actor):
-    """Waiting nodes in order of arrival, and the token bucket that they wait for."""
+    """Actor with the waiting nodes in order of arrival, and the token bucket that limits their evictions."""
 
     def __init__(self, context: Context, *, zone: str, owner: str, meter: ZoneMeter) -> None:
-        """owner: the name of the actor that its messages go to."""
+        """Create the queue. owner: name of the actor that receives its messages."""
         super().__init__(context)
         self._zone, self._owner, self._meter = zone, owner, meter
         self._bucket: TokenBucket | None = None  # None until the owner has sent the rate
@@ -104,7 +101,7 @@ class ZoneEvictionQueue(Actor):
             case ResumeEvictions():
                 self._paused = False
             case Wake() | Restarted():
-                pass  # carries no decision: what is allowed now follows from our state, below
+                pass  # nothing to record: whether nodes may be released follows from the state, below
             case Describe():
                 return description(self.name, self._description(now))
             case _:
@@ -122,7 +119,7 @@ class ZoneEvictionQueue(Actor):
             empty = wanted.last is not None or qps == 0
             self._bucket = _bucket(qps, wanted.burst, now=now if wanted.last is None else wanted.last, empty=empty)
         else:
-            # A new rate adds no token: a node that had to wait still has to.
+            # A new rate adds no token: a node that had to wait still has to wait.
             self._bucket = _bucket(qps, wanted.burst, now=now, empty=qps == 0 or not old.try_take(now))
         self._burst = wanted.burst
         self._meter.rate.set(qps)

@@ -1,13 +1,13 @@
-"""The owner's side of the zones' eviction queues: which exist, which nodes wait in them, which were let through.
+"""The reconciler's record of the eviction queues: which queues exist, and which nodes wait or have been released.
 
-A queue is sent nothing before its ZoneQueueReady, and its whole state then. So a new queue, a restarted one and one of
-an earlier incarnation of its owner are treated alike. A NodeDue counts only for a node that waits: a request of an
-earlier incarnation, or one that was taken back, evicts no node.
+A queue is sent nothing before its ZoneQueueReady, and then its whole state. Thus a new queue, a restarted queue, and a
+queue of an earlier incarnation of the controller are handled alike. A NodeDue is accepted only for a node that waits: a
+request that was made by an earlier incarnation, or was cancelled, evicts no node.
 
-The rate holds over failures. A queue that survives its owner keeps its bucket. A restarted one is sent when its zone's
-last node was let through, and fills its bucket from then on. After a restart of the whole process this is unknown: a
-zone with a node that is tainted NoExecute then counts as in the middle of an outage. Its bucket starts empty, and the
-next node waits for a full turn.
+The rate is kept across failures. A queue that survives the controller keeps its token bucket. A restarted queue is sent
+the time at which the zone's last node was released, and fills its bucket from that time on. After a restart of the
+whole process this time is unknown: a zone with a node that is tainted NoExecute is then assumed to be in an outage. Its
+bucket starts empty, and the next node waits for a whole token.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kcm.protocols.messages.eviction import (
 )
 from kcm.protocols.messages.lifecycle import StartChild, StopChild
 
-TURN = 5.0  # seconds within which a node that was let through is tainted; else it waits for another turn
+TURN = 5.0  # seconds within which a released node must be tainted; otherwise it is queued again
 
 
-class Waiting(NamedTuple):
-    """A node that waits to be let through, in the queue of its zone."""
+class WaitingNode(NamedTuple):
+    """Node that waits in the queue of its zone."""
 
     zone: str
     uid: str
@@ -42,29 +42,31 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """ready: it has sent ZoneQueueReady. known_to_manager: this manager was sent StartChild for it.
+    """State of the queue of one zone."""
 
-    qps: its rate, None while unknown. last: when its last node was let through, monotonic; None if unknown.
-    """
-
-    ready: bool = False
-    known_to_manager: bool = True
-    qps: float | None = None
-    last: float | None = None
+    ready: bool = False  # it has sent ZoneQueueReady
+    known_to_manager: bool = True  # the current incarnation of the manager was sent StartChild for it
+    qps: float | None = None  # rate in nodes per second; None while unknown
+    last: float | None = None  # monotonic time at which its last node was released; None if unknown
 
 
 class ZoneQueues:
-    """Its generators yield the messages to the manager and the queues."""
+    """Eviction queues of all zones. Its generators yield messages to the manager and to the queues."""
 
     def __init__(self, *, manager: str, controller: str, burst: int) -> None:
-        """manager: the actor that starts the queues. controller: their owner. burst: see SetEvictionRate."""
+        """Create the record, without queues.
+
+        manager: name of the actor that starts the queues.
+        controller: name of their owner.
+        burst: see SetEvictionRate.
+        """
         self._manager, self._controller, self._burst = manager, controller, burst
         self._queues: dict[str, _Queue] = {}
-        self._waiting: dict[str, Waiting] = {}  # by node, in order of arrival
+        self._waiting: dict[str, WaitingNode] = {}  # by node, in order of arrival
         self._paused_zones: set[str] = set()
         self._all_paused = False
-        self._due: dict[str, tuple[str, float]] = {}  # let through and not dealt with yet: (uid, when), by name
-        self._evicted: set[str] = set()  # nodes whose pods were deleted, and that have not been ready since
+        self._due: dict[str, tuple[str, float]] = {}  # released nodes that are not evicted yet: (uid, when), by name
+        self._evicted: set[str] = set()  # nodes whose pods were deleted, and which have not been ready since
 
     @property
     def zones(self) -> list[str]:
@@ -73,28 +75,28 @@ class ZoneQueues:
     # Messages received.
 
     def is_ready(self, message: ZoneQueueReady) -> bool:
-        """Whether the queue is one of ours, and to be introduced."""
+        """Record that a queue has started. Returns whether it must be sent its state: it belongs to a known zone."""
         queue = self._queues.get(message.zone)
         if queue is None:
             return False
         queue.ready = True
-        if message.paused:  # for an earlier owner
+        if message.paused:  # by an earlier incarnation of its owner
             self._paused_zones.add(message.zone)
         return True
 
     def let_through(self, message: NodeDue, now: float) -> bool:
-        """Whether the node waited, and is now due."""
+        """Record that a queue has released a node. Returns whether the node was waiting, and is now due."""
         queue = self._queues.get(message.zone)
         if queue is not None:
             queue.last = now
-        if self._waiting.get(message.node) != Waiting(message.zone, message.uid):
+        if self._waiting.get(message.node) != WaitingNode(message.zone, message.uid):
             return False
         del self._waiting[message.node]
         self._due[message.node] = (message.uid, now)
         return True
 
     def pause(self, zone: str | None) -> list[str]:
-        """None is all zones. Returns the zones to introduce again."""
+        """Pause the evictions of a zone, or of all zones (None). Returns the zones to introduce again."""
         if zone is None:
             self._all_paused = True
             return self.zones
@@ -110,7 +112,10 @@ class ZoneQueues:
         return [zone]
 
     def manager_restarted(self) -> list[str]:
-        """The new manager does not know the queues. Returns the zones to introduce again."""
+        """Record that a new incarnation of the manager has started, which has no queues yet.
+
+        Returns the zones to introduce again.
+        """
         for queue in self._queues.values():
             queue.known_to_manager = False
         return self.zones
@@ -118,8 +123,9 @@ class ZoneQueues:
     # Messages sent.
 
     def keep(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
-        """Start and stop queues, so that there is one for each of these zones. The values: when the zone's last node
-        was let through, for a queue that is new.
+        """Start and stop queues, so that there is one for each of these zones.
+
+        zones: by zone, when its last node was released, for a queue that is new.
         """
         for zone in [zone for zone in self._queues if zone not in zones]:
             del self._queues[zone]
@@ -128,10 +134,10 @@ class ZoneQueues:
             if zone not in self._queues:
                 self._queues[zone] = _Queue(last=last)
                 yield Tell(self._manager, StartChild(self._controller, KIND, zone))
-                yield Tell(zone_queue_name(zone), StartOver())  # in case an earlier owner left it
+                yield Tell(zone_queue_name(zone), StartOver())  # in case a queue of an earlier incarnation still runs
 
     def introduce(self, zone: str) -> Iterator[Tell]:
-        """Send the manager and the queue the zone's whole state."""
+        """Send the whole state of a zone to the manager and the queue."""
         queue = self._queues.get(zone)
         if queue is None:
             return
@@ -151,7 +157,7 @@ class ZoneQueues:
                 yield Tell(name, EvictNode(node, waiting.uid))
 
     def set_rates(self, rates: Mapping[str, float]) -> Iterator[Tell]:
-        """Nodes a second, by zone. Only changes are sent."""
+        """Send rates (nodes per second, by zone) that have changed."""
         for zone, qps in rates.items():
             queue = self._queues[zone]
             if queue.qps == qps:
@@ -162,8 +168,8 @@ class ZoneQueues:
             elif queue.ready:
                 yield Tell(zone_queue_name(zone), SetEvictionRate(qps, self._burst, queue.last))
 
-    def set_waiting(self, wanted: Mapping[str, Waiting]) -> Iterator[Tell]:
-        """Have exactly these nodes wait. Those that wait already keep their places."""
+    def set_waiting(self, wanted: Mapping[str, WaitingNode]) -> Iterator[Tell]:
+        """Make exactly these nodes wait. Nodes that wait already keep their places."""
         for node in [node for node, waiting in self._waiting.items() if wanted.get(node) != waiting]:
             yield from self._tell(self._waiting.pop(node).zone, SpareNode(node))
         for node, waiting in wanted.items():
@@ -171,28 +177,28 @@ class ZoneQueues:
                 self._waiting[node] = waiting
                 yield from self._tell(waiting.zone, EvictNode(node, waiting.uid))
 
-    # Nodes that were let through.
+    # Released nodes.
 
     def is_due(self, node: str, uid: str, now: float) -> bool:
-        """It was let through, and its turn is not over."""
+        """Report whether the node was released less than TURN seconds ago."""
         due = self._due.get(node)
         return due is not None and due[0] == uid and now - due[1] <= TURN
 
     def is_evicted(self, node: str) -> bool:
-        """Its pods have been deleted already, and it has not been ready since."""
+        """Report whether the node's pods have been deleted, and it has not been ready since."""
         return node in self._evicted
 
     def dealt_with(self, node: str) -> None:
-        """It is tainted, or need not be."""
+        """Record that a released node has been tainted, or does not have to be."""
         self._due.pop(node, None)
 
     def pods_deleted(self, node: str) -> None:
-        """The node is not evicted again before it has been ready."""
+        """Record that a node's pods have been deleted. It is not evicted again before it has been ready."""
         self._due.pop(node, None)
         self._evicted.add(node)
 
     def forget(self, nodes: Iterable[str]) -> None:
-        """These nodes are ready again, gone, or not to be evicted."""
+        """Remove nodes that are ready again, deleted, or must not be evicted."""
         for node in nodes:
             self._due.pop(node, None)
             self._evicted.discard(node)

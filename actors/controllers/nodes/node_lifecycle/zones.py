@@ -1,4 +1,4 @@
-"""How disrupted zones are, and how fast their nodes are evicted.
+"""States of zones, and the eviction rates that follow from them.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, ComputeZoneState, handleDisruption,
 setLimiterInZone. Differences: a rate follows the state and the size of the zone as they are, not as they were when the
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ZoneState(StrEnum):
-    """INITIAL: not assessed yet."""
+    """State of a zone; INITIAL before its first assessment."""
 
     INITIAL = "Initial"
     NORMAL = "Normal"
@@ -31,7 +31,7 @@ class ZoneState(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a pass did to master disruption mode, in which every zone is fully disrupted."""
+    """Change of master disruption mode (all zones are fully disrupted) by an assessment."""
 
     ENTERED = "entered"
     LEFT = "left"
@@ -40,7 +40,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ZoneHealth:
-    """How many nodes of a zone have condition Ready == True, and how many do not (or have no such condition)."""
+    """Number of nodes of a zone whose condition Ready is True, and of those where it is not, or is missing."""
 
     ready: int
     not_ready: int
@@ -52,38 +52,33 @@ class ZoneHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionLimits:
-    """Rates are nodes a second.
+    """Limits of evictions. Rates are in nodes per second."""
 
-    eviction_rate: --node-eviction-rate. secondary_rate: --secondary-node-eviction-rate, in a partially disrupted zone
-    of more than large_zone nodes (--large-cluster-size-threshold); a smaller one has none. full_disruption_rate: in a
-    fully disrupted zone while others are not. unhealthy_threshold: a fraction, --unhealthy-zone-threshold.
-    pause_when_disrupted: --pause-evictions-in-disrupted-zones.
-    """
-
-    eviction_rate: float = 0.1
+    eviction_rate: float = 0.1  # --node-eviction-rate
+    # --secondary-node-eviction-rate, in a partially disrupted zone of more than large_zone nodes; 0 in a smaller one
     secondary_rate: float = 0.01
-    full_disruption_rate: float = 0.1
-    large_zone: int = 50
-    unhealthy_threshold: float = 0.55
-    pause_when_disrupted: bool = False
+    full_disruption_rate: float = 0.1  # in a fully disrupted zone while others are not
+    large_zone: int = 50  # --large-cluster-size-threshold
+    unhealthy_threshold: float = 0.55  # fraction, --unhealthy-zone-threshold
+    pause_when_disrupted: bool = False  # --pause-evictions-in-disrupted-zones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """The outcome of an assessment, by zone.
-
-    all_down: master disruption mode is on. spared: zones whose nodes are not evicted, and lose our NoExecute taints.
-    """
+    """Outcome of an assessment, by zone."""
 
     states: Mapping[str, ZoneState]
     rates: Mapping[str, float]
-    spared: frozenset[str]
-    all_down: bool
+    spared: frozenset[str]  # zones whose nodes are not evicted, and lose this controller's NoExecute taints
+    all_down: bool  # master disruption mode is on
     mode: Mode
 
 
 def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
-    """An empty zone is NORMAL. One or two nodes that are not ready are a disruption only if they are the whole zone."""
+    """Return the state of a zone (upstream: ComputeZoneState).
+
+    An empty zone is NORMAL. One or two nodes that are not ready are a disruption only if the zone has no others.
+    """
     if health.ready == 0 and health.not_ready > 0:
         return ZoneState.FULL_DISRUPTION
     if health.not_ready > 2 and health.not_ready / health.size >= unhealthy_threshold:
@@ -92,7 +87,7 @@ def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
 
 
 def eviction_rate(state: ZoneState, size: int, limits: EvictionLimits) -> float:
-    """size: how many nodes count in the zone."""
+    """Return the eviction rate of a zone (upstream: setLimiterInZone). size: number of counted nodes in the zone."""
     match state:
         case ZoneState.PARTIAL_DISRUPTION:
             return limits.secondary_rate if size > limits.large_zone else 0.0
@@ -103,9 +98,12 @@ def eviction_rate(state: ZoneState, size: int, limits: EvictionLimits) -> float:
 
 
 def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_down: bool) -> Disruption:
-    """zones: every zone that has nodes, also those of which none counts. was_all_down: all_down as last assessed.
+    """Assess all zones (upstream: handleDisruption).
 
-    When all zones are down, it is likelier that the controller is cut off than that every node failed.
+    When all zones are down, it is more likely that the controller is disconnected than that every node has failed.
+
+    zones: every zone that has nodes, including zones without counted nodes. was_all_down: all_down of the last
+    assessment.
     """
     states = {
         zone: zone_state(health, unhealthy_threshold=limits.unhealthy_threshold) for zone, health in zones.items()
@@ -137,7 +135,10 @@ def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_d
 
 
 def zone_healths(entries: Iterable[Entry], unclear: Container[str]) -> dict[str, ZoneHealth]:
-    """Every zone that has nodes. Excluded and unclear nodes are not counted. unclear: names."""
+    """Count the nodes of every zone that has nodes.
+
+    Nodes that are excluded from disruption checks are not counted, nor are unclear nodes, given by name.
+    """
     counts: dict[str, list[int]] = {}
     for entry in entries:
         facts: NodeFacts = entry.facts
@@ -148,13 +149,13 @@ def zone_healths(entries: Iterable[Entry], unclear: Container[str]) -> dict[str,
 
 
 class ZoneStates:
-    """spared: zones whose nodes are not evicted, see Disruption."""
+    """States of all zones since the last pass, with their log lines and metrics."""
 
     def __init__(self, *, log: FilteringBoundLogger, metrics: NodeLifecycleMetrics, limits: EvictionLimits) -> None:
         self._log, self._metrics, self._limits = log, metrics, limits
         self._states: dict[str, ZoneState] = {}
         self._all_down = False
-        self.spared: frozenset[str] = frozenset()
+        self.spared: frozenset[str] = frozenset()  # zones whose nodes are not evicted, see Disruption
 
     def assess(self, entries: Iterable[Entry], unclear: Container[str]) -> Disruption:
         zones = zone_healths(entries, unclear)
@@ -164,7 +165,7 @@ class ZoneStates:
         for zone, health in zones.items():
             self._metrics.zone(zone, ready=health.ready, not_ready=health.not_ready)
             if zone not in self._states:
-                self._metrics.evictions(zone)  # reported from now on, at 0
+                self._metrics.evictions(zone)  # create the counter, at 0
         self._log_changes(found)
         self._states, self._all_down, self.spared = dict(found.states), found.all_down, found.spared
         return found

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.nodes.ttl import ANNOTATION, SPEC, STEPS, step_for
+from kcm.actors.controllers.nodes.ttl import ANNOTATION, SPEC, TTL_BOUNDARIES, boundary_for
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import annotations_of, decode_object
 from kcm.protocols.resources import NODES
@@ -36,16 +36,16 @@ from tests.support.objects import node
     ],
 )
 def test_the_step_changes_only_beyond_its_bounds(before: int, seconds_before: int, after: int, seconds: int) -> None:
-    current = [step.seconds for step in STEPS].index(seconds_before)
-    assert STEPS[current].least <= before <= STEPS[current].most
-    assert STEPS[step_for(after, current=current)].seconds == seconds
+    current = [boundary.ttl_seconds for boundary in TTL_BOUNDARIES].index(seconds_before)
+    assert TTL_BOUNDARIES[current].size_min <= before <= TTL_BOUNDARIES[current].size_max
+    assert TTL_BOUNDARIES[boundary_for(after, current=current)].ttl_seconds == seconds
 
 
-@given(st.integers(0, 20_000), st.integers(0, len(STEPS) - 1))
+@given(st.integers(0, 20_000), st.integers(0, len(TTL_BOUNDARIES) - 1))
 def test_the_step_always_holds_for_the_number_of_nodes(nodes: int, current: int) -> None:
-    step = step_for(nodes, current=current)
-    assert STEPS[step].least <= nodes <= STEPS[step].most
-    assert step_for(nodes, current=step) == step
+    boundary = boundary_for(nodes, current=current)
+    assert TTL_BOUNDARIES[boundary].size_min <= nodes <= TTL_BOUNDARIES[boundary].size_max
+    assert boundary_for(nodes, current=boundary) == boundary
 
 
 def annotate(cluster: SimulatedCluster, value: str | None) -> None:
@@ -100,7 +100,7 @@ def test_a_cluster_that_grows_tells_each_node_at_its_next_change(cluster: Simula
     cluster.run_for(5.0)
     cluster.merge(NODES, "n8", {"metadata": {"labels": {"changed": "yes"}}})
     cluster.run_for(5.0)
-    assert patches(cluster)[102:] == [("PATCH nodes/n8", wanted(15))], "90 nodes are still in that step"
+    assert patches(cluster)[102:] == [("PATCH nodes/n8", wanted(15))], "90 nodes are still in that boundary"
     cluster.delete(NODES, "n70")
     cluster.merge(NODES, "n8", {"metadata": {"labels": {"changed": "again"}}})
     cluster.run_for(5.0)

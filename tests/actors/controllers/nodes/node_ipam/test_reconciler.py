@@ -159,23 +159,23 @@ def test_a_node_that_holds_something_strange_keeps_nobody_else_waiting(
     cluster.run_for(10.0)
     assert ranges(cluster) == {"odd": list(networks), "n1": ["10.0.0.0/24"]}
     assert cluster.describe(manager, NAME)["failed"] > 0, "it is looked at again and again, as upstream"
-    assert [entry["node"] for entry in logs.entries if entry["event"] == "node holds a strange range"] == ["odd"]
+    assert [entry["node"] for entry in logs.entries if entry["event"] == "invalid node CIDR"] == ["odd"]
 
 
-def test_two_nodes_that_hold_one_range_are_told_of(cluster: SimulatedCluster, logs: LogCapture) -> None:
+def test_overlapping_node_cidrs_are_logged(cluster: SimulatedCluster, logs: LogCapture) -> None:
     cluster.create(NODES, holder("a", "10.0.7.0/24"))
     cluster.create(NODES, holder("b", "10.0.7.0/24"))
     start(cluster)
     cluster.run_for(10.0)
-    warnings = [entry for entry in logs.entries if entry["event"] == "a node's range is not its own alone"]
+    warnings = [entry for entry in logs.entries if entry["event"] == "node CIDR overlaps another node's"]
     assert [(entry["node"], entry["cidr"]) for entry in warnings] == [("b", "10.0.7.0/24")]
 
 
-def test_service_ranges_that_cannot_be_read_are_told_of(cluster: SimulatedCluster, logs: LogCapture) -> None:
+def test_invalid_service_cidrs_are_logged(cluster: SimulatedCluster, logs: LogCapture) -> None:
     start(cluster, options(service="nonsense"))
     cluster.create(NODES, node("n1"))
     cluster.run_for(5.0)
-    warnings = [entry for entry in logs.entries if entry["event"].startswith("service range not understood")]
+    warnings = [entry for entry in logs.entries if entry["event"].startswith("invalid service CIDR")]
     assert [entry["cidr"] for entry in warnings] == ["nonsense"]
 
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcm.actors.controllers.nodes.node_lifecycle.health import (
+    GracePeriods,
+    Liveness,
     NodeHealth,
-    Patience,
-    Verdict,
+    liveness,
+    marked_unknown,
     observe,
-    taken_for_silent,
-    verdict,
 )
 from kcm.protocols.nodes import NodeFacts, node_facts
 from kcm.protocols.objects import Object
@@ -63,37 +63,37 @@ def test_the_first_status_of_a_node_is_a_sign_of_life() -> None:
 
 def test_our_own_write_is_no_sign_of_life() -> None:
     written = facts("Unknown", transitioned="t2")
-    health = taken_for_silent(SEEN, written, now=141.0)
+    health = marked_unknown(SEEN, written, now=141.0)
     assert observe(health, written, 5.0, now=145.0) is health
     assert (health.probed, health.changed) == (100.0, 141.0)
 
 
-PATIENCE = Patience(grace=40.0, startup_grace=60.0)
+GRACE_PERIODS = GracePeriods(grace=40.0, startup_grace=60.0)
 
 
 @pytest.mark.parametrize(
     ("ready", "now", "heard", "expected"),
     [
-        ("True", 140.0, 140.0, Verdict.ALIVE),
-        ("True", 140.1, 140.0, Verdict.SILENT),
-        ("True", 140.1, 130.2, Verdict.SILENT),
-        ("True", 140.1, 130.0, Verdict.DOUBTFUL),
-        ("True", 140.1, None, Verdict.DOUBTFUL),
-        ("False", 140.1, 140.0, Verdict.SILENT),
-        (None, 140.1, 140.0, Verdict.ALIVE),
-        (None, 160.1, 160.0, Verdict.SILENT),
+        ("True", 140.0, 140.0, Liveness.ALIVE),
+        ("True", 140.1, 140.0, Liveness.SILENT),
+        ("True", 140.1, 130.2, Liveness.SILENT),
+        ("True", 140.1, 130.0, Liveness.DOUBTFUL),
+        ("True", 140.1, None, Liveness.DOUBTFUL),
+        ("False", 140.1, 140.0, Liveness.SILENT),
+        (None, 140.1, 140.0, Liveness.ALIVE),
+        (None, 160.1, 160.0, Liveness.SILENT),
     ],
 )
 def test_a_node_is_silent_after_its_grace_period_if_we_would_have_heard_it(
-    ready: str | None, now: float, heard: float | None, expected: Verdict
+    ready: str | None, now: float, heard: float | None, expected: Liveness
 ) -> None:
     node = facts(ready)
     health = observe(None, node, None, now=100.0)
-    assert verdict(health, node, now=now, patience=PATIENCE, heard=heard) is expected
+    assert liveness(health, node, now=now, periods=GRACE_PERIODS, heard=heard) is expected
 
 
 def test_with_a_short_grace_period_tables_have_to_be_fresher() -> None:
-    assert (Patience(grace=8.0, startup_grace=60.0).hearing, PATIENCE.hearing) == (2.0, 10.0)
+    assert (GracePeriods(grace=8.0, startup_grace=60.0).stale_after, GRACE_PERIODS.stale_after) == (2.0, 10.0)
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["h1", "h2", "h3"]), st.sampled_from([None, 1.0, 2.0]))))

@@ -12,7 +12,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import (
     ZoneMeter,
     zone_queue_name,
 )
-from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
+from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import WaitingNode, ZoneQueues
 from kcm.protocols.codec import decode
 from kcm.protocols.messages.eviction import EvictNode, NodeDue, SetEvictionRate, SpareNode, StartOver, ZoneQueueReady
 from kcm.protocols.messages.lifecycle import StartChild, StopChild
@@ -147,7 +147,7 @@ def test_a_queue_is_told_nothing_before_it_is_ready_and_everything_then() -> Non
         (QUEUE, StartOver()),
     ]
     assert told(queues.set_rates({"eu:a": 0.1})) == []
-    assert told(queues.set_waiting({"n1": Waiting("eu:a", "u1")})) == []
+    assert told(queues.set_waiting({"n1": WaitingNode("eu:a", "u1")})) == []
     assert queues.is_ready(ZoneQueueReady("eu:a"))
     assert (QUEUE, SetEvictionRate(0.1, 1, 7.0)) in told(queues.introduce("eu:a"))
     assert told(queues.introduce("eu:a"))[-1] == (QUEUE, EvictNode("n1", "u1"))
@@ -165,11 +165,11 @@ def ready_owner() -> ZoneQueues:
 
 def test_only_what_has_changed_is_told() -> None:
     queues = ready_owner()
-    one, two = Waiting("eu:a", "u1"), Waiting("eu:a", "u2")
+    one, two = WaitingNode("eu:a", "u1"), WaitingNode("eu:a", "u2")
     assert told(queues.set_waiting({"n1": one})) == [(QUEUE, EvictNode("n1", "u1"))]
     assert told(queues.set_waiting({"n1": one, "n2": two})) == [(QUEUE, EvictNode("n2", "u2"))]
     assert told(queues.set_waiting({"n2": two})) == [(QUEUE, SpareNode("n1"))]
-    moved = told(queues.set_waiting({"n2": Waiting("eu:b", "u2")}))
+    moved = told(queues.set_waiting({"n2": WaitingNode("eu:b", "u2")}))
     assert moved == [(QUEUE, SpareNode("n2")), (zone_queue_name("eu:b"), EvictNode("n2", "u2"))]
     assert told(queues.set_rates({"eu:a": 0.1, "eu:b": 0.0})) == [
         (zone_queue_name("eu:b"), SetEvictionRate(0.0, 1, None))
@@ -178,7 +178,7 @@ def test_only_what_has_changed_is_told() -> None:
 
 def test_a_node_is_due_only_if_it_waits_for_it() -> None:
     queues = ready_owner()
-    list(queues.set_waiting({"n1": Waiting("eu:a", "u1")}))
+    list(queues.set_waiting({"n1": WaitingNode("eu:a", "u1")}))
     assert not queues.let_through(NodeDue("eu:a", "n2", "u2"), 5.0)
     assert not queues.let_through(NodeDue("eu:a", "n1", "another uid"), 5.0)
     assert not queues.let_through(NodeDue("eu:b", "n1", "u1"), 5.0)

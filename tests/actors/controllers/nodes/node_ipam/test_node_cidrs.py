@@ -7,34 +7,34 @@ from collections.abc import Sequence
 import pytest
 
 from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
-from kcm.actors.controllers.nodes.node_ipam.holdings import (
+from kcm.actors.controllers.nodes.node_ipam.node_cidrs import (
     ALLOCATIONS,
     MOST,
     RELEASES,
     TRIES,
     USAGE,
     ClusterCidrExhaustedError,
-    Holdings,
+    NodeCidrs,
 )
 from kcm.runtime.metrics.registry import Metrics
 
 
-class TextHoldings:
-    """Holdings whose blocks are given and returned as text."""
+class TextCidrs:
+    """NodeCidrs whose blocks are given and returned as text."""
 
     def __init__(self, *clusters: tuple[str, int], services: Sequence[str] = ()) -> None:
         self.metrics = Metrics()
-        self.holdings = Holdings(
+        self.cidrs = NodeCidrs(
             [CidrSet(parse_network(cluster), mask=mask) for cluster, mask in clusters],
             services=[parse_network(service) for service in services],
             metrics=self.metrics,
         )
 
     def allot(self, node: str) -> list[str]:
-        return [str(network) for network in self.holdings.allot(node)]
+        return [str(network) for network in self.cidrs.allocate(node)]
 
     def hold(self, node: str, *networks: str) -> list[str]:
-        taken = self.holdings.hold(node, tuple(map(parse_network, networks)))
+        taken = self.cidrs.occupy(node, tuple(map(parse_network, networks)))
         return [str(network) for network in taken]
 
 
@@ -68,12 +68,12 @@ IPV6 = ("ace:cab:deca::/84", 98)
 def test_a_node_is_allotted_the_first_block_that_is_free_in_each_range(
     clusters: Sequence[tuple[str, int]], services: Sequence[str], held: Sequence[str], expected: list[str]
 ) -> None:
-    blocks = TextHoldings(*clusters, services=services)
+    blocks = TextCidrs(*clusters, services=services)
     for number, network in enumerate(held):
         blocks.hold(f"old-{number}", network)
         blocks.hold(f"old-{number}", network)  # seen twice, counted once
     assert blocks.allot("new") == expected
-    assert blocks.holdings.of("new") == tuple(map(parse_network, expected))
+    assert blocks.cidrs.of("new") == tuple(map(parse_network, expected))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_node_is_allotted_the_first_block_that_is_free_in_each_range(
     [["10.10.0.0/24"], ["127.123.234.0/30", "ace:cab:deca::/98"], ["ace:cab:deca::/98"]],
 )
 def test_what_the_cluster_does_not_have_cannot_be_held(networks: Sequence[str]) -> None:
-    blocks = TextHoldings(SMALL)
+    blocks = TextCidrs(SMALL)
     blocks.hold("n", "127.123.234.4/30")
     with pytest.raises(ValueError):
         blocks.hold("n", *networks)
@@ -90,18 +90,18 @@ def test_what_the_cluster_does_not_have_cannot_be_held(networks: Sequence[str]) 
 
 @pytest.mark.parametrize("networks", [["10.9.0.0/24", "ace:cab:deca::/98"], ["127.123.234.0/30", "beef::/98"]])
 def test_in_dual_stack_each_range_has_to_fit(networks: Sequence[str]) -> None:
-    blocks = TextHoldings(SMALL, IPV6)
+    blocks = TextCidrs(SMALL, IPV6)
     with pytest.raises(ValueError, match="is out the range of cluster cidr"):
         blocks.hold("n", *networks)
     assert blocks.allot("m") == ["127.123.234.0/30", "ace:cab:deca::/98"]
 
 
 def test_released_blocks_are_given_again_in_turn() -> None:
-    blocks = TextHoldings(SMALL)
+    blocks = TextCidrs(SMALL)
     for number in range(4):
         assert blocks.allot(f"n{number}") == [f"127.123.234.{4 * number}/30"]
     for name in ("n2", "n1"):
-        blocks.holdings.release(name)
+        blocks.cidrs.release(name)
     assert [blocks.allot(name) for name in ("a", "b")] == [["127.123.234.4/30"], ["127.123.234.8/30"]]
     with pytest.raises(
         ClusterCidrExhaustedError, match="failed to allocate cidr from cluster cidr at idx:0: CIDR allocation"
@@ -110,49 +110,49 @@ def test_released_blocks_are_given_again_in_turn() -> None:
 
 
 def test_a_range_that_is_exhausted_costs_the_others_nothing() -> None:
-    blocks = TextHoldings(IPV6, ("10.0.0.0/30", 30))
+    blocks = TextCidrs(IPV6, ("10.0.0.0/30", 30))
     blocks.allot("n1")
     for _ in range(5):
         with pytest.raises(ClusterCidrExhaustedError, match="at idx:1"):
             blocks.allot("n2")
-    assert blocks.holdings.of("n2") is None
+    assert blocks.cidrs.of("n2") is None
     assert blocks.metrics.gauge(USAGE, IPV6[0]).value == 1 / 2**14
 
 
 def test_a_block_that_two_nodes_hold_is_free_when_both_are_gone() -> None:
-    blocks = TextHoldings(("127.123.234.0/30", 30))
+    blocks = TextCidrs(("127.123.234.0/30", 30))
     assert blocks.hold("a", "127.123.234.0/30") == []
     assert blocks.hold("b", "127.123.234.0/30") == ["127.123.234.0/30"]
-    blocks.holdings.release("a")
+    blocks.cidrs.release("a")
     with pytest.raises(ClusterCidrExhaustedError):
         blocks.allot("c")
-    blocks.holdings.release("b")
+    blocks.cidrs.release("b")
     assert blocks.allot("c") == ["127.123.234.0/30"]
 
 
 def test_a_node_that_holds_something_else_now_gives_back_what_it_held() -> None:
-    blocks = TextHoldings(("127.123.234.0/29", 30))
+    blocks = TextCidrs(("127.123.234.0/29", 30))
     blocks.allot("a")
     assert blocks.hold("a", "127.123.234.4/30") == []
     assert blocks.allot("b") == ["127.123.234.0/30"]
 
 
 def test_a_node_in_the_service_range_leaves_it_reserved() -> None:
-    blocks = TextHoldings(("127.123.234.0/29", 30), services=["127.123.234.0/30"])
+    blocks = TextCidrs(("127.123.234.0/29", 30), services=["127.123.234.0/30"])
     assert blocks.hold("a", "127.123.234.0/30") == ["127.123.234.0/30"]
-    assert blocks.holdings.release("a") == (parse_network("127.123.234.0/30"),)
+    assert blocks.cidrs.release("a") == (parse_network("127.123.234.0/30"),)
     assert blocks.allot("b") == ["127.123.234.4/30"]
 
 
 def test_nothing_is_released_of_a_node_that_holds_nothing() -> None:
-    assert TextHoldings(SMALL).holdings.release("n") == ()
+    assert TextCidrs(SMALL).cidrs.release("n") == ()
 
 
 def test_metrics_count_blocks_that_change_hands() -> None:
-    blocks = TextHoldings(("10.0.0.0/24", 28), services=["10.0.0.0/27"])
+    blocks = TextCidrs(("10.0.0.0/24", 28), services=["10.0.0.0/27"])
     blocks.hold("a", "10.0.0.32/27")
     blocks.allot("b")
-    blocks.holdings.release("a")
+    blocks.cidrs.release("a")
     metrics, label = blocks.metrics, "10.0.0.0/24"
     assert metrics.counter(ALLOCATIONS, label).value == 2 + 2 + 1
     assert metrics.counter(RELEASES, label).value == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.nodes.node_ipam.cluster_cidrs import cluster_cidrs
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from kcm.actors.controllers.nodes.node_ipam.ranges import node_ranges
 from kcm.actors.options import InvalidOptionsError
 
 ALLOCATE = "--allocate-node-cidrs"
@@ -45,7 +45,7 @@ TOO_LARGE = (
 )
 def test_each_cluster_range_has_its_mask(flags: list[str], expected: list[tuple[str, int]]) -> None:
     options = read_options([ALLOCATE, *flags])
-    ranges = node_ranges(options.cloud, options[NodeIpamOptions])
+    ranges = cluster_cidrs(options.cloud, options[NodeIpamOptions])
     assert [(str(cluster), mask) for cluster, mask in ranges.clusters] == expected
 
 
@@ -63,7 +63,7 @@ def test_service_ranges_that_cannot_be_read_are_left_out(
     flag: str, services: list[str], unreadable: tuple[str, ...]
 ) -> None:
     options = read_options([ALLOCATE, V4, f"--service-cluster-ip-range={flag}"])
-    ranges = node_ranges(options.cloud, options[NodeIpamOptions])
+    ranges = cluster_cidrs(options.cloud, options[NodeIpamOptions])
     assert [str(service) for service in ranges.services] == services
     assert ranges.unreadable == unreadable
 

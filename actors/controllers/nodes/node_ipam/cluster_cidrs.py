@@ -1,6 +1,7 @@
-"""The ranges that nodes get pod addresses from, as the flags say.
+"""Cluster CIDRs that node CIDRs are allocated from, as the flags configure them.
 
-Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController,
+Source of the error texts and of the order of the checks: kubernetes v1.36
+cmd/kube-controller-manager/app/core.go (startNodeIpamController,
 setNodeCIDRMaskSizes), pkg/controller/nodeipam/node_ipam_controller.go, ipam/cidrset/cidr_set.go.
 """
 
@@ -15,23 +16,20 @@ from kcm.actors.options.general import Cloud
 from kcm.protocols.late_methods import dataclass
 
 DEFAULT_MASKS = {4: 24, 6: 64}  # by IP version
-LARGEST_IPV6_SET = 16  # bits: so many blocks of an IPv6 range may be kept account of
+LARGEST_IPV6_SET = 16  # an IPv6 cluster CIDR may have at most 2**16 blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRanges:
-    """clusters: in the order of the flag, each with the prefix length of a node's part of it.
+class ClusterCidrs:
+    """Cluster CIDRs, and the service CIDRs that are never allocated to nodes."""
 
-    services: kept free of nodes. unreadable: service ranges that could not be read, and are not kept free.
-    """
-
-    clusters: tuple[tuple[Network, int], ...]
+    clusters: tuple[tuple[Network, int], ...]  # in the order of the flag, each with the prefix length of its blocks
     services: tuple[Network, ...]
-    unreadable: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()  # invalid service CIDRs, which are ignored
 
 
-def node_ranges(cloud: Cloud, ipam: NodeIpamOptions) -> NodeRanges:
-    """Raises ValueError, in kube-controller-manager's words, on flags that contradict each other."""
+def cluster_cidrs(cloud: Cloud, ipam: NodeIpamOptions) -> ClusterCidrs:
+    """Read the flags. Raises ValueError, with upstream's text, if flags contradict each other."""
     clusters = cluster_ranges(cloud.cluster_cidr)
     services, unreadable = _service_ranges(ipam.service_cluster_ip_range)
     masks = _masks(clusters, ipam)
@@ -43,7 +41,7 @@ def node_ranges(cloud: Cloud, ipam: NodeIpamOptions) -> NodeRanges:
             )
         if cluster.version == 6 and mask - cluster.prefixlen > LARGEST_IPV6_SET:
             raise ValueError("New CIDR set failed; the node CIDR size is too big")
-    return NodeRanges(clusters=tuple(zip(clusters, masks, strict=True)), services=services, unreadable=unreadable)
+    return ClusterCidrs(clusters=tuple(zip(clusters, masks, strict=True)), services=services, unreadable=unreadable)
 
 
 def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
@@ -60,7 +58,7 @@ def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
 
 
 def _masks(clusters: Sequence[Network], ipam: NodeIpamOptions) -> list[int]:
-    """The prefix length of a node's part of each."""
+    """Return the prefix length of the blocks of each cluster CIDR."""
     by_version = {4: ipam.mask_size_ipv4, 6: ipam.mask_size_ipv6}
     version = clusters[0].version
     if len(clusters) > 1:
