@@ -1,5 +1,5 @@
 """Controllers that need a cloud.
 
-kube-controller-manager knows their names and skips them; here they run where --cloud-provider names a cloud. Their
-clients and event sources are those of cloud-controller-manager.
+kube-controller-manager accepts their names, but does not run them. kcm runs them if --cloud-provider names a cloud,
+with the clients and event sources of cloud-controller-manager.
 """

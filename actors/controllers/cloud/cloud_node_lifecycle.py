@@ -1,13 +1,13 @@
-"""cloud-node-lifecycle-controller: deletes nodes whose machine is gone, and taints those whose machine is switched off.
+"""Cloud node lifecycle controller: deletes nodes without an instance in the cloud, and taints nodes that are shut down.
 
-In: nodes; what the cloud returns about the machine of a node that is not ready. Out: deletions, the taint
+In: nodes; the state of their instances in the cloud. Out: deletions, the taint
 node.cloudprovider.kubernetes.io/shutdown, events. Key: a node's name. The cloud is called for a node that is
-not ready every --node-monitor-period; a ready one loses the taint, without a call.
+not ready every --node-monitor-period. The taint is removed from a ready node without a call.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go.
-Differences: each node has its own period, so that a slow call for one delays no other; the cloud's answer counts only
-if the node is still not ready by then; and the uid is a precondition of the deletion, so that no other node that was
-registered under the name since is deleted.
+Differences: each node has its own period, so that a slow call for one node delays no other; the result of a call is
+used only if the node is still not ready afterwards; and the uid is a precondition of the deletion, so that a node that
+was registered again under the same name is not deleted.
 """
 
 from __future__ import annotations
@@ -33,66 +33,67 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
-MOMENT = 0.001  # seconds: a sum of floats may fall just short of the time that it means
+EPSILON = 0.001  # seconds: tolerated rounding error of float sums
 
 
 class CloudNodeLifecycleReconciler:
-    """Key: a node's name. period: seconds between two calls for a node."""
+    """Reconciler of nodes by name."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
+        """Create the reconciler. period: seconds between two calls of the cloud for a node."""
         self._nodes, self._clock, self._log, self._period = tables[NODES], clock, log, period
-        self._asked: dict[Key, float] = {}  # nodes that are not ready: when the cloud was last called, monotonic
+        self._called: dict[Key, float] = {}  # by node that is not ready, when the cloud was last called (monotonic)
         self._can_shut_down = True
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._nodes.entry(key)
         if entry is None:
-            self._asked.pop(key, None)
+            self._called.pop(key, None)
             return None
         if entry.facts.ready == "True":
-            self._asked.pop(key, None)
+            self._called.pop(key, None)
             yield from self._keep_taint(entry, shut_down=False)
             return None
-        left = self._asked.get(key, float("-inf")) + self._period - self._clock.monotonic()
-        if left > MOMENT:
+        left = self._called.get(key, float("-inf")) + self._period - self._clock.monotonic()
+        if left > EPSILON:
             return RequeueAfter(left)
-        self._asked[key] = self._clock.monotonic()
-        yield from self._look_after(entry)
+        self._called[key] = self._clock.monotonic()
+        yield from self._check_instance(entry)
         return RequeueAfter(self._period)
 
-    def _look_after(self, asked: Entry) -> Step[None]:
-        """asked: the node, which is not ready."""
-        exists = self._understood((yield InstanceExists(asked.raw)), asked, "whether it exists")
+    def _check_instance(self, checked: Entry) -> Step[None]:
+        """Check the instance of a node that is not ready."""
+        exists = self._result_of((yield InstanceExists(checked.raw)), checked, "whether it exists")
         if exists is None:
             return
         if not exists:
-            entry = self._still_not_ready(asked)
+            entry = self._still_not_ready(checked)
             if entry is not None:
                 yield from self._delete(entry)
             return
         if self._can_shut_down:
-            outcome = yield InstanceIsShutDown(asked.raw)
+            outcome = yield InstanceIsShutDown(checked.raw)
             if isinstance(outcome, Invalid) and outcome.code == NOT_SUPPORTED:
                 self._can_shut_down = False
-            elif self._understood(outcome, asked, "whether it is shut down"):
-                entry = self._still_not_ready(asked)
+            elif self._result_of(outcome, checked, "whether it is shut down"):
+                entry = self._still_not_ready(checked)
                 if entry is not None:
                     yield from self._keep_taint(entry, shut_down=True)
 
-    def _understood(self, outcome: Outcome, asked: Entry, question: str) -> bool | None:
-        """The cloud's answer; None if the call failed."""
+    def _result_of(self, outcome: Outcome, checked: Entry, question: str) -> bool | None:
+        """Return the result of a call; None if it failed."""
         if isinstance(outcome, Done):
             return bool(orjson.loads(outcome.body))
-        self._log.warning("cloud did not answer", node=asked.key, question=question, error=outcome.message)
+        self._log.warning("call of the cloud failed", node=checked.key, question=question, error=outcome.message)
         return None
 
-    def _still_not_ready(self, asked: Entry) -> Entry | None:
-        entry = self._nodes.entry(asked.key)
-        return entry if entry is not None and entry.uid == asked.uid and entry.facts.ready != "True" else None
+    def _still_not_ready(self, checked: Entry) -> Entry | None:
+        entry = self._nodes.entry(checked.key)
+        return entry if entry is not None and entry.uid == checked.uid and entry.facts.ready != "True" else None
 
     def _delete(self, entry: Entry) -> Step[None]:
         node, name = self._nodes.object_of(entry), entry.key
-        self._log.info("deleting node, it is not in the cloud", node=name, uid=entry.uid)
+        self._log.info("deleting node since it is no longer present in cloud provider", node=name, uid=entry.uid)
         message = f"Deleting node {name} because it does not exist in the cloud provider"
         yield record(NODES, node, "Normal", "DeletingNode", message)
         outcome = yield delete(NODES, entry, depends_on=((NODES, name),))
@@ -116,7 +117,10 @@ def has_shutdown_taint(node: Object) -> bool:
 
 
 def shutdown_patch(node: Object, *, shut_down: bool, now: float) -> Object:
-    """A patch that sets or removes the taint, with the resourceVersion as precondition. now: its timeAdded."""
+    """Return a patch that sets or removes the taint, with the resourceVersion as precondition.
+
+    now: timeAdded of the taint, Unix seconds.
+    """
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if not _is_shutdown(taint)]
     if shut_down:
         taints.append({"key": SHUTDOWN, "effect": NO_SCHEDULE, "timeAdded": format_time(now)})

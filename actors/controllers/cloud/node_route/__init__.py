@@ -1,6 +1,6 @@
-"""node-route-controller: has the cloud route each node's podCIDRs to it.
+"""Node route controller: creates routes in the cloud for the podCIDRs of each node.
 
-Read reconciler.py first; plan.py decides which routes there should be.
+Read reconciler.py first; plan.py computes the desired routes.
 """
 
 from kcm.actors.controllers.cloud.node_route.spec import SPEC

@@ -1,4 +1,4 @@
-"""Which routes a cloud should have for the pods of nodes: pure.
+"""Desired routes of a cloud, and the desired condition NetworkUnavailable of nodes.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go, reconcile,
 isResponsibleForRoute, updateNetworkingCondition.
@@ -21,18 +21,20 @@ NETWORK_UNAVAILABLE = "NetworkUnavailable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePlan:
-    """kept: by node, the destinations that are routed as they should be; nodes that have routes but no podCIDRs are in
-    it too, with none. in_turn: deletions are sent before creations.
-    """
+    """Changes to the routes of a cloud."""
 
+    # Destinations with a correct route, by node. Nodes that have routes but no podCIDRs are included, without any.
     kept: dict[str, frozenset[str]]
     creations: list[Route]
     deletions: list[Route]
-    in_turn: bool
+    deletions_first: bool  # send the deletions before the creations
 
 
 def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequence[Network]) -> RoutePlan:
-    """routes: all that the cloud has. clusters: --cluster-cidr; routes outside of it are not ours."""
+    """Compute the changes to the routes.
+
+    routes: all routes of the cloud. clusters: --cluster-cidr; routes outside it are not managed by this controller.
+    """
     by_node: dict[str, list[Route]] = {}
     for route in routes:
         if route.node:
@@ -44,11 +46,11 @@ def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequ
         good = set()
         for destination in pod_cidrs(node):
             wanted.add((name, destination))
-            there = next((route for route in by_node.get(name, ()) if route.destination == destination), None)
-            if there is not None and there.addresses in (None, addresses):
+            existing = next((route for route in by_node.get(name, ()) if route.destination == destination), None)
+            if existing is not None and existing.addresses in (None, addresses):
                 good.add(destination)
                 continue
-            if there is not None:
+            if existing is not None:
                 moved.add((name, destination))
             creations.append(Route(destination=destination, node=name, addresses=addresses))
         if pod_cidrs(node):
@@ -61,12 +63,15 @@ def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequ
             route.blackhole or (route.node, route.destination) not in wanted or (route.node, route.destination) in moved
         )
     ]
-    in_turn = bool(routes) and routes[0].addresses is not None
-    return RoutePlan(kept=kept, creations=creations, deletions=deletions, in_turn=in_turn)
+    deletions_first = bool(routes) and routes[0].addresses is not None
+    return RoutePlan(kept=kept, creations=creations, deletions=deletions, deletions_first=deletions_first)
 
 
 def is_ours(route: Route, clusters: Iterable[Network]) -> bool:
-    """Whether its first or last address is in a range of the cluster; no if its destination is no network."""
+    """Report whether the first or last address of a route is in a cluster CIDR (upstream: isResponsibleForRoute).
+
+    False if the destination of the route is invalid.
+    """
     try:
         destination = ip_network(route.destination, strict=False)
     except ValueError:
@@ -84,7 +89,7 @@ def addresses_of(node: Object) -> frozenset[tuple[str, str]]:
 
 
 def network_condition(node: Object, *, routed: bool, now: float) -> Object | None:
-    """The condition to write; None if status and reason are right. It replaces another agent's reason."""
+    """Return the condition to write; None if status and reason are correct. Another agent's reason is replaced."""
     if routed:
         reason, message = "RouteCreated", "RouteController created a route"
     else:

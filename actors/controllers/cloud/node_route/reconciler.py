@@ -1,4 +1,4 @@
-"""node-route-controller: has the cloud route each node's podCIDRs to it, and reports that in the node's status.
+"""Node route controller: creates routes in the cloud for the podCIDRs of nodes, and reports them in node status.
 
 In: nodes and the cloud's routes, listed every --route-reconciliation-period (counted from the start of a pass). Out:
 routes created and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute.
@@ -7,9 +7,9 @@ With the gate CloudControllerManagerWatchBasedRoutesReconciliation there is no p
 added or deleted, or its podCIDRs or addresses change, at most every 10 s; and at resyncs.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a create
-that met a conflict is retried at once, not after 100 ms; a cloud without routes is found out by the first pass; a
-condition is written to the node as it is after the cloud's answers, if it is still the same node. With the gate a pass
-in which something failed is repeated after 10 s; upstream repeats it only if the routes could not be listed.
+with a conflict is retried immediately, not after 100 ms; a cloud without routes is detected by the first pass; a
+condition is computed from the node after the calls of the cloud, if it is still the same node. With the gate, a pass
+with a failure is repeated after 10 s; upstream repeats it only if the routes could not be listed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-TRIES = 5  # of a create that meets a conflict
+TRIES = 5  # attempts to create a route, after conflicts
 SHORTEST_PERIOD = 10.0  # seconds between the beginnings of two passes, with the gate
 BATCH = 200  # calls or patches sent together
 
 
 class NodeRouteReconciler:
-    """cluster: --cluster-name. clusters: --cluster-cidr. period: seconds. synced: called for each pass."""
+    """Reconciler of all routes of the cloud."""
 
     def __init__(
         self,
@@ -53,14 +53,21 @@ class NodeRouteReconciler:
         period: float,
         synced: Callable[[], None],
     ) -> None:
+        """Create the reconciler.
+
+        cluster: --cluster-name.
+        clusters: --cluster-cidr.
+        period: seconds between the starts of two passes.
+        synced: called for each pass.
+        """
         self._nodes, self._clock, self._log = tables[NODES], clock, log
         self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
-        self._supported = True  # until the cloud returns that it has no routes
+        self._supported = True  # False once the cloud has returned that it does not support routes
         self._failures = 0  # in the current pass
         self._next_at = float("-inf")  # with the gate: when a pass may begin again
 
     def reconcile_routes(self) -> Reconciliation:
-        """One pass, `period` seconds after the beginning of the one before."""
+        """Run one pass, and requeue it `period` seconds after its start."""
         if not self._supported:
             return None
         began = self._clock.monotonic()
@@ -68,7 +75,7 @@ class NodeRouteReconciler:
         return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
 
     def reconcile(self, _key: str) -> Reconciliation:
-        """With the gate: one pass after an event, unless another began less than 10 s ago."""
+        """Run one pass after an event, at most every 10 s (with the feature gate)."""
         if not self._supported:
             return None
         now = self._clock.monotonic()
@@ -88,7 +95,8 @@ class NodeRouteReconciler:
             case Invalid(code=code) if code == NOT_SUPPORTED:
                 self._supported = False
                 self._log.warning(
-                    "configure-cloud-routes is set, but the cloud provider does not support routes: there are none"
+                    "configure-cloud-routes is set, but cloud provider does not support routes. Will not configure "
+                    "cloud provider routes."
                 )
             case _:
                 self._fail("routes could not be listed", error=outcome.message)
@@ -98,13 +106,13 @@ class NodeRouteReconciler:
         self._log.error(event, **facts)
 
     def _pass(self, routes: Sequence[Route]) -> Step[None]:
-        unclear = yield from self._fetch_former_holders(routes)
+        unclear = yield from self._fetch_changed_nodes(routes)
         self._failures += len(unclear)
         nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
         plan = plan_routes(nodes.values(), routes, self._clusters)
         plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
         deletions = [DeleteRoute(self._cluster, encode_route(route)) for route in plan.deletions]
-        if plan.in_turn:
+        if plan.deletions_first:
             self._deleted(plan, (yield from in_batches(deletions, BATCH)))
             deletions = []
         began = self._clock.monotonic()
@@ -115,10 +123,10 @@ class NodeRouteReconciler:
         made = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
         yield from self._write_conditions(plan, nodes, made)
 
-    def _fetch_former_holders(self, routes: Sequence[Route]) -> Step[set[str]]:
-        """Fetch the nodes that routes of ours lead to and that no longer hold them by the table, which may be late.
+    def _fetch_changed_nodes(self, routes: Sequence[Route]) -> Step[set[str]]:
+        """Fetch nodes whose routes do not match their podCIDRs in the table, which may be late.
 
-        The overlay then shows them as they are. Returns the nodes that could not be fetched.
+        The overlay then shows their live versions. Returns the nodes that could not be fetched.
         """
         names = sorted(
             {
@@ -151,7 +159,7 @@ class NodeRouteReconciler:
         outcomes: Sequence[Outcome],
         began: float,
     ) -> Step[set[tuple[str, str]]]:
-        """(node, destination) of the routes that were created."""
+        """Report and retry the creations. Returns (node, destination) of the routes that were created."""
         made = set()
         for route, command, first in zip(plan.creations, creations, outcomes, strict=True):
             outcome, tries = first, 1
@@ -180,10 +188,10 @@ class NodeRouteReconciler:
             if seen is None or node is None or uid_of(seen) != uid_of(node):
                 continue
             wanted = pod_cidrs(seen)
-            routed = bool(wanted) and all(one in kept or (name, one) in made for one in wanted)
+            routed = bool(wanted) and all(cidr in kept or (name, cidr) in made for cidr in wanted)
             condition = network_condition(node, routed=routed, now=self._clock.now())
             if condition is not None:
-                # SetNodeCondition upstream names the condition alone, without the order of all.
+                # Upstream's SetNodeCondition sends only this condition, without $setElementOrder.
                 patches.append(merge_status(NODES, node, {"conditions": [condition]}, ordered=False))
         for command, outcome in zip(patches, (yield from in_batches(patches, BATCH)), strict=True):
             if isinstance(outcome, Done):

@@ -1,4 +1,4 @@
-"""How node-route presents itself to the system.
+"""Declaration of node-route-controller.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controllers/route/metrics.go.
 """
@@ -23,12 +23,14 @@ from kcm.runtime.tables.tables import Tables
 GATE = "CloudControllerManagerWatchBasedRoutesReconciliation"
 QUEUE, ALL_ROUTES = "Routes", "routes"
 ROUTE_SYNCS = Family(
-    name="route_controller_route_sync_total", kind="counter", help="Passes over the routes of the cloud."
+    name="route_controller_route_sync_total",
+    kind="counter",
+    help="A metric counting the amount of times routes have been synced with the cloud provider.",
 )
 
 
 def _has_routes(options: Options) -> bool:
-    """Without --cluster-cidr there is nothing to route; upstream does not start then."""
+    """Report whether the controller has routes to sync. Without --cluster-cidr upstream does not start it either."""
     cloud = options.cloud
     return has_provider(cloud.cloud_provider) and cloud.configure_cloud_routes and bool(cloud.cluster_cidr.strip())
 
@@ -42,7 +44,7 @@ def cluster_ranges_can_be_read(options: Options) -> Iterator[str]:
 
 
 def nodes_routed(change: Change, _tables: Tables) -> tuple[str, ...]:
-    """With the gate: all routes, if a node was added or deleted, or what they are made from has changed."""
+    """Enqueue all routes if a node was added or deleted, or its podCIDRs or addresses have changed."""
     if change.old is None or change.deleted or _routed(change.old) != _routed(change.new):
         return (ALL_ROUTES,)
     return ()
@@ -53,7 +55,7 @@ def _routed(node: Object) -> tuple[str, Any, Any]:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """With the gate events replace the period."""
+    """Return the spec for these options: with the feature gate, events replace the periodic pass."""
     if not options.feature_gates[GATE]:
         return spec
     queue: Queue[NodeRouteReconciler, str] = Queue(

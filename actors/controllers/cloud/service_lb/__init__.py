@@ -1,6 +1,6 @@
-"""service-lb-controller: has the cloud put a load balancer before each Service that asks for one.
+"""Service load balancer controller: maintains load balancers in the cloud.
 
-Read reconciler.py first; load_balancers.py decides what affects a load balancer and which nodes are its targets.
+Read reconciler.py first; load_balancers.py decides which fields affect a load balancer, and which nodes are targets.
 """
 
 from kcm.actors.controllers.cloud.service_lb.options import ServiceLoadBalancerOptions

@@ -1,4 +1,4 @@
-"""Which Services want a load balancer, what of them concerns it, and which nodes it sends to: pure.
+"""Load balancers of Services: when they are needed, the fields that affect them, and the nodes they target.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/controller.go (wantsLoadBalancer,
 needsCleanup, needsUpdate, stableNodeSetPredicates, nodesSufficientlyEqual, loggableNodeNames).
@@ -14,9 +14,9 @@ from kcm.protocols.objects import Object, annotations_of, finalizers_of, is_dele
 from kcm.runtime.tables.entry import Entry
 
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
-MOST_NAMES = 20  # of nodes, in events
-_OF_PORT = ("name", "protocol", "port", "nodePort", "targetPort", "appProtocol")
-_OF_SPEC = (
+MAX_NODE_NAMES = 20  # of nodes, in events
+_PORT_FIELDS = ("name", "protocol", "port", "nodePort", "targetPort", "appProtocol")
+_SPEC_FIELDS = (
     "loadBalancerSourceRanges",
     "sessionAffinity",
     "sessionAffinityConfig",
@@ -27,8 +27,8 @@ _OF_SPEC = (
 )
 
 
-def wants_balancer(service: Object) -> bool:
-    """One of a class is another controller's."""
+def wants_load_balancer(service: Object) -> bool:
+    """Report whether this controller provides the Service's load balancer: it has no loadBalancerClass."""
     spec = service.get("spec") or {}
     return spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass") is None
 
@@ -38,34 +38,34 @@ def has_finalizer(service: Object) -> bool:
 
 
 def needs_cleanup(service: Object) -> bool:
-    """Whether a load balancer of ours may be there that nobody wants any more."""
-    going = is_deleting(service) or (service.get("spec") or {}).get("type") != "LoadBalancer"
-    return going and has_finalizer(service)
+    """Report whether the Service may have an unneeded load balancer."""
+    unneeded = is_deleting(service) or (service.get("spec") or {}).get("type") != "LoadBalancer"
+    return unneeded and has_finalizer(service)
 
 
-def wish_of(service: Object) -> Any:
-    """All that a load balancer may depend on, to be compared with that of another version."""
+def desired_state(service: Object) -> Any:
+    """Return all fields of a Service that may affect its load balancer, to compare two versions."""
     spec = service.get("spec") or {}
     return (
         uid_of(service),
         annotations_of(service),
-        [spec.get(field) or None for field in _OF_SPEC],
-        [[port.get(field) for field in _OF_PORT] for port in spec.get("ports") or ()],
+        [spec.get(field) or None for field in _SPEC_FIELDS],
+        [[port.get(field) for field in _PORT_FIELDS] for port in spec.get("ports") or ()],
         len(spec.get("ipFamilies") or ()),
     )
 
 
 def needs_update(old: Object, new: Object) -> bool:
-    """Whether the load balancer is to be ensured anew, or deleted."""
-    wanted, wants = wants_balancer(old), wants_balancer(new)
-    return wanted != wants or (wants and wish_of(old) != wish_of(new))
+    """Report whether the load balancer must be ensured again, or deleted."""
+    wanted, wants = wants_load_balancer(old), wants_load_balancer(new)
+    return wanted != wants or (wants and desired_state(old) != desired_state(new))
 
 
-Targets = dict[str, str]  # by the node's name, its providerID
+Targets = dict[str, str]  # providerID by node name
 
 
 def is_target(facts: NodeFacts) -> bool:
-    """Whether a load balancer sends to the node, ready or not: its own health checks find out."""
+    """Report whether the node is a target, ready or not: the load balancer has its own health checks."""
     return not (facts.balancer_excluded or facts.balancer_leaving)
 
 
@@ -74,8 +74,8 @@ def targets_of(nodes: Iterable[Entry]) -> Targets:
 
 
 def loggable(names: Sequence[str]) -> str:
-    """As upstream prints them: "[a b <3 more>]"."""
-    shown = sorted(names[:MOST_NAMES])
-    if len(names) > MOST_NAMES:
-        shown.append(f"<{len(names) - MOST_NAMES} more>")
+    """Return node names in upstream's format: "[a b <3 more>]"."""
+    shown = sorted(names[:MAX_NODE_NAMES])
+    if len(names) > MAX_NODE_NAMES:
+        shown.append(f"<{len(names) - MAX_NODE_NAMES} more>")
     return f"[{' '.join(shown)}]"

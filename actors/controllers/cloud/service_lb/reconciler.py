@@ -1,19 +1,21 @@
-"""service-lb-controller: has the cloud put a load balancer before each Service of type LoadBalancer without a class.
+"""Service load balancer controller: maintains load balancers in the cloud for Services of type LoadBalancer.
 
 In: Services, nodes, the cloud. Out: calls of the cloud; the finalizer service.kubernetes.io/load-balancer-cleanup and
-status.loadBalancer of Services, both by patches of their status; events. Key of the queue "service": "namespace/name";
-the queue "node" has one key, and finds the load balancers that send to other nodes than they should.
+status.loadBalancer of Services, both by patches of their status; events. Key of the queue "service": "namespace/name".
+The queue "node" has one key; its sync finds the load balancers whose targets are outdated.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/controller.go. Differences:
-- All calls for a Service are made under its key, one after the other: no update of hosts overtakes an older one.
-- Finalizer and status go in one patch once the load balancer is deleted: no crash in between leaves the address there.
-- A Service whose finalizer somebody removed gets it back; if it is gone meanwhile, its load balancer is deleted.
-- A Service that lost its address, as its type was another for a moment, is given it again.
-- A load balancer that is gone when its hosts are updated is made again; one that the cloud asks to wait for is left
-  alone until then. One of a Service on its way out that lacks the finalizer is not made.
-- While the cloud asks to wait, an equal event about the Service is recorded once a minute; upstream records two at each
+- All calls for a Service are made by the sync of its key, one after the other: an update of hosts cannot overtake an
+  older one.
+- When the load balancer is deleted, finalizer and status are removed by one patch: a crash cannot leave the address.
+- A finalizer that another client removed is added again. If the Service is deleted without it, its load balancer is
+  deleted too.
+- A Service that lost its address because its type was changed for a moment is given the address again.
+- A load balancer that is missing when its hosts are updated is created again. If the cloud returned a time to retry
+  after, it is not called before. No load balancer is created for a terminating Service without the finalizer.
+- While a call is throttled, equal events about the Service are recorded once a minute. Upstream records two at each
   retry, and its recorder then drops the Service's other events for minutes.
-- A cloud without load balancers is found out by the first call, before a finalizer is written.
+- A cloud without load balancers is detected by the first call, before a finalizer is written.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ import orjson
 from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     FINALIZER,
     Targets,
+    desired_state,
     has_finalizer,
     is_target,
     loggable,
     needs_cleanup,
     needs_update,
     targets_of,
-    wants_balancer,
-    wish_of,
+    wants_load_balancer,
 )
 from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
 from kcm.actors.reconciliation.element_order import in_element_order
@@ -62,21 +64,24 @@ if TYPE_CHECKING:
 
 QUEUE = "service"
 ALL_NODES = "nodes"
-EQUAL_EVENTS = 60.0  # seconds between two equal events about a Service for which the cloud asks to wait
+EQUAL_EVENTS = 60.0  # seconds between two equal events about a Service whose calls are throttled
 
 
 def services_concerned(change: Change, _tables: Tables) -> Iterable[Key]:
-    """What we write ourselves concerns none: a Service that failed waits for its time."""
+    """Enqueue a Service whose change affects its load balancer, but not after this controller's own writes.
+
+    Own writes must not shorten the backoff of a failed Service.
+    """
     return (change.key,) if _is_concerned(change.old, change.new, gone=change.deleted) else ()
 
 
 def _is_concerned(old: Object | None, new: Object, *, gone: bool) -> bool:
     if gone:
-        return wants_balancer(new)
+        return wants_load_balancer(new)
     if old is None:
-        return wants_balancer(new) or needs_cleanup(new)
-    unguarded = wants_balancer(new) and has_finalizer(old) and not has_finalizer(new)
-    lost = wants_balancer(new) and ingress_of(old) is not None and ingress_of(new) is None
+        return wants_load_balancer(new) or needs_cleanup(new)
+    unguarded = wants_load_balancer(new) and has_finalizer(old) and not has_finalizer(new)
+    lost = wants_load_balancer(new) and ingress_of(old) is not None and ingress_of(new) is None
     return unguarded or lost or needs_update(old, new) or needs_cleanup(new)
 
 
@@ -86,28 +91,24 @@ def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
 
 @dataclass(slots=True)
 class _Balancer:
-    """What is known of one. service: as it was last synced. ensured: its wish_of once that was through, else None.
+    """Record of a load balancer."""
 
-    targets: to which nodes the cloud was last told to send, whether or not that succeeded. shown: the Service was given
-    addresses.
-    """
-
-    service: Object
-    ensured: Any = None
-    shown: bool = False
-    targets: Targets = field(default_factory=dict)
+    service: Object  # as it was last synced
+    ensured: Any = None  # its desired_state, once the load balancer has been ensured
+    published: bool = False  # the addresses have been written to the Service
+    targets: Targets = field(default_factory=dict)  # as last sent to the cloud, even if the call failed
 
 
 @dataclass(slots=True)
 class _Pass:
-    """Of the queue "node". began: monotonic. waiting: Services whose load balancer is not updated yet."""
+    """Update of the targets of all load balancers, after a change of nodes."""
 
-    began: float
-    waiting: set[Key]
+    began: float  # monotonic
+    waiting: set[Key]  # Services whose load balancer is not updated yet
 
 
 class ServiceMetrics:
-    """Where the controller writes its figures: see spec.py."""
+    """The metrics that the controller writes, see spec.py."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class ServiceMetrics:
 
 
 class ServiceLoadBalancerReconciler:
-    """cluster: --cluster-name."""
+    """Reconciler of Services by "namespace/name", and of the targets of all load balancers."""
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, cluster: str, metrics: ServiceMetrics
@@ -130,79 +131,83 @@ class ServiceLoadBalancerReconciler:
         self._clock, self._log, self._cluster, self._metrics = clock, log, cluster, metrics
         self._balancers: dict[Key, _Balancer] = {}
         self._passes: list[_Pass] = []
-        self._supported: bool | None = None  # None: the cloud was not asked yet
-        # By Service for which the cloud asks to wait: reason and message of events, and when each was recorded.
+        self._supported: bool | None = None  # None before the first call of the cloud
+        # By Service whose calls are throttled: reason and message of events, and when each was last recorded.
         self._recorded: dict[Key, dict[tuple[str, str], float]] = {}
 
     # The queue of nodes.
 
     def reconcile_nodes(self, _key: str) -> Reconciliation:
-        """Nodes have come, gone, or are to be sent to no more."""
+        """Enqueue the Services whose load balancer has outdated targets."""
         targets = targets_of(self._nodes.entries())
-        due = [key for key, one in self._balancers.items() if one.targets != targets and wants_balancer(one.service)]
+        due = [
+            key
+            for key, balancer in self._balancers.items()
+            if balancer.targets != targets and wants_load_balancer(balancer.service)
+        ]
         self._passes.append(_Pass(self._clock.monotonic(), set(due)))
-        yield from self._hand_over(due)
-        self._leave_passes(None)
+        yield from self._enqueue_services(due)
+        self._record_synced(None)
         return None
 
-    def _hand_over(self, due: Sequence[Key]) -> Step[None]:
+    def _enqueue_services(self, due: Sequence[Key]) -> Step[None]:
         for key in due:
             yield Enqueue(QUEUE, key)
 
-    def _leave_passes(self, key: Key | None) -> None:
-        """This Service is looked after. A pass that waits for nobody any more is through."""
-        for one in list(self._passes):
+    def _record_synced(self, key: Key | None) -> None:
+        """Record that a Service has been synced, and end the passes that wait for no other Service."""
+        for node_pass in list(self._passes):
             if key is not None:
-                one.waiting.discard(key)
-            if not one.waiting:
-                self._passes.remove(one)
-                self._metrics.observe_pass(self._clock.monotonic() - one.began)
+                node_pass.waiting.discard(key)
+            if not node_pass.waiting:
+                self._passes.remove(node_pass)
+                self._metrics.observe_pass(self._clock.monotonic() - node_pass.began)
 
     # The queue of Services.
 
     def reconcile(self, key: Key) -> Reconciliation:
         if self._supported is False:
-            self._leave_passes(key)
+            self._record_synced(key)
             return None
-        service, known, asks_to_wait = self._services.get(key), self._balancers.get(key), False
+        service, known, throttled = self._services.get(key), self._balancers.get(key), False
         try:
             if known is not None and (service is None or uid_of(service) != uid_of(known.service)):
-                yield from self._delete_of_gone(key, known.service)
+                yield from self._delete_for_deleted_service(key, known.service)
                 known = None
             if service is None:
                 return None
-            if wants_balancer(service) and not needs_cleanup(service):
-                yield from self._keep(key, service, known)
+            if wants_load_balancer(service) and not needs_cleanup(service):
+                yield from self._sync_load_balancer(key, service, known)
             elif known is not None or needs_cleanup(service):
-                yield from self._clean_up(key, service)
+                yield from self._delete_load_balancer(key, service)
         except Retry:
-            asks_to_wait = True
+            throttled = True
             raise
         finally:
-            if not asks_to_wait:
+            if not throttled:
                 self._recorded.pop(key, None)
-            self._leave_passes(key)
+            self._record_synced(key)
         return None
 
-    def _keep(self, key: Key, service: Object, known: _Balancer | None) -> Step[None]:
-        """The Service has a load balancer that is as it should be."""
+    def _sync_load_balancer(self, key: Key, service: Object, known: _Balancer | None) -> Step[None]:
+        """Ensure the load balancer of the Service, or update its targets."""
         guarded = has_finalizer(service)
         if is_deleting(service) and not guarded:  # no finalizer can be added any more
             if known is not None:
-                yield from self._clean_up(key, service)
+                yield from self._delete_load_balancer(key, service)
             return
         if not guarded and self._supported is None and not (yield from self._is_supported(service)):
             return
         if known is None:
             known = self._balancers[key] = _Balancer(service)
         known.service = service
-        lost = known.shown and ingress_of(service) is None  # the server takes it away with the type
-        if guarded and not lost and known.ensured == wish_of(service):
+        lost = known.published and ingress_of(service) is None  # the server clears the status when the type changes
+        if guarded and not lost and known.ensured == desired_state(service):
             if (yield from self._update_hosts(service, known)):
                 return
         known.ensured = None
         yield from self._ensure(service, known)
-        known.ensured = wish_of(service)
+        known.ensured = desired_state(service)
 
     def _is_supported(self, service: Object) -> Step[bool]:
         outcome = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
@@ -244,10 +249,10 @@ class ServiceLoadBalancerReconciler:
         if ingress != ingress_of(service):
             patched = {"metadata": {"uid": uid_of(service)}, "status": {"loadBalancer": {"ingress": ingress}}}
             yield from self._write(service, patched, "failed to update load balancer status", but_gone=True)
-        known.shown = ingress is not None
+        known.published = ingress is not None
 
     def _update_hosts(self, service: Object, known: _Balancer) -> Step[bool]:
-        """Whether that is all that there was to do; else it is to be ensured."""
+        """Update the targets of the load balancer. Returns False if it must be ensured instead."""
         nodes = self._targets()
         targets = targets_of(nodes)
         if targets == known.targets:
@@ -270,8 +275,8 @@ class ServiceLoadBalancerReconciler:
         known.ensured = None
         if isinstance(outcome, Refused):
             raise CommandError(call, outcome)
-        there = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
-        if isinstance(there, Done) and orjson.loads(there.body) is None:
+        existing = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
+        if isinstance(existing, Done) and orjson.loads(existing.body) is None:
             return False
         self._metrics.failed()
         message = (
@@ -283,8 +288,8 @@ class ServiceLoadBalancerReconciler:
             raise_for(call, outcome)
         return False
 
-    def _clean_up(self, key: Key, service: Object) -> Step[None]:
-        """The Service wants its load balancer no more, or is on its way out."""
+    def _delete_load_balancer(self, key: Key, service: Object) -> Step[None]:
+        """Delete the load balancer of a Service that is terminating, or no longer needs it."""
         call: CloudCall = GetLoadBalancer(self._cluster, encode_object(service))
         outcome = yield from perform(call)
         if not isinstance(outcome, Done):
@@ -310,9 +315,9 @@ class ServiceLoadBalancerReconciler:
         yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
         self._balancers.pop(key, None)
 
-    def _delete_of_gone(self, key: Key, service: Object) -> Step[None]:
-        """The Service is gone, though it had the finalizer: somebody removed that."""
-        if wants_balancer(service):
+    def _delete_for_deleted_service(self, key: Key, service: Object) -> Step[None]:
+        """Delete the load balancer of a deleted Service whose finalizer another client had removed."""
+        if wants_load_balancer(service):
             yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
             outcome = yield from perform(call)
@@ -322,7 +327,7 @@ class ServiceLoadBalancerReconciler:
                     yield from self._record(service, "Warning", "DeleteLoadBalancerFailed", message)
                 raise_for(call, outcome)
             yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
-            self._log.info("load balancer of a service that is gone deleted", key=key)
+            self._log.info("load balancer of a deleted service deleted", key=key)
         self._balancers.pop(key, None)
 
     # Shared.
@@ -332,7 +337,7 @@ class ServiceLoadBalancerReconciler:
         return sorted(nodes, key=lambda node: node.key)
 
     def _write(self, service: Object, body: Object, what: str, *, but_gone: bool = False) -> Step[Done]:
-        """but_gone: a Service that is gone is no failure."""
+        """Patch the Service. but_gone: a deleted Service is not an error."""
         command = patch(SERVICES, key_of(service), body, patch_type=PatchType.STRATEGIC, subresource="status")
         outcome = yield from perform(command)
         if isinstance(outcome, Done):
@@ -352,7 +357,7 @@ class ServiceLoadBalancerReconciler:
         return self._event(service, "Warning", "UnAvailableLoadBalancer", message)
 
     def _record(self, service: Object, type: RecordType, reason: str, message: str) -> Step[None]:
-        """Record an event, unless an equal one was recorded within EQUAL_EVENTS while the cloud asks to wait."""
+        """Record an event, unless an equal one was recorded within EQUAL_EVENTS while calls are throttled."""
         recorded, now = self._recorded.setdefault(key_of(service), {}), self._clock.monotonic()
         if now < recorded.get((reason, message), -EQUAL_EVENTS) + EQUAL_EVENTS:
             return
@@ -364,14 +369,14 @@ class ServiceLoadBalancerReconciler:
 
 
 def raise_for(call: CloudCall, outcome: Failure) -> NoReturn:
-    """A cloud that says when it may be called again is called then; else there is a backoff."""
+    """Raise the error of a failed call: retried after the cloud's retry_after if it has one, otherwise with backoff."""
     if isinstance(outcome, Throttled) and outcome.retry_after:
         raise Retry(outcome.message, after=outcome.retry_after)
     raise CommandError(call, outcome)
 
 
 def is_elsewhere(outcome: Outcome) -> bool:
-    """Another controller does what the cloud was called for."""
+    """Report whether another controller is responsible for the load balancer (upstream: ImplementedElsewhere)."""
     return isinstance(outcome, Invalid) and outcome.code == ELSEWHERE
 
 
@@ -380,5 +385,5 @@ def encode_nodes(nodes: Iterable[Entry]) -> bytes:
 
 
 def ingress_of(service: Object) -> Any:
-    """What its status says; None for nothing."""
+    """Return status.loadBalancer.ingress; None if it is empty."""
     return ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or None

@@ -1,4 +1,4 @@
-"""How the service load balancer controller presents itself to the system.
+"""Declaration of service-lb-controller.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controllers/service/metrics.go.
 """
@@ -24,23 +24,25 @@ BUCKETS = tuple(2.0**exponent for exponent in range(15))  # seconds
 SYNCS = Family(
     name="service_controller_loadbalancer_sync_total",
     kind="counter",
-    help="How often the hosts of a load balancer were updated.",
+    help="A metric counting the amount of times any load balancer has been configured, as an effect of service/node "
+    "changes on the cluster",
 )
 ERRORS = Family(
     name="service_controller_nodesync_error_total",
     kind="counter",
-    help="How often an update of the hosts of a load balancer failed.",
+    help="A metric counting the amount of times any load balancer has been configured and errored, as an effect of "
+    "node changes on the cluster",
 )
 PASSES = Family(
     name="service_controller_nodesync_latency_seconds",
     kind="histogram",
-    help="From a change of nodes until all load balancers send to the nodes of then.",
+    help="A metric measuring the latency for nodesync which updates loadbalancer hosts on cluster node updates.",
     buckets=BUCKETS,
 )
 UPDATES = Family(
     name="service_controller_update_loadbalancer_host_latency_seconds",
     kind="histogram",
-    help="How long the cloud took to update the hosts of a load balancer.",
+    help="A metric measuring the latency for updating each load balancer hosts.",
     buckets=BUCKETS,
 )
 BACKOFF = Backoff(first=5.0, most=300.0)

@@ -6,7 +6,12 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kcm.actors.controllers.cloud.service_lb.load_balancers import FINALIZER, has_finalizer, is_target, wants_balancer
+from kcm.actors.controllers.cloud.service_lb.load_balancers import (
+    FINALIZER,
+    has_finalizer,
+    is_target,
+    wants_load_balancer,
+)
 from kcm.actors.controllers.cloud.service_lb.reconciler import ingress_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.balancers import BalancersAreGuarded
@@ -86,7 +91,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     hosts = tuple(sorted(name_of(node) for node in cluster.shown(NODES) if is_target(node_facts(node))))
     wanted = set()
     for service in cluster.shown(SERVICES, NAMESPACE):
-        if wants_balancer(service) and not is_deleting(service):
+        if wants_load_balancer(service) and not is_deleting(service):
             wanted.add(uid_of(service))
             status = balancers.get(name, service) or {}
             if not has_finalizer(service) or ingress_of(service) != (status.get("ingress") or None):

@@ -81,8 +81,8 @@ def test_a_plan_is_what_is_missing_and_what_is_too_much(
 
 def test_deletions_come_first_where_routes_lead_to_addresses() -> None:
     routed = to("n1", "10.120.0.0/24", addresses=frozenset(ADDRESSES))
-    assert plan_routes(TWO, [routed], [CIDR]).in_turn
-    assert not plan_routes(TWO, [to("n1", "10.120.0.0/24")], [CIDR]).in_turn
+    assert plan_routes(TWO, [routed], [CIDR]).deletions_first
+    assert not plan_routes(TWO, [to("n1", "10.120.0.0/24")], [CIDR]).deletions_first
 
 
 def test_a_node_that_has_routes_but_no_range_is_not_reachable() -> None:

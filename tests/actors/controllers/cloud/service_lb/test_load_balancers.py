@@ -13,7 +13,7 @@ from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     needs_cleanup,
     needs_update,
     targets_of,
-    wants_balancer,
+    wants_load_balancer,
 )
 from kcm.actors.controllers.cloud.service_lb.spec import SPEC
 from kcm.protocols.nodes import EXCLUDE_BALANCERS, LEAVING, node_facts
@@ -106,10 +106,10 @@ def test_what_is_left_to_clean_up(finalizers: list[str], kind: str, deleting: bo
 
 
 def test_a_service_of_a_class_is_another_controllers() -> None:
-    assert wants_balancer(service())
-    assert not wants_balancer(service(loadBalancerClass="example.com/other"))
-    assert not wants_balancer(service(loadBalancerClass=""))
-    assert not wants_balancer({})
+    assert wants_load_balancer(service())
+    assert not wants_load_balancer(service(loadBalancerClass="example.com/other"))
+    assert not wants_load_balancer(service(loadBalancerClass=""))
+    assert not wants_load_balancer({})
 
 
 def node(
