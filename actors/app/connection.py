@@ -23,7 +23,7 @@ from kcm.runtime.scheduling.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-OWN_PROGRAM = "kcm"  # of commands of ours, such as --apply, and of programs that choose no name
+OWN_PROGRAM = "kcm"  # commands of kcm such as --apply, and programs without a name of their own
 SERVER_WAIT = 10.0  # seconds for an API server to answer at the start, as upstream waits for it
 POLL = 1.0
 

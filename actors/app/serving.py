@@ -101,7 +101,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
             embeds_cluster=False,
         )
         if built is None:
-            raise ValueError("the system's options say that nothing is served: give an address")
+            raise ValueError("the system's options disable both ports: pass an address")
         server = built
     server.start()
     return Pages(server.urls, server)

@@ -22,7 +22,10 @@ class Watchdog:
     """Watchdog of a process. `every` is the interval in seconds at which to call `look`."""
 
     def __init__(self, *, vitals: Vitals, transport: Transport, clock: Clock, patience: float) -> None:
-        """patience: maximum age in seconds of the manager's vitals, which it updates at least every 5 s."""
+        """Create a watchdog.
+
+        patience: maximum age in seconds of the manager's vitals, which it updates at least every 5 s.
+        """
         self.every = min(5.0, patience / 6)
         self._vitals, self._clock = vitals, clock
         self._transport = transport if isinstance(transport, Breakable) else None

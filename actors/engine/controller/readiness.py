@@ -30,7 +30,7 @@ class Readiness:
         self._versions: Mapping[str, int] = {}  # as attached
 
     def attach(self, versions: Mapping[str, int]) -> None:
-        """Handle the dispatcher's answer.
+        """Handle Attached of the dispatcher.
 
         versions: newest version in a response to this controller, by Resource.id, also for resources that it does not
             read.

@@ -258,7 +258,7 @@ class Dispatcher(Actor):
         self._current[name] = incarnation
         if self._calls is not None:
             self._calls.cancel(name, incarnation)
-        # Include queued commands: the sender may have sent them before it knew of this incarnation.
+        # Include queued commands: the sender may have sent them before this incarnation was announced.
         waiting = [
             [job.ticket, job.index]
             for queue in self._queues.values()

@@ -191,9 +191,7 @@ class ControllerManager(Actor):
             spec = self._plan.controllers[owner].child(kind, name)
         except Exception as err:
             error = f"{type(err).__name__}: {err}"
-            self.log.error(
-                "a controller asked for a child that it cannot have", controller=owner, kind=kind, error=error
-            )
+            self.log.error("controller requested an invalid child", controller=owner, kind=kind, error=error)
             return
         self._children.start(spec, self.clock.monotonic(), owner=owner)
 

@@ -26,7 +26,7 @@ class Child:
     """State of one child."""
 
     spec: ActorSpec
-    owner: str = ""  # controller that asked for this child; "": the manager started it by itself
+    owner: str = ""  # controller that requested this child; "": the manager started it by itself
     started_at: float | None = None  # None: not yet started
     failures: list[float] = field(default_factory=list)
     last_error: str = ""
@@ -107,7 +107,7 @@ class Children:
         self._children[spec.name] = Child(spec, started_at=now)
 
     def restart(self, child: Child, now: float) -> None:
-        """Restart a child at the next supervision tick, and forget its failures."""
+        """Restart a child at the next supervision tick, and clear its failures."""
         self._known_vitals = None
         child.failures.clear()
         self._system.fence(child.spec.name)

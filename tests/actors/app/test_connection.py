@@ -23,7 +23,7 @@ from kcm.runtime.scheduling.clock import SystemClock
         ("http://127.0.0.1:8080", False, 0),  # there is no certificate
     ],
 )
-def test_a_server_that_is_not_verified_is_told_once(server: str, verify: bool, told: int) -> None:
+def test_unverified_server_is_logged_once(server: str, verify: bool, told: int) -> None:
     logged = LogCapture()
     log: Any = structlog.wrap_logger(None, processors=[logged])
     config = ClientConfig(

@@ -131,7 +131,7 @@ def test_our_end_is_not_the_end_of_the_programs_actors(app: pykka.ActorRef[AppAc
     assert app.ask("you", timeout=PATIENCE) == "heard you"
 
 
-def test_even_an_actor_that_calls_exit_ends_nobody_elses(app: pykka.ActorRef[AppActor]) -> None:
+def test_actor_that_calls_exit_does_not_end_the_process(app: pykka.ActorRef[AppActor]) -> None:
     built = threading.Semaphore(0)
 
     def exits(_around: ControllerContext) -> Idle:
@@ -207,7 +207,7 @@ def test_the_end_is_bounded_although_an_actor_hangs() -> None:
 # In a program with an asyncio event loop.
 
 
-def test_async_with_starts_and_drains_while_the_event_loop_goes_on() -> None:
+def test_async_with_starts_and_drains_without_blocking_the_event_loop() -> None:
     system = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
     stopping = threading.Event()
     stop, turned = system.stop, threading.Event()

@@ -1,4 +1,4 @@
-"""Health: each check says what is wrong in one line, and nothing while nothing is."""
+"""Health checks: each returns its problem in one line, or None."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def manager_says(children: dict[str, ChildVitals], *, at: float = 0.0) -> Manage
         ({"alive": False, "gave_up": True, "last_error": "no"}, "failed too often and is left stopped: no"),
     ],
 )
-def test_what_the_manager_says_of_a_child(child: dict[str, Any], trouble: str | None) -> None:
+def test_child_check_reports_the_state_of_the_child(child: dict[str, Any], trouble: str | None) -> None:
     assert child_trouble(replace(CHILD, **child)) == trouble
 
 
@@ -83,12 +83,12 @@ def test_what_the_manager_says_of_a_child(child: dict[str, Any], trouble: str | 
         ({"queued": 0, "moved": 0.0, "at": 1000.0}, 1000.0, None),
     ],
 )
-def test_what_a_controller_says_of_itself(said: dict[str, Any], now: float, trouble: str | None) -> None:
+def test_controller_check_reports_the_vitals(said: dict[str, Any], now: float, trouble: str | None) -> None:
     assert controller_trouble(SAID._replace(**said), now=now, since=0.0) == trouble
 
 
 class HealthRig:
-    """What the check of one controller of pods looks at."""
+    """State that the check of one controller of pods reads."""
 
     def __init__(self) -> None:
         self.clock, self.vitals = VirtualClock(), Vitals()
@@ -166,7 +166,7 @@ def test_lease_that_may_not_be_read_is_a_notice_once_a_lease_would_have_expired(
     assert result.shown == "cannot get leases.coordination.k8s.io d/lease"
 
 
-def test_a_manager_that_says_nothing_and_infrastructure_that_is_down_are_named() -> None:
+def test_silent_manager_and_stopped_infrastructure_are_reported() -> None:
     clock, vitals = VirtualClock(), Vitals()
     check = infrastructure_check(vitals=vitals, clock=clock)
     assert check() is None, "it has not begun"

@@ -65,7 +65,7 @@ def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any, value: Any, trouble: str) -> None:
+def test_broken_controller_is_reported_and_does_not_affect_others(strangers: Any, value: Any, trouble: str) -> None:
     strangers.good, strangers.wrong = spec("good-controller"), value
     installed = load_controllers([point("wrong", "wrong"), point("good", "good")], (*BUILT_IN, *UNBUILT))
     assert [one.name for one in installed.specs] == ["good-controller"]

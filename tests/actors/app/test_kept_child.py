@@ -66,7 +66,7 @@ def test_a_child_that_runs_is_left_alone(
     assert (kept.trouble, nursery.started, logs.entries) == (None, 1, [])
 
 
-def test_a_child_that_was_killed_is_started_again_and_both_are_said(
+def test_killed_child_is_restarted_and_both_are_logged(
     kept: KeptChild, look: Callable[[float], None], nursery: Nursery, logs: LogCapture
 ) -> None:
     look(0.0)
@@ -103,9 +103,7 @@ def test_one_that_ends_again_and_again_waits_longer_each_time(
     assert waits(kept, look, logs, runs_for=10.0, times=7) == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_one_that_has_worked_for_a_while_begins_anew(
-    kept: KeptChild, look: Callable[[float], None], logs: LogCapture
-) -> None:
+def test_backoff_is_reset_after_a_steady_run(kept: KeptChild, look: Callable[[float], None], logs: LogCapture) -> None:
     assert waits(kept, look, logs, runs_for=60.0, times=3) == [1, 1, 1]
 
 

@@ -95,7 +95,7 @@ def over_http(address: tuple[str, int], path: str, **headers: str) -> tuple[int,
     return get(http.client.HTTPConnection(*address, timeout=10), path, **headers)
 
 
-def test_https_shows_health_to_all_and_the_rest_to_nobody_and_plain_http_shows_everything() -> None:
+def test_https_allows_only_health_anonymously_and_plain_http_allows_all_pages() -> None:
     secure_port, plain_port = free_ports(2)
     with running(
         f"--bind-address={LOOPBACK}", f"--secure-port={secure_port}", f"--address={LOOPBACK}", f"--port={plain_port}"
@@ -110,7 +110,7 @@ def test_https_shows_health_to_all_and_the_rest_to_nobody_and_plain_http_shows_e
         assert f"secure-port: {secure_port}\n" in over_http(plain, "/flagz")[1]
 
 
-def test_plain_http_is_for_this_host_unless_told_otherwise() -> None:
+def test_plain_http_is_on_loopback_by_default() -> None:
     (port,) = free_ports(1)
     with running("--secure-port=0", f"--port={port}") as (plain,):
         assert plain == (LOOPBACK, port)
@@ -122,7 +122,7 @@ def test_plain_http_is_for_this_host_unless_told_otherwise() -> None:
 @pytest.mark.parametrize(
     "argv, told", [(("--port=10252",), True), (("--address=0.0.0.0",), False), (("--port=0",), False), ((), False)]
 )
-def test_who_gets_plain_http_on_loopback_by_default_is_told(argv: tuple[str, ...], told: bool) -> None:
+def test_default_of_plain_http_on_loopback_is_logged(argv: tuple[str, ...], told: bool) -> None:
     line = "Plain HTTP is served on 127.0.0.1 alone; --address=0.0.0.0 opens it to everybody"
     assert (line in parse_options(argv).warnings) is told
 
@@ -141,7 +141,7 @@ def test_with_an_embedded_cluster_https_is_for_this_host_and_takes_another_port_
         assert told["address"] == f"{LOOPBACK}:10257"
 
 
-def test_what_was_asked_for_is_not_replaced() -> None:
+def test_explicit_address_is_not_replaced() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         for flags in ((f"--secure-port={port}",), (f"--secure-port={port}", f"--bind-address={LOOPBACK}")):
@@ -324,7 +324,7 @@ def test_everybody_who_reaches_a_plain_address_sees_no_pages_of_controllers() ->
         assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
 
 
-def test_a_program_serves_as_its_flags_say() -> None:
+def test_program_serves_according_to_its_flags() -> None:
     (port,) = free_ports(1)
     with served("", "--secure-port=0", f"--port={port}", "--profiling=true") as (pages, _):
         assert pages.urls == (f"http://127.0.0.1:{port}",)
@@ -332,7 +332,7 @@ def test_a_program_serves_as_its_flags_say() -> None:
         assert fetched(pages, "/debug/flags/v")[0] == 404, "logs are the program's own"
 
 
-def test_where_nothing_can_be_served_the_error_says_why() -> None:
+def test_error_contains_the_reason_if_serving_fails() -> None:
     for address in ("localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "::1:80", "[127.0.0.1]:80"):
         with pytest.raises(ValueError, match="not an IP address and a port"), served(address):
             pass

@@ -1,4 +1,4 @@
-"""From the start of a system to its first act: what it asks, and that it waits for answers and for nothing else."""
+"""Start of a system: its requests until the first write, and that it waits only for their responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables there are, and what each controller sees of them."""
+"""Plan of the tables of a system, and what each controller sees of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def names(found: list[Object]) -> list[str]:
 WEB, DB = {"labels": {"app": "web"}}, {"labels": {"app": "db"}}
 
 
-def test_what_one_controller_needs_whole_serves_those_who_need_less_of_it_and_each_sees_what_it_asked_for() -> None:
+def test_whole_table_serves_narrower_selections_and_each_controller_sees_its_own() -> None:
     plan = planned(
         spec("all", Watch(PODS, to=itself)),
         spec("web", Watch(PODS, to=itself, labels="app=web")),
@@ -98,7 +98,7 @@ def test_a_controller_that_runs_alone_has_a_table_of_what_it_asked_for_and_no_mo
     assert names(web.objects("shop")) == ["b"]
 
 
-def test_what_a_controller_would_never_see_it_does_not_ensure() -> None:
+def test_ensure_refuses_objects_outside_the_selection() -> None:
     plan = planned(spec("web", Watch(PODS, to=itself, labels="app=web", namespaces=("shop",))))
     table = next(iter(plan.tables.values()))
     fill(table)

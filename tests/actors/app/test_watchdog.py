@@ -1,4 +1,4 @@
-"""Who watches over the supervisor: what ends a process that is of no use any more, and what becomes of its lease."""
+"""The watchdog ends a process that cannot work any more, and its lease is taken over."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rig:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_manager_that_says_nothing_for_too_long_hangs(begun: bool) -> None:
+def test_manager_without_new_vitals_hangs(begun: bool) -> None:
     rig = Rig()
     if begun:
         rig.says()
@@ -60,14 +60,14 @@ def test_a_manager_that_says_nothing_for_too_long_hangs(begun: bool) -> None:
     assert rig.look() == f"controller-manager hangs: it has said nothing for {65 if begun else 70} s"
 
 
-def test_what_it_says_ends_the_silence() -> None:
+def test_new_vitals_end_the_silence() -> None:
     rig = Rig()
     for _ in range(100):
         rig.says()
         assert rig.look() is None
 
 
-def test_time_in_which_nobody_ran_is_no_silence() -> None:
+def test_suspended_time_does_not_count_as_silence() -> None:
     rig = Rig()
     rig.says()
     for _ in range(3):
@@ -86,13 +86,13 @@ def test_without_what_all_writes_rest_on_the_process_is_of_no_use(name: str) -> 
 
 
 @pytest.mark.parametrize("name", [RECORDER, informer_name(PODS.id), "controller:one"])
-def test_without_a_part_the_rest_goes_on(name: str) -> None:
+def test_stopped_inessential_actor_does_not_end_the_process(name: str) -> None:
     rig = Rig()
     rig.says(**{name: replace(CHILD, alive=False, failures=9, last_error="no", gave_up=True)})
     assert rig.look() is None
 
 
-def test_a_transport_that_is_broken_for_good_is_the_end() -> None:
+def test_permanently_broken_transport_ends_the_process() -> None:
     rig = Rig()
     rig.says()
     assert rig.look() is None

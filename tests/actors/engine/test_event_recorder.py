@@ -47,7 +47,7 @@ def test_the_same_event_again_is_counted() -> None:
     assert (last.first, last.last) == (0.0, 1000.0)
 
 
-def test_a_source_may_say_25_things_at_once_about_one_object() -> None:
+def test_source_may_send_25_events_at_once_about_one_object() -> None:
     correlator = Correlator()
     said = [correlator.correlate(event(), now=float(i)) is not None for i in range(27)]
     assert said == [True] * 25 + [False] * 2
@@ -72,7 +72,7 @@ def test_from_the_tenth_on_events_that_differ_in_text_alone_are_combined() -> No
     assert [telling.count for telling in tellings if telling][9:] == [1, 2]
 
 
-def test_what_was_told_before_there_were_too_many_is_still_counted_by_itself() -> None:
+def test_event_written_before_aggregation_keeps_its_own_count() -> None:
     correlator = Correlator()
     for i in range(12):
         correlator.correlate(event(f"Created pod: {i}"), now=float(i))
@@ -183,7 +183,7 @@ def test_one_is_on_its_way_at_a_time_and_the_next_follows(rig: RecorderRig) -> N
     assert len(rig.commands) == 2
 
 
-def test_what_waits_is_brought_up_to_date_when_the_same_event_comes_again(rig: RecorderRig) -> None:
+def test_repeated_event_updates_its_queued_write(rig: RecorderRig) -> None:
     rig.record(event("first"), event("again"), event("other"), event("again"), event("again"))
     rig.settle(Done(b"{}"))
     again = rig.commands[-1]
@@ -206,7 +206,7 @@ def test_a_burst_of_pods_takes_a_write_for_each_of_its_events(rig: RecorderRig) 
     assert orjson.loads(rig.commands[-1].body)["count"] == 16, "25 are said of one object"
 
 
-def test_a_repeated_event_is_a_patch_and_if_that_event_is_gone_it_is_made_anew(rig: RecorderRig) -> None:
+def test_repeated_event_is_patched_or_created_again_if_deleted(rig: RecorderRig) -> None:
     rig.record(event())
     rig.settle(Done(b"{}"))
     rig.record(event())
@@ -245,7 +245,7 @@ def message_of(submit: Submit) -> str:
     return message
 
 
-def test_what_was_lost_with_a_dispatcher_is_told_to_the_next_though_nobody_says_that_it_is_new(
+def test_writes_lost_with_a_dispatcher_are_sent_to_the_next_without_restarted(
     log: FilteringBoundLogger,
 ) -> None:
     world = World(log=log)

@@ -1,4 +1,4 @@
-"""What the API server remarks is logged once."""
+"""Each warning of the API server is logged once."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_the_configuration_has_upstreams_shape() -> None:
     assert shown["NodeLifecycleController"]["NodeMonitorGracePeriod"] == "40s"
 
 
-def test_what_has_no_effect_is_not_shown_as_if_it_counted() -> None:
+def test_settings_without_effect_are_listed_separately() -> None:
     given = options(
         "--concurrent-ephemeralvolume-syncs=9",
         "--enable-leader-migration",

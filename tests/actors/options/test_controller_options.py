@@ -37,7 +37,7 @@ def test_options_of_a_controller_are_read_by_their_class() -> None:
     assert options("--website-port=80")[WebsiteOptions] == WebsiteOptions(port=80)
 
 
-def test_options_that_nobody_read_are_the_defaults() -> None:
+def test_unparsed_options_are_the_defaults() -> None:
     assert Options()[WebsiteOptions] == WebsiteOptions()
 
 

@@ -1,4 +1,4 @@
-"""What --feature-gates switches."""
+"""Effects and errors of --feature-gates."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ),
     ],
 )
-def test_settings_that_change_nothing_are_told_in_one_line(setting: str, told: str | None) -> None:
+def test_settings_without_effect_cause_one_warning(setting: str, told: str | None) -> None:
     lines = [line for line in options(f"--feature-gates={setting}").warnings if "without effect" in line]
     assert lines == ([f"Feature gates without effect here: {told}"] if told is not None else [])
 
@@ -101,7 +101,7 @@ def test_every_gate_of_the_release_is_known_once() -> None:
     assert not [name for name in WORKING | ALWAYS if GATES[name].locked]
 
 
-def test_gates_that_are_deprecated_or_of_a_settled_feature_are_told() -> None:
+def test_deprecated_and_ga_gates_cause_warnings() -> None:
     assert options("--feature-gates=DRAPrioritizedList=false,WindowsHostNetwork=false").warnings[:2] == (
         "Setting GA feature gate DRAPrioritizedList=false. It will be removed in a future release.",
         "Setting deprecated feature gate WindowsHostNetwork=false. It will be removed in a future release.",

@@ -24,7 +24,7 @@ def options(*argv: str) -> Options:
         (("--logtostderr=false",), tempfile.gettempdir(), False),
     ],
 )
-def test_logs_go_where_the_flags_say(argv: tuple[str, ...], directory: str, to_stderr: bool) -> None:
+def test_flags_determine_the_log_destination(argv: tuple[str, ...], directory: str, to_stderr: bool) -> None:
     settings = options(*argv).logging.settings
     assert (settings.directory, settings.to_stderr) == (directory, to_stderr)
 

@@ -1,4 +1,4 @@
-"""Which controllers a --controllers list switches on, and by which names they go."""
+"""Controllers that --controllers enables, and their names and aliases."""
 
 from __future__ import annotations
 

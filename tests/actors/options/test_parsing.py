@@ -1,4 +1,4 @@
-"""From the command line to options."""
+"""Parser of the command line."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_a_cluster_is_embedded_when_none_is_named(argv: tuple[str, ...], embedde
     assert options(*argv).embeds_cluster is embedded
 
 
-def test_what_two_command_lines_say_can_be_put_together() -> None:
+def test_options_of_two_command_lines_can_be_merged() -> None:
     first = options("--node-eviction-rate=0.2", "--max-endpoints-per-slice=2", "--cluster-name=one", "--port=1")
     other = ("--max-endpoints-per-slice=3", "--cluster-name=two", "--feature-gates=TaintBasedEvictions=false")
     second = options(*other, "--address=::1")

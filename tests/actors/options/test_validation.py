@@ -1,4 +1,4 @@
-"""What is wrong with options, in upstream's words."""
+"""Errors of invalid options, with upstream's texts."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def faults(*argv: str) -> tuple[str, ...]:
         (("--watch-silence-limit=0",), "--watch-silence-limit must be greater than zero"),
     ],
 )
-def test_what_cannot_be_is_said_in_upstreams_words(argv: tuple[str, ...], fault: str) -> None:
+def test_invalid_options_have_upstreams_error_texts(argv: tuple[str, ...], fault: str) -> None:
     assert faults(*argv) == (fault,)
 
 
@@ -134,11 +134,11 @@ def test_what_cannot_be_is_said_in_upstreams_words(argv: tuple[str, ...], fault:
         ("--service-cluster-ip-range=10.0.0.0/8,fd00::/108",),
     ],
 )
-def test_what_upstream_lets_pass_passes(argv: tuple[str, ...]) -> None:
+def test_options_that_upstream_accepts_are_accepted(argv: tuple[str, ...]) -> None:
     assert options(*argv).given == {word.partition("=")[0].removeprefix("--") for word in argv}
 
 
-def test_all_faults_are_told_together() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(InvalidOptionsError) as error:
         options("--concurrent-job-syncs=0", "--hollow-zones=0")
     assert str(error.value) == (

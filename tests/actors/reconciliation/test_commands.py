@@ -44,7 +44,7 @@ def shop(**fields: Any) -> Object:
     return {"metadata": {"name": "shop", "namespace": "default", "resourceVersion": "7"}, **fields}
 
 
-def test_what_is_made_in_no_namespace_is_refused_where_its_author_sees_it() -> None:
+def test_object_without_a_namespace_is_refused_at_construction() -> None:
     with pytest.raises(ValueError, match="a Pod is made in a namespace, and none is given for 'web'"):
         create(PODS, {"metadata": {"name": "web"}})
     assert create(PODS, {"metadata": {"name": "web"}}, namespace="d").namespace == "d"
@@ -169,7 +169,7 @@ def test_an_object_of_ones_own_kind_is_written_without_saying_its_kind(cluster: 
         (NODES, "d/a", "'d/a' is no key of nodes: it is 'name'"),
     ],
 )
-def test_what_is_no_key_is_refused_where_its_author_sees_it(resource: Resource, key: Any, error: str) -> None:
+def test_invalid_key_is_refused_at_construction(resource: Resource, key: Any, error: str) -> None:
     for word in (delete, get_live, lambda *of: patch(*of, {})):
         with pytest.raises((TypeError, ValueError), match=error):
             word(resource, key)
@@ -230,7 +230,7 @@ def test_an_event_is_normal_or_a_warning() -> None:
         (ListRoutes("kubernetes"), "cloud call ListRoutes"),
     ],
 )
-def test_a_failure_says_which_command_failed(command: Command, text: str) -> None:
+def test_command_error_names_the_failed_command(command: Command, text: str) -> None:
     assert str(CommandError(command, Conflict("newer"))) == f"{text}: Conflict: newer"
     assert str(CommandError(command, Unknown())) == f"{text}: Unknown"
     assert CommandError(command, Forbidden("no")).failure.message == "no"

@@ -267,7 +267,7 @@ class YieldsInAsync(Copier):
         (YieldsInAsync, "reconcile() of YieldsInAsync is `async def`: it awaits its commands and steps, and yields"),
     ],
 )
-def test_what_is_awaited_in_vain_is_the_keys_failure(
+def test_awaiting_an_unsupported_value_fails_the_key(
     reconciler: Any, said: str, make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
 ) -> None:
     cluster = make_cluster(seed=1)

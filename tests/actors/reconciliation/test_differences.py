@@ -1,4 +1,4 @@
-"""What an object lacks of what is wanted."""
+"""Differences between wanted and present objects."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "reso
         ({"labels": {"cpu": "1000m"}}, {"labels": {"cpu": "1"}}, {"labels": {"cpu": "1000m"}}),
     ],
 )
-def test_what_differs_is_found(wanted: Any, present: Any, expected: Any) -> None:
+def test_differences_are_found(wanted: Any, present: Any, expected: Any) -> None:
     assert differences(wanted, present) == expected
 
 
-def test_what_is_none_is_not_created() -> None:
+def test_none_fields_are_not_created() -> None:
     assert without_none({"a": None, "b": {"c": None, "d": [{"e": None, "f": 0}]}}) == {"b": {"d": [{"f": 0}]}}
 
 

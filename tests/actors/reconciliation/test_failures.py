@@ -1,4 +1,4 @@
-"""What a reconciliation raises to say what is to become of its key, in a simulated cluster."""
+"""Exceptions that determine the retry of a key, in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def configmap(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-def test_a_reconciliation_says_when_it_is_tried_again(cluster: SimulatedCluster) -> None:
+def test_retry_determines_the_delay_of_the_key(cluster: SimulatedCluster) -> None:
     plans = Plans(cluster.clock.monotonic)
     system = cluster.manager(controllers=[spec(plans)])
     cluster.run_for(1.0)

@@ -108,7 +108,7 @@ def test_each_statement_that_starts_nothing_is_found_with_its_line() -> None:
     assert {one.missing for one in found if one.line in lines_marked([1, 2, 3, 5, 6, 7, 10])} == {"yield from"}
 
 
-def test_what_is_kept_or_started_is_none() -> None:
+def test_used_or_started_step_is_not_reported() -> None:
     assert forgotten_steps(Careful()) == []
 
 

@@ -145,7 +145,7 @@ def test_models_are_read_when_they_are_asked_for_and_the_oldest_go(monkeypatch: 
     assert lister.get("default/a") == a
 
 
-def test_a_class_that_is_no_model_is_refused_where_the_resource_is_named() -> None:
+def test_class_that_is_not_a_model_is_refused_by_its_resource() -> None:
     with pytest.raises(
         TypeError, match="a model is a dataclass, a pydantic model, or a class with from_dict and to_dict, not int"
     ):
@@ -164,7 +164,7 @@ def test_a_class_that_is_no_model_is_refused_where_the_resource_is_named() -> No
         (PydanticWebsite, r"as PydanticWebsite: Input should be a valid integer.* - at spec\.replicas"),
     ],
 )
-def test_what_a_model_cannot_read_is_named_with_its_place(model: type[Any], why: str) -> None:
+def test_validation_error_of_a_model_names_the_field(model: type[Any], why: str) -> None:
     resource = Resource(group="example.com", version="v1", plural="websites", kind="Website", model=model)
     lister = Bench({resource: [website("blog", replicas="many"), website("shop")]}).tables[resource]
     assert lister.get("default/shop") is not None
@@ -260,7 +260,7 @@ def test_commands_take_models_and_write_no_nulls() -> None:
     assert record(WEBSITES, read, "Normal", "Read", "It was read").uid == "u"
 
 
-def test_what_is_neither_map_nor_model_is_refused_with_the_model_named() -> None:
+def test_value_that_is_neither_map_nor_model_is_refused() -> None:
     with pytest.raises(TypeError, match=r"an object of websites\.example\.com is a map or a Website, not Spec"):
         create(WEBSITES, Spec("nginx"))  # type: ignore[misc]
     with pytest.raises(TypeError, match="an object of configmaps is a map, not Website"):

@@ -42,7 +42,7 @@ def answered(step: Any, outcome: Outcome) -> Any:
     raise AssertionError("it did not end")
 
 
-def test_a_call_says_which_function_is_called_with_what() -> None:
+def test_call_contains_function_and_arguments() -> None:
     directory = Directory()
     command = outside(directory.remove, "u1", wait=True, timeout=10, key="default/a")
     assert (command.function, command.timeout, command.key) == ("Directory.remove", 10.0, "default/a")
@@ -92,14 +92,14 @@ def test_async_functions_are_known_as_such() -> None:
         (lambda: call(len, "a", but=(Done,)), TypeError, "but is a tuple of exception types and outcome types"),
     ],
 )
-def test_what_cannot_be_called_or_passed_is_refused_at_once(
+def test_invalid_function_or_argument_is_refused_at_once(
     make: Callable[[], object], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
         make()
 
 
-def test_what_it_returns_comes_back() -> None:
+def test_result_of_the_function_is_returned() -> None:
     assert answered(call(Directory().remove, "u1"), Done(pack({"uid": "u1"}))) == {"uid": "u1"}
     assert answer_of(Done(pack((1, None)))) == [1, None]
 
@@ -115,7 +115,7 @@ RAISED = raised(KeyError("u1"))
         (Refused("no lease"), "call Directory.remove: Refused: no lease"),
     ],
 )
-def test_what_it_raises_and_what_is_not_known_ends_the_reconciliation(outcome: Outcome, text: str) -> None:
+def test_exception_or_unknown_outcome_ends_the_reconciliation(outcome: Outcome, text: str) -> None:
     with pytest.raises(CommandError) as caught:
         answered(call(Directory().remove, "u1"), outcome)
     assert str(caught.value) == text
@@ -140,7 +140,7 @@ def test_other_failures_are_raised_all_the_same() -> None:
         answered(call(Directory().remove, "u1", but=(ValueError, Unknown)), RAISED)
 
 
-def test_what_a_function_raises_is_said_with_its_place() -> None:
+def test_raised_outcome_contains_the_place_of_the_exception() -> None:
     directory = Directory()
     directory.removed.append("u1")
     outcome = carry_out(lambda: directory.remove("u1"), "Directory.remove")
@@ -152,7 +152,7 @@ def test_what_a_function_raises_is_said_with_its_place() -> None:
     assert decode(encode(outcome)) == outcome
 
 
-def test_what_cannot_be_passed_on_is_a_failure_that_names_its_type() -> None:
+def test_unsupported_result_is_a_failure_that_names_its_type() -> None:
     outcome = carry_out(Directory, "make")
     assert isinstance(outcome, Raised)
     assert outcome.message.startswith("TypeError: make returned what cannot be passed on: a Directory is no")

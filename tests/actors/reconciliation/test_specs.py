@@ -1,4 +1,4 @@
-"""What mypy and the constructors refuse in the spec of a controller."""
+"""Mistakes in a spec that mypy and the constructors refuse."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def nothing(_: Any) -> Any:
         (lambda: Watch("pods", to=itself), "a watch is of a Resource, not of 'pods'"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_called_is_refused_where_its_author_sees_it(make: Any, error: str) -> None:
+def test_uncallable_field_is_refused_at_construction(make: Any, error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         make()
 

@@ -1,4 +1,4 @@
-"""patch_status of fields that the server ignores."""
+"""Behaviour of patch_status for fields that the server ignores."""
 
 from __future__ import annotations
 

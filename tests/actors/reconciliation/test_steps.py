@@ -16,7 +16,7 @@ DONE = Done(b"{}")
 
 
 def run(step: Any, *answers: list[Outcome]) -> tuple[list[list[Command]], Any]:
-    """What the step yielded when it was sent these answers, and what it returned."""
+    """Run a step with these outcomes; return the commands that it yielded, and its result."""
     sent, left = [], iter(answers)
     try:
         yielded = next(step)

@@ -1,4 +1,4 @@
-"""Which keys a change of a dependent concerns: its controller, and that controller's successor."""
+"""Keys that a change of a dependent enqueues: its controller, and that controller's successor."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_dependent_of_a_deleted_owner_concerns_its_key() -> None:
     assert list(its_controller(REPLICASETS)(change, Bench({REPLICASETS: []}).tables)) == ["d/web"]
 
 
-def test_its_controller_is_refused_what_is_no_resource() -> None:
+def test_its_controller_refuses_a_value_that_is_not_a_resource() -> None:
     with pytest.raises(TypeError, match="its_controller takes the Resource of the owners, not 'replicasets'"):
         its_controller("replicasets")  # type: ignore[arg-type]
 

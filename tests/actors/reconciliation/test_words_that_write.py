@@ -50,7 +50,7 @@ def configmap(**data: Any) -> Object:
 
 
 def run(step: Step[Any], bench: Bench, answer: Any = None) -> tuple[Driven, list[Any]]:
-    """What the step did, and what it returned."""
+    """Return the commands of the step and its result."""
     returned = []
 
     def running() -> Reconciliation:
@@ -99,7 +99,7 @@ def test_a_child_is_put_into_its_owners_namespace_and_never_has_one_in_another()
 # ensure.
 
 
-def test_what_is_not_there_is_made_once_though_the_watch_is_late() -> None:
+def test_missing_object_is_created_once_with_a_late_watch() -> None:
     bench = Bench({CONFIGMAPS: []})
     wanted = configmap(a="1", b=None)
     driven, (made,) = run(ensure(bench.tables[CONFIGMAPS], wanted), bench)
@@ -110,7 +110,7 @@ def test_what_is_not_there_is_made_once_though_the_watch_is_late() -> None:
     assert again["data"] == {"a": "1"}
 
 
-def test_what_differs_is_patched_and_nothing_else() -> None:
+def test_only_differences_are_patched() -> None:
     bench = Bench({CONFIGMAPS: [configmap(a="1", b="2", c="3")]})
     lister = bench.tables[CONFIGMAPS]
     wanted = configmap(a="1", b="9", c=None)
@@ -145,7 +145,7 @@ def test_a_creation_whose_answer_was_lost_is_found() -> None:
         (configmap(), "has no controller, and is not adopted for ReplicaSet web (u1)"),
     ],
 )
-def test_what_is_a_predecessors_or_a_strangers_is_left_alone(present: Object, why: str) -> None:
+def test_object_of_a_predecessor_or_another_owner_is_not_changed(present: Object, why: str) -> None:
     bench = Bench({CONFIGMAPS: [present]})
     wanted = own(configmap(a="1"), by=owner(), of=SETS)
     with pytest.raises(CommandError, match=re.escape(why)) as raised:
@@ -153,7 +153,7 @@ def test_what_is_a_predecessors_or_a_strangers_is_left_alone(present: Object, wh
     assert isinstance(raised.value.failure, AlreadyExists)
 
 
-def test_what_is_being_deleted_is_left_alone() -> None:
+def test_deleting_object_is_not_changed() -> None:
     going = configmap(a="1")
     going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}
     bench = Bench({CONFIGMAPS: [going]})
@@ -162,7 +162,7 @@ def test_what_is_being_deleted_is_left_alone() -> None:
     assert is_deleting(now)
 
 
-def test_owners_and_finalizers_of_others_stay() -> None:
+def test_foreign_owners_and_finalizers_are_kept() -> None:
     other = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u5"}
     there = own(configmap(a="1"), by=owner(), of=SETS)
     there["metadata"]["ownerReferences"].append(other)
@@ -177,7 +177,7 @@ def test_owners_and_finalizers_of_others_stay() -> None:
     assert now["metadata"]["ownerReferences"][1] == other
 
 
-def test_what_cannot_be_wanted_is_refused_where_its_author_sees_it() -> None:
+def test_invalid_wanted_object_is_refused_at_the_call() -> None:
     lister = Bench({CONFIGMAPS: []}).tables[CONFIGMAPS]
     with pytest.raises(ValueError, match="a ConfigMap is wanted without its status: patch_status writes that"):
         next(ensure(lister, {**configmap(), "status": {}}))
@@ -273,7 +273,7 @@ def test_a_finalizer_is_added_and_removed_with_the_version_that_was_looked_at() 
     assert run(remove_finalizer(lister, owner("u0"), "theirs/one"), bench)[0].commands == [], "another of that name"
 
 
-def test_what_is_being_deleted_takes_no_finalizer() -> None:
+def test_deleting_object_gets_no_finalizer() -> None:
     going = owner()
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     lister = Bench({SETS: [going]}).tables[SETS]
@@ -298,7 +298,7 @@ def test_an_object_that_was_read_is_deleted_by_its_uid() -> None:
         delete(SETS, "d/web", unchanged=True)
 
 
-def test_an_object_is_applied_as_it_is_said() -> None:
+def test_apply_sends_the_object_as_given() -> None:
     command = apply(CONFIGMAPS, configmap(a="1"), force=True)
     assert (command.key, command.patch_type, command.field_manager) == ("d/web", PatchType.APPLY, "")
     assert decode_object(command.body) == {"kind": "ConfigMap", "apiVersion": "v1", **configmap(a="1")}

@@ -94,7 +94,7 @@ def numbers(cluster: SimulatedCluster) -> dict[str, str]:
     return {name: each["number"] for name, each in data.items() if "number" in each}
 
 
-def test_what_a_function_returns_is_the_answer(cluster: SimulatedCluster) -> None:
+def test_call_returns_the_result_of_the_function(cluster: SimulatedCluster) -> None:
     directory = Directory()
     cluster.calls.latency = 2.0
     cluster.manager(controllers=(enrolment(directory.add),))
@@ -123,7 +123,7 @@ def test_a_coroutine_awaits_a_call(cluster: SimulatedCluster) -> None:
     assert (directory.added, numbers(cluster)) == (["default/a"], {"a": "1"})
 
 
-def test_what_a_function_raises_is_retried(cluster: SimulatedCluster, logs: Any) -> None:
+def test_exception_of_a_called_function_is_retried(cluster: SimulatedCluster, logs: Any) -> None:
     cluster.manager(controllers=(enrolment(Directory().fail),))
     enrol(cluster, "a")
     cluster.run_for(5.0)
@@ -142,7 +142,7 @@ def test_an_async_function_waits_on_virtual_time(cluster: SimulatedCluster) -> N
     assert numbers(cluster) == {"a": "1", "b": "2"}
 
 
-def test_no_more_calls_of_a_controller_are_under_way_than_its_spec_says(cluster: SimulatedCluster) -> None:
+def test_concurrent_calls_are_limited_by_the_spec(cluster: SimulatedCluster) -> None:
     directory = Directory()
     cluster.manager(controllers=(enrolment(directory.add_slowly, calls=2),))
     enrol(cluster, *"abcdefg")
@@ -206,7 +206,7 @@ def test_nothing_is_called_without_the_lease(cluster: SimulatedCluster) -> None:
         ("call-lost most=1 object=default/a resource=Directory.*", ["a"]),
     ],
 )
-def test_what_goes_wrong_with_a_call_is_repaired(make_cluster: MakeCluster, fault: str, added: list[str]) -> None:
+def test_calls_recover_from_faults(make_cluster: MakeCluster, fault: str, added: list[str]) -> None:
     directory, cluster = Directory(), make_cluster(faults=parse_faults(fault))
     cluster.manager(controllers=(enrolment(directory.add, timeout=10.0),))
     enrol(cluster, "a")

@@ -51,7 +51,7 @@ def configmap(name: str, version: int) -> dict[str, Any]:
 
 
 class Greeter:
-    """Does with each key what the test says, and remembers which it looked at."""
+    """Reconciles each key as the test determines, and records the keys."""
 
     def __init__(self, act: Callable[[Key], Any]) -> None:
         self._act = act
@@ -192,7 +192,7 @@ def test_after_a_restored_backup_no_version_from_before_is_waited_for(log: Filte
     assert rig.greeter.seen == ["d/a"]
 
 
-def test_an_answer_to_an_earlier_incarnation_attaches_nobody(log: FilteringBoundLogger) -> None:
+def test_answer_to_an_earlier_incarnation_is_ignored(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.listed("a")
     rig.tell(Synced(CONFIGMAPS.id), Attached(7, {}, []), then=1.0)
@@ -233,7 +233,7 @@ def test_it_answers_pings_while_it_works_through_a_long_queue(log: FilteringBoun
     assert len(rig.greeter.seen) == 1000, "and nothing is forgotten"
 
 
-def test_an_outcome_told_twice_or_of_nobodys_command_is_ignored(log: FilteringBoundLogger) -> None:
+def test_duplicate_or_unknown_outcome_is_ignored(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin("a")
     (submit,) = rig.submits
@@ -396,7 +396,7 @@ def new_dispatcher(rig: ControllerRig) -> None:
     rig.tell(Restarted("dispatcher", rig.system.incarnation("dispatcher")))
 
 
-def test_of_a_batch_that_was_sent_in_part_the_rest_is_lost_with_the_dispatcher(log: FilteringBoundLogger) -> None:
+def test_unsent_part_of_a_batch_is_lost_with_the_dispatcher(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, two_at_once)
     rig.begin("a")
     (submit,) = rig.submits
@@ -408,7 +408,7 @@ def test_of_a_batch_that_was_sent_in_part_the_rest_is_lost_with_the_dispatcher(l
     assert rig.facts()["in_work"] == 0
 
 
-def test_what_it_asked_the_new_dispatcher_is_not_lost_with_the_old_one(log: FilteringBoundLogger) -> None:
+def test_commands_to_a_new_dispatcher_are_not_lost_with_the_old_one(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin("a")
     new_dispatcher(rig)
@@ -420,7 +420,7 @@ def test_what_it_asked_the_new_dispatcher_is_not_lost_with_the_old_one(log: Filt
     assert rig.facts()["in_work"] == 1
 
 
-def test_it_finds_a_new_peer_by_itself_if_nobody_tells(log: FilteringBoundLogger) -> None:
+def test_restarted_peer_is_detected_without_a_message(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin()
     rig.system.spawn(rig.peers[INFORMER])
@@ -440,7 +440,7 @@ def test_a_new_informer_lets_it_look_at_everything_again(log: FilteringBoundLogg
     assert rig.greeter.seen == ["d/a", "d/b"] * 2
 
 
-def test_one_that_is_replaced_in_the_middle_of_a_message_says_nothing_in_its_successors_name(
+def test_incarnation_replaced_during_a_message_sends_nothing_more(
     log: FilteringBoundLogger,
 ) -> None:
     rig = ControllerRig(log)
@@ -475,7 +475,7 @@ def test_paused_it_keeps_the_queue_and_finishes_what_it_began(log: FilteringBoun
     assert rig.greeter.seen == ["d/a", "d/b"]
 
 
-def test_draining_it_begins_nothing_and_says_once_that_it_is_done(log: FilteringBoundLogger) -> None:
+def test_draining_controller_starts_nothing_and_sends_drained_once(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin("a")
     rig.tell(Drain(), event("b"), then=5.0)

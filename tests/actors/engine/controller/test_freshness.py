@@ -45,7 +45,7 @@ def test_by_default_it_depends_on_what_the_spec_names() -> None:
         check(DeleteCollection(PODS.id, "d"), tables(nodes=None))
 
 
-def test_what_it_names_counts_and_nothing_else() -> None:
+def test_only_named_dependencies_are_checked() -> None:
     command = delete(PODS, "d/a", depends_on=(PODS, REPLICASETS))
     check(command, tables(nodes=0.0, discovered=table(REPLICASETS, heard=NOW)))
     check(delete(PODS, "d/a", depends_on=()), tables(nodes=0.0, pods=0.0))
@@ -57,7 +57,7 @@ def test_what_it_names_counts_and_nothing_else() -> None:
         check(command, tables())
 
 
-def test_a_table_that_is_not_there_or_cannot_be_read_yet_says_so() -> None:
+def test_missing_or_unsynced_table_cannot_be_read() -> None:
     made = tables()
     with pytest.raises(TableMissingError, match="no table of apps/v1/replicasets: it is not served, or not selected"):
         made[REPLICASETS]

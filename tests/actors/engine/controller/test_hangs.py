@@ -117,7 +117,7 @@ def test_one_that_hangs_again_and_again_is_tried_less_and_less(make: Make, logs:
     assert manager.actors.is_alive(f"controller:{NAME}")
 
 
-def test_so_many_threads_hang_and_no_more(make: Make, logs: LogCapture) -> None:
+def test_number_of_hung_threads_is_limited(make: Make, logs: LogCapture) -> None:
     """The server that all reconciliations wait for is away for ten minutes."""
     cluster, manager = make(f"reconciler-blocked 0..600 actor=controller:{NAME} seconds=600")
     for number in range(20):
@@ -154,7 +154,7 @@ class Waiting:
         yield from ()
 
 
-def test_what_comes_after_the_wait_goes_nowhere(log: FilteringBoundLogger) -> None:
+def test_messages_of_a_fenced_thread_are_dropped(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
     cluster.world.lets_wait = True
     spec = ControllerSpec(
@@ -171,7 +171,7 @@ def test_what_comes_after_the_wait_goes_nowhere(log: FilteringBoundLogger) -> No
     cluster.world.close()
 
 
-def test_a_pass_that_hangs_is_held_back_and_the_keys_go_on(log: FilteringBoundLogger) -> None:
+def test_hung_pass_is_held_back_and_keys_continue(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
     cluster.world.lets_wait = True
     seen: list[Key] = []

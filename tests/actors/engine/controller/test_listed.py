@@ -90,7 +90,7 @@ def test_a_watch_that_looks_at_more_than_owners_sees_every_object() -> None:
     ]
 
 
-def test_what_an_interest_looks_at_is_not_taken_from_another_object() -> None:
+def test_matches_are_not_shared_between_objects_with_different_properties() -> None:
     alike = {"owner": "a"}
     labelled = pod("labelled", **alike, metadata={"labels": {"app": "web"}})
     kept = pod("kept", **alike, metadata={"finalizers": ["ours"]})

@@ -1,4 +1,4 @@
-"""What responses show of our own writes."""
+"""Own writes in the overlay, from their responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST: Object = {"metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01
 
 
 @pytest.mark.parametrize("command", [delete(PODS, KEY, uid="u"), patch(PODS, KEY, {})])
-def test_an_object_that_somebody_else_deleted_at_the_same_moment_is_gone(command: Command) -> None:
+def test_concurrently_deleted_object_is_removed(command: Command) -> None:
     """kube-apiserver then returns its last state, without a resourceVersion."""
     bench = Bench({PODS: [POD]})
     remember(bench.tables, command, Done(encode_object(LAST)))

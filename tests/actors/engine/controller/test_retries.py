@@ -1,4 +1,4 @@
-"""What becomes of a key that failed, by what it failed with."""
+"""Retries of failed keys, by their errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_key_that_failed_too_often_waits_for_its_next_event(log: FilteringBoun
     assert logs.entries[-1]["log_level"] == "error"
 
 
-def test_a_stale_table_is_no_failure_of_the_key(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_stale_table_does_not_count_as_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
     queue, wait = queue_after(2, StaleTableError("old"), log, max_retries=None)
     assert (wait, seconds_said(logs)) == (STALE_RETRY, STALE_RETRY)
     assert queue.failures(KEY) == 2
@@ -100,7 +100,7 @@ def test_other_failures_are_tried_again_with_backoff_and_only_bugs_show_where(
 
 
 @pytest.mark.parametrize("err", [TerminalError("no such plan"), failed(Invalid("spec.plan: unknown"))])
-def test_what_fails_for_good_waits_for_its_next_event(
+def test_permanent_failure_waits_for_the_next_event(
     err: Exception, log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
     queue, wait = queue_after(2, err, log, max_retries=None, terminal=(Invalid,))
@@ -115,7 +115,7 @@ def test_an_outcome_that_is_not_terminal_is_tried_again(log: FilteringBoundLogge
     assert wait == pytest.approx(0.02)
 
 
-def test_a_retry_comes_when_it_says_and_is_no_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_retry_has_its_own_delay_and_is_not_a_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
     queue, wait = queue_after(3, Retry("the directory moves", after=20.0), log, max_retries=3)
     assert (wait, queue.failures(KEY)) == (20.0, 3)
     assert logs.entries[-1]["error"] == "Retry: the directory moves"
@@ -123,7 +123,7 @@ def test_a_retry_comes_when_it_says_and_is_no_failure(log: FilteringBoundLogger,
 
 
 @pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf")])
-def test_a_retry_says_when(after: float) -> None:
+def test_retry_determines_its_delay(after: float) -> None:
     with pytest.raises(ValueError, match="Retry: after takes a number of seconds, 0 or more, not "):
         Retry(after=after)
 

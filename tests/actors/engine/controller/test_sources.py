@@ -224,7 +224,7 @@ def test_the_period_counts_from_the_end_of_a_pass_and_a_pass_never_overlaps_itse
     assert scene.sweeper.times("pass") == [0.0, 25.0]
 
 
-def test_a_pass_may_say_when_it_begins_again(log: FilteringBoundLogger) -> None:
+def test_pass_may_return_its_next_delay(log: FilteringBoundLogger) -> None:
     scene = Scene(log)
 
     def sweep() -> Reconciliation:

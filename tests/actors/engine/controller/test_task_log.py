@@ -1,4 +1,4 @@
-"""A reconciler's log says which key it is about."""
+"""Lines of a reconciler's log contain the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which writes wait while an object cannot be read."""
+"""Writes that wait while an object is unreadable."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ U1, U2, NOBODY, UNKNOWN = "u1", "u2", "", None
         (PODS, "other/x", NOBODY, DeleteCollection(PODS.id, "default"), False),
     ],
 )
-def test_what_waits(resource: Resource, key: str, owner: str | None, command: Command, waits: bool) -> None:
+def test_writes_wait_for_unreadable_objects(
+    resource: Resource, key: str, owner: str | None, command: Command, waits: bool
+) -> None:
     tables = tables_with(resource, key, owner)
     if waits:
         with pytest.raises(UnreadableError, match=f"{resource} {key} cannot be read: strange"):

@@ -120,7 +120,7 @@ WATCHES = {
     ],
 )
 @pytest.mark.parametrize("made", [False, True], ids=["it was there", "we made it"])
-def test_who_is_concerned_by_our_write_alone_hears_that_it_was_undone(
+def test_watch_met_only_by_own_write_sees_its_reversal(
     watch: str, before: Any, ours: Any, others: Any, made: bool
 ) -> None:
     rig = Rig(WATCHES[watch])
@@ -133,7 +133,7 @@ def test_who_is_concerned_by_our_write_alone_hears_that_it_was_undone(
 
 
 @pytest.mark.parametrize("watch", WATCHES)
-def test_nobody_hears_of_our_own_write_when_the_watch_shows_it(watch: str) -> None:
+def test_own_write_shown_by_the_watch_enqueues_nothing(watch: str) -> None:
     rig = Rig(WATCHES[watch])
     rig.list(version=1)
     rig.write(pod(2, labels=OURS, owner="Job", ready=True, finalizers=["ours"]))
@@ -144,7 +144,7 @@ def test_nobody_hears_of_our_own_write_when_the_watch_shows_it(watch: str) -> No
 @pytest.mark.parametrize(
     "watch", [Watch(PODS, to=key), WATCHES["index"], WATCHES["finalizer"], WATCHES["owner"], WATCHES["state"]]
 )
-def test_who_is_told_by_the_informer_anyhow_is_not_told_twice(watch: Watch[Any]) -> None:
+def test_change_reported_by_the_informer_is_not_enqueued_twice(watch: Watch[Any]) -> None:
     """What the table shows meets the interest by itself, so that the event of it does."""
     rig = Rig(watch)
     rig.list(version=1)
@@ -158,7 +158,7 @@ def test_who_is_told_by_the_informer_anyhow_is_not_told_twice(watch: Watch[Any])
 
 @pytest.mark.parametrize("after", [[], [pod(3, uid="another")]], ids=["gone", "made anew"])
 @pytest.mark.parametrize("watch", [WATCHES["index"], Watch(PODS, to=key, interest=Interest(types=(DELETED,)))])
-def test_what_we_made_and_is_gone_counts_as_deleted(watch: Watch[Any], after: list[Object]) -> None:
+def test_own_creation_deleted_unseen_counts_as_deleted(watch: Watch[Any], after: list[Object]) -> None:
     rig = Rig(watch)
     rig.list(version=1)
     rig.write(pod(2, labels=OURS))
@@ -187,7 +187,7 @@ def test_of_a_change_the_watch_sees_what_we_wrote_and_what_it_became() -> None:
 
 
 @pytest.mark.parametrize("seen", [False, True], ids=["one watch of several", "all it sees"])
-def test_what_left_the_selection_unseen_counts_as_deleted(seen: bool) -> None:
+def test_object_that_left_the_selection_unseen_counts_as_deleted(seen: bool) -> None:
     types: list[str] = []
 
     def look(change: Change, _tables: Tables) -> tuple[Key, ...]:
@@ -202,7 +202,7 @@ def test_what_left_the_selection_unseen_counts_as_deleted(seen: bool) -> None:
     assert types == [DELETED]
 
 
-def test_what_we_wrote_out_of_the_selection_and_came_back_unseen_counts_as_added() -> None:
+def test_object_that_reentered_the_selection_unseen_counts_as_added() -> None:
     rig = Rig(Watch(PODS, to=key, labels="app=web", interest=Interest(changed=("ready",))), seen=True)
     rig.list(pod(1, labels=OURS), version=1)
     rig.write(pod(2, labels=OTHERS))

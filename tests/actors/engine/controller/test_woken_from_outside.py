@@ -73,7 +73,7 @@ def test_a_key_is_reconciled_that_a_program_names(cluster: SimulatedCluster) -> 
         ((NAME, object()), TypeError, "a key from outside is text, a number or a tuple of them: a object is no plain"),
     ],
 )
-def test_what_is_not_there_or_is_no_key_is_refused(
+def test_unknown_queue_or_invalid_key_is_refused(
     cluster: SimulatedCluster, arguments: tuple[Any, ...], error: type[Exception], text: str
 ) -> None:
     system = cluster.manager(controllers=(spec([]),))
@@ -82,7 +82,7 @@ def test_what_is_not_there_or_is_no_key_is_refused(
         system.enqueue(*arguments)
 
 
-def test_who_stands_by_or_is_switched_off_is_woken_by_nobody(cluster: SimulatedCluster) -> None:
+def test_standby_or_disabled_controller_is_not_woken(cluster: SimulatedCluster) -> None:
     seen: list[Any] = []
     leader = cluster.manager(controllers=(spec([]),), election=standing("one"))
     cluster.run_for(3.0)
@@ -160,7 +160,7 @@ class Outside:
         self.queue.put_nowait(name)
 
 
-def test_what_a_source_yields_is_reconciled(cluster: SimulatedCluster) -> None:
+def test_keys_of_a_source_are_reconciled(cluster: SimulatedCluster) -> None:
     seen, outside = list[Any](), Outside()
     cluster.manager(controllers=(spec(seen, Source("changes", outside.changes, queue="other")),))
     cluster.run_for(1.0)

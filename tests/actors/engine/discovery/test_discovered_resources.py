@@ -132,7 +132,7 @@ def test_one_that_cannot_be_listed_stalls_its_own_table_and_health_names_it(log:
     assert scene.discovery() is None
 
 
-def test_one_that_cannot_be_listed_from_the_start_holds_up_nobody(log: FilteringBoundLogger) -> None:
+def test_unlistable_resource_does_not_block_others(log: FilteringBoundLogger) -> None:
     broken = Fault(
         kind=FaultKind.COMMAND_ANSWERED, start=0.0, until=150.0, resource="things", process="manager", status=503
     )
@@ -177,7 +177,7 @@ def test_a_table_that_a_spec_names_is_shared(log: FilteringBoundLogger, cluster:
 @pytest.mark.parametrize(
     "victim", ["census-controller", "discovery", "informer:v1/pods", "informer:example.com/v1/things"]
 )
-def test_whoever_fails_the_census_goes_on(scene: Scene, victim: str) -> None:
+def test_census_continues_after_the_failure_of_any_actor(scene: Scene, victim: str) -> None:
     scene.create(CRDS, crd())
     scene.create(THINGS, owned("one"))
     scene.until_counted(things_example_com=1)

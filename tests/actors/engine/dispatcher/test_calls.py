@@ -74,7 +74,7 @@ def test_calls_cost_nothing_of_the_rate_limit(log: FilteringBoundLogger) -> None
     assert len(rig.transport.sent) == 1
 
 
-def test_nobody_calls_without_the_lease(log: FilteringBoundLogger) -> None:
+def test_calls_are_refused_without_the_lease(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, needs_lease=True)
     rig.submit(EXISTS)
     assert rig.outcomes() == {0: Refused("the lease is not held")}
@@ -113,7 +113,7 @@ def test_an_old_incarnation_does_not_call_and_a_new_one_waits_for_what_it_has_ca
     assert Attached(2, {}, []) in rig.kept
 
 
-def test_what_was_called_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
+def test_call_started_before_a_dispatcher_failure_is_answered(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log)
     rig.submit(EXISTS)
     rig.system.spawn(rig.spec)

@@ -92,7 +92,7 @@ def test_each_command_of_a_batch_is_answered_by_its_index(log: FilteringBoundLog
         (Get("v1/pods", None), "'NoneType' object has no attribute 'rpartition'"),  # type: ignore[arg-type]
     ],
 )
-def test_what_says_not_what_it_is_about_is_not_sent_and_harms_nobody_else(
+def test_command_without_a_name_is_refused_and_others_are_sent(
     log: FilteringBoundLogger, command: Command, why: str
 ) -> None:
     rig = rig_of(log)
@@ -114,7 +114,7 @@ def test_each_client_has_a_rate_limit_of_its_own(log: FilteringBoundLogger) -> N
     assert len(rig.transport.sent) == 101
 
 
-def test_a_negative_rate_is_no_limit(log: FilteringBoundLogger) -> None:
+def test_negative_rate_disables_the_limit(log: FilteringBoundLogger) -> None:
     rig = rig_of(log, qps=-1.0, burst=1)
     rig.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)])
     assert len(rig.transport.sent) == 100
@@ -163,7 +163,7 @@ def test_a_new_incarnation_hears_of_what_the_old_one_has_deleted(log: FilteringB
     assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
-def test_what_was_sent_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
+def test_command_sent_before_a_dispatcher_failure_is_answered(log: FilteringBoundLogger) -> None:
     rig = rig_of(log, qps=1.0, burst=1)
     rig.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))
     rig.system.spawn(rig.spec)
@@ -234,7 +234,7 @@ def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
 # Who is gone, and who comes to.
 
 
-def test_what_a_switched_off_sender_asked_is_not_carried_out_any_more(log: FilteringBoundLogger) -> None:
+def test_commands_of_a_disabled_sender_are_refused(log: FilteringBoundLogger) -> None:
     rig = rig_of(log, qps=1.0, burst=1)
     rig.submit(*[Delete("v1/pods", f"d/{i}") for i in range(5)])
     rig.system.fence("me")
@@ -242,7 +242,7 @@ def test_what_a_switched_off_sender_asked_is_not_carried_out_any_more(log: Filte
     assert len(rig.transport.sent) == 1, "the one that was on its way"
 
 
-def test_what_waits_for_its_rate_limit_is_not_called_lost(log: FilteringBoundLogger) -> None:
+def test_queued_commands_are_reported_as_in_flight(log: FilteringBoundLogger) -> None:
     rig = rig_of(log, qps=1.0, burst=1)
     rig.system.spawn(rig.spec)
     rig.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))  # before the sender knows of the new one

@@ -1,4 +1,4 @@
-"""A client's rate limit holds whoever sends, and shows how much of it is used."""
+"""A client's rate limit applies to all of its senders, and its use is a metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sent(cluster: SimulatedCluster) -> list[float]:
     return [at for at, client, request in cluster.transport.requests if client == "ttl-controller"]
 
 
-def test_a_dispatcher_that_is_restarted_goes_on_with_the_limits_as_they_were(cluster: SimulatedCluster) -> None:
+def test_restarted_dispatcher_keeps_the_state_of_rate_limits(cluster: SimulatedCluster) -> None:
     options = Options()
     limits = replace(options.client_limits, qps=QPS, burst=BURST)
     manager = cluster.manager(controllers=[ttl.SPEC], options=replace(options, client_limits=limits))

@@ -35,7 +35,7 @@ from kcm.runtime.client.api import Response
 from kcm.runtime.scheduling.permits import Permit
 
 
-def test_what_is_applied_without_a_manager_is_managed_by_its_client() -> None:
+def test_apply_without_a_manager_uses_the_client_name() -> None:
     command = Patch("v1/pods", "d/a", b"{}", PatchType.APPLY)
     assert dict(request_for(command, manager="website-controller").query) == {"fieldManager": "website-controller"}
     merged = Patch("v1/pods", "d/a", b"{}", PatchType.MERGE)
@@ -91,7 +91,7 @@ def test_each_command_is_one_request(command: Command, method: str, path: str, q
     assert (request.method, request.path, dict(request.query), request.permit) == (method, path, query, Permit(7.0))
 
 
-def test_a_deletion_says_what_it_rests_on_and_a_grace_of_zero_is_said() -> None:
+def test_deletion_contains_preconditions_and_a_grace_period_of_zero() -> None:
     full = Delete("v1/pods", "d/a", uid="u", resource_version="5", grace_seconds=0, propagation="Orphan")
     assert orjson.loads(request_for(full).body) == {
         "kind": "DeleteOptions",
@@ -127,7 +127,7 @@ def status(code: int, reason: str, message: str = "no") -> bytes:
         (Response(status=0, error="refused", sent=False), Refused),
     ],
 )
-def test_a_response_says_what_became_of_the_command(response: Response, expected: type[Outcome]) -> None:
+def test_response_determines_the_outcome(response: Response, expected: type[Outcome]) -> None:
     assert type(outcome_of(response)) is expected
 
 
@@ -152,7 +152,7 @@ LISTED = Get("v1/pods", "d/a", as_informer=True)
         ([], Invalid("HTTP 200, but the body is not a list of v1/pods")),
     ],
 )
-def test_what_is_read_as_informers_read_is_the_one_object_of_a_list(body: object, outcome: Outcome) -> None:
+def test_get_as_informer_reads_the_object_from_a_list(body: object, outcome: Outcome) -> None:
     assert outcome_of(Response(status=200, body=orjson.dumps(body)), LISTED) == outcome
     assert outcome_of(Response(status=403, body=b""), LISTED) == outcome_of(Response(status=403, body=b""))
 

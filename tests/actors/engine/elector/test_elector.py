@@ -74,7 +74,7 @@ def test_an_election_is_about_a_lease_that_is_named_and_never_another_programs_b
     assert Election(identity="a", namespace="shop", name="shop-operator").component == "shop-operator"
 
 
-def test_the_first_takes_the_lease_and_says_so(cluster: SimulatedCluster) -> None:
+def test_first_candidate_acquires_the_lease_and_announces_it(cluster: SimulatedCluster) -> None:
     manager = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     assert leads(cluster, manager)
@@ -191,7 +191,7 @@ def test_an_empty_holder_is_taken_at_once(cluster: SimulatedCluster) -> None:
     assert leads(cluster, second)
 
 
-def test_the_log_says_that_the_lease_is_sought_and_who_has_it(cluster: SimulatedCluster, logs: LogCapture) -> None:
+def test_log_contains_the_attempt_and_the_holder(cluster: SimulatedCluster, logs: LogCapture) -> None:
     first = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     crash(cluster, first)
@@ -284,7 +284,7 @@ def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> No
     assert len(alone.received("dispatcher", LeaseHeld)) == held
 
 
-def test_that_the_lease_is_lost_is_said_until_somebody_ends_it_all(log: FilteringBoundLogger) -> None:
+def test_loss_of_the_lease_is_announced_repeatedly(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.grant()
     alone.world.run_for(12.0)
@@ -372,7 +372,7 @@ def test_try_without_a_response_counts_as_failed(log: FilteringBoundLogger) -> N
     assert said.failure == f"cannot get leases.coordination.k8s.io {LEASE}: no response"
 
 
-def test_an_answer_that_is_no_lease_is_a_failed_try(log: FilteringBoundLogger) -> None:
+def test_malformed_lease_fails_the_attempt(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     for body in (b"<html>a proxy</html>", b"[]", b'{"spec": 7}', b'{"spec": {"leaseTransitions": "many"}}'):
         alone.answer(Done(body))
@@ -416,7 +416,7 @@ def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_ba
 
 
 @pytest.mark.parametrize("seconds", [12.0, 3600.0])
-def test_a_machine_that_was_suspended_leads_on_if_nobody_took_the_lease(
+def test_leader_continues_after_a_suspension_if_no_other_acquired_the_lease(
     cluster: SimulatedCluster, seconds: float
 ) -> None:
     manager = cluster.manager(election=election("one"))

@@ -73,7 +73,7 @@ def test_one_that_was_open_and_never_said_a_word_is_opened_again_at_once(rig: In
     assert len(rig.transport.streams) == 6
 
 
-def test_a_refusal_is_no_break(rig: InformerRig, logs: LogCapture) -> None:
+def test_watch_ended_by_an_error_response_does_not_count_as_broken(rig: InformerRig, logs: LogCapture) -> None:
     rig.world.run_for(30.0)
     rig.transport.stream.say(bookmark(200))
     rig.transport.stream.end(500)

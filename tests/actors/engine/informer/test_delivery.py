@@ -64,7 +64,7 @@ def rig() -> DeliveryRig:
     return DeliveryRig()
 
 
-def test_a_burst_is_one_frame_and_only_for_whom_it_concerns(rig: DeliveryRig) -> None:
+def test_burst_is_one_frame_for_concerned_subscribers_only(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("all", [EVERYTHING])
     rig.delivery.subscribe("jobs", [OWNED_BY_JOB])
     rig.delivery.subscribe("reader", [])
@@ -89,7 +89,7 @@ def test_subscribers_that_are_sent_the_same_get_the_same_bytes(rig: DeliveryRig)
     assert frames["one"] != frames["other"]
 
 
-def test_a_message_says_which_watches_each_event_meets(rig: DeliveryRig) -> None:
+def test_message_contains_the_matching_watches_of_each_event(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("two watches", [OWNED_BY_JOB, NODE_CHANGED])
     rig.show(
         owned_pod("a", 1), owned_pod("a", 2, node="n1"), owned_pod("b", 3, owner="Job"), owned_pod("b", 4, owner="Job")
@@ -99,7 +99,7 @@ def test_a_message_says_which_watches_each_event_meets(rig: DeliveryRig) -> None
     assert message.matches == (0b10, 0b10, 0b11, 0b01)
 
 
-def test_a_frame_holds_so_many_events_and_so_many_bytes_at_most(rig: DeliveryRig) -> None:
+def test_frame_is_limited_in_events_and_bytes(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("all", [EVERYTHING])
     rig.show(*(owned_pod(f"p{i}", i) for i in range(1, module.MOST_EVENTS + 2)))
     assert [len(keys) for keys in rig.keys("all")] == [module.MOST_EVENTS]
@@ -123,7 +123,7 @@ def test_a_later_subscriber_is_not_sent_what_was_collected_before(rig: DeliveryR
     assert len(rig.sent) == 3
 
 
-def test_who_subscribes_again_replaces_what_it_was_interested_in(rig: DeliveryRig) -> None:
+def test_new_subscription_replaces_the_interests(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("one", [EVERYTHING])
     rig.delivery.subscribe("one", [OWNED_BY_JOB])
     rig.show(owned_pod("a", 1))
@@ -133,7 +133,7 @@ def test_who_subscribes_again_replaces_what_it_was_interested_in(rig: DeliveryRi
     assert rig.sent == []
 
 
-def test_what_was_collected_and_not_sent_a_successor_sends(rig: DeliveryRig) -> None:
+def test_successor_sends_changes_that_were_only_collected(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("jobs", [OWNED_BY_JOB])
     rig.show(
         owned_pod("gone", 1, owner="Job"), owned_pod("released", 2, owner="Job"), owned_pod("same", 3, owner="Job")
@@ -154,7 +154,7 @@ def test_what_was_collected_and_not_sent_a_successor_sends(rig: DeliveryRig) -> 
     assert len(rig.sent) == 1, "and once is enough"
 
 
-def test_a_change_is_delivered_once_all_whom_it_concerns_have_it(rig: DeliveryRig) -> None:
+def test_change_counts_as_delivered_once_all_concerned_subscribers_have_it(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("first", [EVERYTHING])
     rig.delivery.subscribe("second", [EVERYTHING])
     rig.show(owned_pod("a", 1))
@@ -168,7 +168,7 @@ def test_a_change_is_delivered_once_all_whom_it_concerns_have_it(rig: DeliveryRi
     assert [message.events[0].type for message in rig.mail("second")] == ["ADDED", "DELETED"]
 
 
-def test_of_an_object_that_changes_twice_the_later_change_stays_owed_when_the_earlier_is_sent(rig: DeliveryRig) -> None:
+def test_later_change_of_an_object_stays_owed_when_the_earlier_is_sent(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("all", [EVERYTHING])
     rig.show(owned_pod("a", 1))
     rig.delivery.flush()
@@ -209,7 +209,7 @@ def changes(rig: DeliveryRig, name: str) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_who_enters_what_a_watch_selects_is_added_for_it_and_who_leaves_is_deleted(divided: DeliveryRig) -> None:
+def test_entering_a_selection_is_added_and_leaving_it_is_deleted(divided: DeliveryRig) -> None:
     rig = divided
     rig.delivery.subscribe("web", [EVERYTHING], ["web"])
     rig.delivery.subscribe("all", [EVERYTHING])
@@ -225,7 +225,7 @@ def test_who_enters_what_a_watch_selects_is_added_for_it_and_who_leaves_is_delet
     assert b'"web"' in left.object, "as it was when it was last selected"
 
 
-def test_a_successor_tells_of_what_left_a_selection_meanwhile(divided: DeliveryRig) -> None:
+def test_successor_reports_objects_that_left_a_selection(divided: DeliveryRig) -> None:
     rig = divided
     rig.delivery.subscribe("web", [EVERYTHING], ["web"])
     rig.show(labelled("a", 1, "web"))

@@ -1,4 +1,4 @@
-"""Informers are never silently deaf, forget nothing, and are stalled by no malformed object."""
+"""Informers notice broken watches, lose no change, and are not blocked by malformed objects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class InformerRig:
 
     @property
     def received(self) -> list[Any]:
-        """What the subscriber was sent, each event by itself."""
+        """Return the events that the subscriber received."""
         self.settle()
         return [one for message in self._received for one in _events_of(message)]
 
@@ -103,7 +103,7 @@ def warnings(logs: LogCapture) -> list[str]:
     return [entry["event"] for entry in logs.entries if entry["log_level"] == "warning"]
 
 
-def test_a_streaming_list_fills_the_table_at_its_end_and_goes_on_as_the_watch(rig: InformerRig) -> None:
+def test_streaming_list_fills_the_table_at_its_end_and_continues_as_watch(rig: InformerRig) -> None:
     assert rig.transport.stream.request.query["sendInitialEvents"] == "true"
     rig.transport.stream.say(("ADDED", watched("a", 7)), ("ADDED", watched("b", 9)))
     assert rig.keys() == []
@@ -161,7 +161,7 @@ def test_a_list_without_items_is_an_empty_one(rig: InformerRig, items: Object) -
         b'{"items":[],"metadata":{"resourceVersion":"%s"}}' % (b"7" * 4301),
     ],
 )
-def test_a_list_that_is_none_is_asked_for_again(rig: InformerRig, logs: LogCapture, body: bytes) -> None:
+def test_malformed_list_is_requested_again(rig: InformerRig, logs: LogCapture, body: bytes) -> None:
     rig.transport.stream.end(400)
     rig.settle()
     rig.transport.answer(body=body)
@@ -181,7 +181,7 @@ def test_a_list_that_is_none_is_asked_for_again(rig: InformerRig, logs: LogCaptu
         (503, b"", "watch answered 503"),
     ],
 )
-def test_people_are_told_what_the_server_said(
+def test_log_contains_the_message_of_the_server(
     rig: InformerRig, logs: LogCapture, status: int, body: bytes, error: str
 ) -> None:
     rig.transport.stream.end(status, body=body)
@@ -203,9 +203,7 @@ def test_a_silent_watch_is_cut_and_renewed_from_the_last_version(rig: InformerRi
     assert rig.keys() == ["default/a"]
 
 
-def test_a_resumed_watch_that_says_nothing_is_no_fault_and_is_asked_to_end_sooner(
-    rig: InformerRig, logs: LogCapture
-) -> None:
+def test_silent_resumed_watch_is_not_a_fault_and_gets_a_shorter_timeout(rig: InformerRig, logs: LogCapture) -> None:
     rig.sync(watched("a", 7))
     end(rig)
     rig.world.run_for(100.0)
@@ -231,13 +229,13 @@ def test_a_resumed_watch_that_does_not_even_end_is_cut_aloud(rig: InformerRig, l
     assert len(rig.transport.streams) == 4
 
 
-def test_a_half_open_connection_that_never_said_a_word_is_cut_as_well(rig: InformerRig) -> None:
+def test_half_open_connection_without_any_data_is_cut(rig: InformerRig) -> None:
     rig.world.run_for(100.0)
     assert len(rig.transport.streams) == 2
     assert not rig.table.synced
 
 
-def test_what_a_cut_watch_still_delivers_is_ignored(rig: InformerRig) -> None:
+def test_late_data_of_a_cut_watch_is_ignored(rig: InformerRig) -> None:
     rig.sync()
     old = rig.transport.stream
     rig.world.run_for(100.0)
@@ -274,7 +272,7 @@ def test_a_watch_that_ends_at_once_and_again_is_not_a_busy_loop(rig: InformerRig
         {"reason": "Gone"},
     ],
 )
-def test_after_gone_it_lists_anew_and_tells_only_the_differences(rig: InformerRig, status: Object) -> None:
+def test_relist_after_gone_delivers_only_differences(rig: InformerRig, status: Object) -> None:
     rig.sync(watched("same", 1), watched("changed", 2), watched("gone", 3))
     rig.transport.stream.say(("ERROR", status))
     rig.settle()
@@ -292,7 +290,7 @@ def test_after_gone_it_lists_anew_and_tells_only_the_differences(rig: InformerRi
     ]
 
 
-def test_an_object_made_anew_under_its_name_arrives_as_modified_with_both_uids(rig: InformerRig) -> None:
+def test_recreated_object_arrives_as_modified_with_both_uids(rig: InformerRig) -> None:
     rig.sync(watched("a", 1))
     rig.transport.stream.say(("ERROR", {"code": 410}))
     rig.settle()
@@ -352,9 +350,7 @@ def test_the_backoff_grows_to_half_a_minute_and_a_bit(rig: InformerRig) -> None:
         b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%s"}}}' % (b"7" * 4301),
     ],
 )
-def test_a_malformed_event_is_named_in_a_warning_and_stalls_nobody(
-    rig: InformerRig, logs: LogCapture, line: bytes
-) -> None:
+def test_malformed_event_is_logged_and_does_not_block_others(rig: InformerRig, logs: LogCapture, line: bytes) -> None:
     rig.sync(watched("a", 7))
     rig.transport.stream.raw(line + b"\n")
     rig.transport.stream.say(("ADDED", watched("good", 150)))
@@ -382,7 +378,7 @@ def test_managed_fields_are_dropped_at_the_door(rig: InformerRig) -> None:
     assert b"managedFields" not in entry.raw
 
 
-def test_a_later_subscriber_is_told_at_once_that_the_table_is_synced(rig: InformerRig) -> None:
+def test_later_subscriber_gets_synced_at_once(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     before = len(rig.received)
     rig.system.tell("informer:v1/pods", Subscribe("probe"))
@@ -427,7 +423,7 @@ def test_a_successor_sends_what_the_informer_did_not(rig: InformerRig, change: t
     assert len(rig.events) == 1, "and once is enough"
 
 
-def test_what_is_deleted_while_there_is_none_is_told_before_anybody_subscribes_anew(rig: InformerRig) -> None:
+def test_deletion_between_incarnations_is_delivered_before_new_subscriptions(rig: InformerRig) -> None:
     rig.sync(watched("gone", 7), watched("anew", 8), watched("same", 9))
     rig.world.kill(rig.system, "informer:v1/pods")
     rig.settle()
@@ -437,7 +433,7 @@ def test_what_is_deleted_while_there_is_none_is_told_before_anybody_subscribes_a
     assert rig.events == [("DELETED", "default/gone", "7"), ("MODIFIED", "default/anew", "120")]
 
 
-def test_a_successor_tells_nothing_to_those_who_are_gone(rig: InformerRig) -> None:
+def test_successor_sends_nothing_to_dead_subscribers(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     rig.world.kill(rig.system, "informer:v1/pods")
     rig.world.kill(rig.system, "probe")
@@ -473,7 +469,7 @@ def test_one_that_fails_leaves_no_watch_open_behind_it(rig: InformerRig) -> None
     assert rig.keys() == ["default/a"]
 
 
-def test_a_server_that_says_gone_again_and_again_is_not_a_busy_loop(rig: InformerRig) -> None:
+def test_repeated_gone_responses_are_retried_with_backoff(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     for _ in range(200):
         if rig.transport.streams[-1].cancelled:
@@ -554,7 +550,7 @@ def test_a_single_event_waits_for_no_other(rig: InformerRig) -> None:
         assert len(frames) == number
 
 
-def test_who_is_not_concerned_is_sent_nothing(rig: InformerRig) -> None:
+def test_unconcerned_subscriber_gets_nothing(rig: InformerRig) -> None:
     rig.sync()
     rig.system.tell("informer:v1/pods", Subscribe("probe", (Interest(owner_kinds=("Job",)),)))
     rig.settle()
@@ -595,7 +591,7 @@ def test_an_object_that_cannot_be_read_any_more_is_known_as_it_was(rig: Informer
     assert unread(logs)[1:] == [("object can be read again", "default/a")]
 
 
-def test_one_that_was_never_read_is_told_when_it_can_be(rig: InformerRig) -> None:
+def test_unreadable_object_is_delivered_once_it_becomes_readable(rig: InformerRig) -> None:
     rig.sync()
     rig.transport.stream.say(("ADDED", watched("a", 101, **NO_OWNERS)))
     assert rig.keys() == []

@@ -61,7 +61,7 @@ def test_a_list_fills_the_table_at_its_end_and_the_watch_begins_at_its_version(r
     assert rig.events == [("MODIFIED", "default/a", "101")]
 
 
-def test_what_changed_since_the_last_list_is_sent(rig: InformerRig) -> None:
+def test_changes_since_the_last_list_are_sent(rig: InformerRig) -> None:
     bring(rig, list_of(pod("a", version=7), pod("b", version=9)))
     rig.transport.stream.end()
     rig.settle()

@@ -1,4 +1,4 @@
-"""While a server gives no response, its informers leave it in peace together, and come back together."""
+"""In an outage of the server its informers share one probe, and resume together."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_they_do_not_come_back_at_the_same_moment(rig: OutageRig) -> None:
     assert len(set(times)) > INFORMERS / 2
 
 
-def test_a_proxy_without_a_server_is_no_response(rig: OutageRig) -> None:
+def test_error_of_a_proxy_does_not_count_as_response(rig: OutageRig) -> None:
     rig.away(10.0)
     rig.server.away = Response(status=503)
     known = len(rig.server.requests)

@@ -54,7 +54,7 @@ class NothingDiscovered:
 
 
 class Keeper(Actor):
-    """Keeps what each incarnation is told."""
+    """Records the messages of each incarnation."""
 
     def __init__(self, context: Context, *, kept: list[tuple[str, int, Any]]) -> None:
         super().__init__(context)
@@ -116,7 +116,7 @@ class ManagerRig:
         self.world.run_for(then)
 
     def received(self, name: str, kind: type[Any]) -> list[tuple[int, Any]]:
-        """What an actor was told of this kind, and in which incarnation."""
+        """Return the messages of this type that an actor received, with its incarnation."""
         return [
             (incarnation, message) for to, incarnation, message in self.kept if to == name and type(message) is kind
         ]
@@ -144,7 +144,7 @@ def test_a_failure_of_an_incarnation_that_was_replaced_is_not_its_successors(log
     assert rig.children()["controller:one"]["failures"] == 0
 
 
-def test_what_health_checks_read_of_the_children_is_what_is_true_whatever_happens_to_them(
+def test_vitals_match_the_state_of_children_after_each_event(
     log: FilteringBoundLogger,
 ) -> None:
     rig = ManagerRig(log)
@@ -193,7 +193,7 @@ def test_a_paused_controller_stays_so_through_restarts_of_its_own_and_of_the_man
     assert len(rig.received("controller:one", Pause)) == 3
 
 
-def test_what_was_disabled_on_a_standby_stays_off_when_the_lease_is_held(log: FilteringBoundLogger) -> None:
+def test_controller_disabled_on_a_standby_stays_off_with_the_lease(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, leader_elect=True)
     rig.tell(Disable("one"))
     rig.tell(LeaseHeld(100.0))
@@ -201,7 +201,7 @@ def test_what_was_disabled_on_a_standby_stays_off_when_the_lease_is_held(log: Fi
     assert rig.alive("controller:two")
 
 
-def test_what_was_enabled_on_a_standby_waits_for_the_lease(log: FilteringBoundLogger) -> None:
+def test_controller_enabled_on_a_standby_waits_for_the_lease(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, leader_elect=True)
     rig.tell(Enable("off"), then=3.0)
     assert not rig.alive("controller:off"), "it may not write yet"
@@ -225,7 +225,7 @@ def test_enabled_twice_it_lives_once(log: FilteringBoundLogger) -> None:
     assert rig.system.incarnation("controller:off") == 1
 
 
-def test_what_is_disabled_while_it_waits_to_be_restarted_stays_off(log: FilteringBoundLogger) -> None:
+def test_controller_disabled_before_its_restart_stays_off(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.system.fence("controller:one")
     rig.tell(ActorFailed("controller:one", 1, "broken"), Disable("one"), then=60.0)
@@ -233,9 +233,7 @@ def test_what_is_disabled_while_it_waits_to_be_restarted_stays_off(log: Filterin
     assert rig.received("informer:v1/pods", Unsubscribe) == [(1, Unsubscribe("controller:one"))]
 
 
-def test_a_controller_that_nobody_knows_is_named_and_not_remembered(
-    log: FilteringBoundLogger, logs: LogCapture
-) -> None:
+def test_unknown_controller_is_logged_and_ignored(log: FilteringBoundLogger, logs: LogCapture) -> None:
     rig = ManagerRig(log)
     rig.tell(Pause("nobody"), Resume("nobody"), Enable("nobody"), Disable("nobody"), Restart("nobody"))
     assert [e["log_level"] for e in logs.entries if "nobody" in e.values()] == ["warning"] * 5
@@ -277,7 +275,7 @@ def test_children_go_with_a_controller_that_is_disabled_after_a_new_manager_came
 # Hung, or only paused with all the others.
 
 
-def test_who_hangs_is_replaced_and_may_come_to(log: FilteringBoundLogger) -> None:
+def test_hung_actor_is_replaced_and_may_recover(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.world.hang(rig.system, "controller:one", seconds=50.0)
     rig.world.run_for(29.0)
@@ -289,7 +287,7 @@ def test_who_hangs_is_replaced_and_may_come_to(log: FilteringBoundLogger) -> Non
     assert rig.alive("controller:one")
 
 
-def test_who_is_always_busy_and_gets_on_is_not_hung(log: FilteringBoundLogger) -> None:
+def test_busy_actor_with_progress_is_not_hung(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     for number in range(5):
         rig.world.hang(rig.system, "controller:one", seconds=20.0)
@@ -302,14 +300,14 @@ def _has_received(rig: ManagerRig, messages: int) -> bool:
     return len(rig.received("controller:one", Resume)) == messages
 
 
-def test_nobody_is_woken_to_be_watched(log: FilteringBoundLogger) -> None:
+def test_supervision_wakes_no_idle_actor(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     steps = rig.world.steps
     rig.world.run_for(600.0)
     assert rig.world.steps - steps == 600 / 5, "the manager's own looks"
 
 
-def test_what_health_checks_read_is_true_at_once(log: FilteringBoundLogger) -> None:
+def test_vitals_are_current_at_once(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Disable("one"), then=0.0)
     said = rig.vitals.of(MANAGER, ManagerVitals)
@@ -317,7 +315,7 @@ def test_what_health_checks_read_is_true_at_once(log: FilteringBoundLogger) -> N
     assert "controller:one" not in said.children
 
 
-def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: FilteringBoundLogger) -> None:
+def test_suspended_process_does_not_count_as_hung_actors(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.world.run_for(4.4)
     for name in ("dispatcher", "elector", "informer:v1/pods", "controller:one", "controller:two"):
@@ -331,7 +329,7 @@ def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: Filter
 # The end.
 
 
-def test_the_lease_is_given_back_once_however_often_a_controller_says_that_it_is_drained(
+def test_repeated_drained_releases_the_lease_once(
     log: FilteringBoundLogger,
 ) -> None:
     rig = ManagerRig(log, leader_elect=True)
@@ -357,7 +355,7 @@ def test_a_controller_that_is_down_or_fails_while_it_drains_is_not_waited_for(lo
     assert rig.system.incarnation("controller:two") == 1, "it begins nothing new"
 
 
-def test_whoever_is_not_drained_in_time_is_named_and_keeps_the_lease(log: FilteringBoundLogger) -> None:
+def test_controller_not_drained_in_time_is_logged_and_the_lease_kept(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, leader_elect=True, drain_within=10.0)
     rig.tell(LeaseHeld(100.0))
     rig.tell(Drain())
@@ -385,7 +383,7 @@ def test_an_elector_that_is_dead_does_not_keep_it_from_ending(log: FilteringBoun
     assert rig.ended == ["drained"]
 
 
-def test_a_lease_that_nobody_renewed_nor_called_lost_ends_it(log: FilteringBoundLogger) -> None:
+def test_expired_lease_without_lease_lost_ends_the_manager(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, leader_elect=True)
     rig.tell(LeaseHeld(20.0), then=15.0)
     rig.tell(LeaseHeld(40.0), then=15.0)
