@@ -336,7 +336,7 @@ def test_error_contains_the_reason_if_serving_fails() -> None:
     for address in ("localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "::1:80", "[127.0.0.1]:80"):
         with pytest.raises(ValueError, match="not an IP address and a port"), served(address):
             pass
-    with pytest.raises(ValueError, match="nothing is served: give an address"), served("", "--secure-port=0"):
+    with pytest.raises(ValueError, match="disable both ports: pass an address"), served("", "--secure-port=0"):
         pass
     with served("127.0.0.1:0") as (pages, _):
         with pytest.raises(ServingError, match="cannot listen on"), served(pages.url.removeprefix("http://")):
