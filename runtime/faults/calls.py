@@ -1,7 +1,7 @@
-"""Calls on which things go wrong: it stands between the Dispatcher and what is outside, here and in simulations.
+"""Calls with injected faults, between the Dispatcher and external systems, in production and in simulations.
 
-Implements kcm.runtime.calls.prepared_calls.Calls. Which fault strikes is asked for each call; what each one does is in
-runtime/faults/vocabulary.py.
+Implements kcm.runtime.calls.prepared_calls.Calls. The injector is called for each call; the effects
+of the faults are listed in runtime/faults/vocabulary.py.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class _Armed:
 
 
 class Injector:
-    """The faults of one run. struck: how often each kind has struck. told: called with each strike, if it is set."""
+    """The faults of one run. struck: number of strikes per kind. told: called with each strike, if it is set."""
 
     def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
         self.faults = tuple(faults)

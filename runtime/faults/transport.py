@@ -16,7 +16,7 @@ from kcm.runtime.faults.triggers import Strikes
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.scheduling.clock import Clock
 
-TIMEOUT = 60.0  # seconds, of a request that does not say
+TIMEOUT = 60.0  # seconds, of a request without a timeout
 
 OnResponse = Callable[[Response], None]
 

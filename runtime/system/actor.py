@@ -2,7 +2,7 @@
 
 An actor has a name that outlives it and an incarnation that does not: a message to a name reaches whichever
 incarnation lives. Its mailbox holds msgpack frames only. A handler that raises ends its incarnation; the supervisor is
-sent ActorFailed, and the other actors go on.
+sent ActorFailed, and the other actors continue.
 """
 
 from __future__ import annotations
@@ -151,17 +151,17 @@ class Actor(pykka.ThreadingActor):
         raise TypeError(f"{self.name} cannot handle {message!r}")
 
     def pinged(self) -> None:
-        """Runs after a Ping was answered or a frame was dropped; `receive` is not called for either."""
+        """Run after a Ping or a dropped frame, for which `receive` is not called."""
 
     def doing(self) -> str:
         """Return a short description of the current activity, or "". Called from any thread, even while this hangs."""
         return ""
 
     def started(self) -> None:
-        """Runs before the first message."""
+        """Run before the first message."""
 
     def stopped(self) -> None:
-        """Runs after the last message, also after the one with which the actor failed. Closes what it opened."""
+        """Run after the last message, even if the actor failed with it. Release the actor's resources."""
 
     def tell(self, to: str, message: Any) -> None:
         """Send a message to the current incarnation of this name. A dead one loses it without an error."""
@@ -196,7 +196,7 @@ class Actor(pykka.ThreadingActor):
         threading.Thread(target=self._actor_loop, name=self.name, daemon=True).start()
 
     def handle_some(self, most: int) -> bool:
-        """On the carrier: start, then handle up to so many messages. Returns whether it has ended."""
+        """Start, or handle up to `most` messages, on the carrier. Return True if the actor has ended."""
         self.thread = threading.get_ident()
         if self.turns == 1:
             self._actor_loop_setup()
@@ -215,10 +215,10 @@ class Actor(pykka.ThreadingActor):
             self._take(inbox.get())
 
     def _take(self, item: Any) -> None:
-        """item: a frame, as spawners put it there; or pykka's envelope, for what wants a reply and for the end."""
+        # A frame, or pykka's envelope for a request with a reply and for the end.
         reply_to = None
         try:
-            if isinstance(item, bytes):  # the numbered frame of a journal is one too
+            if isinstance(item, bytes):  # including the NumberedFrame of a journal
                 self.on_receive(item)
                 return
             reply_to = item.reply_to
@@ -319,11 +319,11 @@ class Actor(pykka.ThreadingActor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSpec:
-    """How to build an actor, again and again.
+    """Declaration of an actor, from which each incarnation is built.
 
     build: makes an incarnation, not yet started.
-    never_blocks: its code waits for nothing (the network, locks, other actors) and does not mind which thread it is on;
-    so it needs none of its own.
+    never_blocks: it never waits (for the network, locks, other actors) and may run on any thread, so it needs no thread
+        of its own.
     """
 
     name: str

@@ -42,9 +42,9 @@ class Spawner(Protocol):
         """
 
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
-        """Call `what` every so many seconds, with none of the actors' threads nor the clock's having a part in it.
+        """Call `what` every `every` seconds, on a thread other than those of the actors and of the clock.
 
-        Returns how to end that. `what` must not raise.
+        Return a function that ends the repetition. `what` must not raise.
         """
 
     def is_idle(self, actor: Actor) -> bool:
@@ -74,7 +74,7 @@ class ThreadSpawner:
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:  # noqa: ARG002
         if actor.actor_stopped.is_set():
             raise pykka.ActorDeadError(f"{actor.name} is dead")
-        actor.actor_inbox.put(frame)  # type: ignore[arg-type]  # pykka's envelope is for what wants a reply
+        actor.actor_inbox.put(frame)  # type: ignore[arg-type]  # pykka's envelope is only for requests with a reply
         if actor.idle is not None:
             self._carriers.has_mail(actor)
 
@@ -112,13 +112,15 @@ class _Resident:
 
 
 class ActorSystem:
-    """The address book, and the only way from one actor to another.
+    """Actors by name. All messages between actors pass through it.
 
-    supervisor: the name that failures are sent to. Its own failure goes to `orphaned`, which the owner of the system
-    sets. gates, mishaps and journal are set before the first actor is spawned.
-    mishaps: called with what ends an actor, and with what a reconciler's code raises though its actor lives on.
+    supervisor: name of the actor that failures are sent to. Its own failure goes to `orphaned`, which the owner of the
+        system sets.
+    mishaps: called with errors that end an actor, and with errors of a reconciler that its actor survives.
+    undecodable: number of frames that could not be decoded.
+    dropped: number of frames without a receiver.
 
-    undecodable: frames that could not be decoded. dropped: frames without a receiver.
+    Set gates, mishaps and journal before the first actor is spawned.
     """
 
     def __init__(
@@ -170,13 +172,13 @@ class ActorSystem:
         self._residents[spec.name] = _Resident(actor)
         try:
             self._spawner.start(actor)
-        except BaseException:  # no thread is to be had: it is neither alive, nor one that hangs
+        except BaseException:  # no thread could be started, so it is neither alive nor hung
             del self._residents[spec.name]
             raise
         return incarnation
 
     def seal(self) -> None:
-        """Refuse to start further actors: a hung manager may come to and try."""
+        """Refuse to start further actors, which a manager that was hung might try."""
         self._sealed = True
 
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
@@ -243,8 +245,9 @@ class ActorSystem:
         return ended
 
     def busy(self, names: Iterable[str]) -> dict[str, int]:
-        """Those that have something to do, each with a number that stays the same until it gets on: it handles the
-        same message, or takes none, while its number is the same at each look.
+        """Return the actors that have messages, each with a number that changes with its progress.
+
+        While the number stays the same, the actor handles the same message, or takes none.
         """
         residents, is_idle = self._residents, self._spawner.is_idle
         busy = {}

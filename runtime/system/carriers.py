@@ -1,13 +1,13 @@
 """The carrier: one thread for all actors that never block.
 
-An actor that is told something enters the line, once. The carrier takes the first of the line, has it handle up to
-BATCH messages, and sends it to the back of the line if there are more. So no actor starves another, an actor is never
-on two threads at once, and the messages of one sender stay in order.
+An actor with messages is queued once. The carrier takes the first actor of the queue, lets it handle up to BATCH
+messages, and queues it again if there are more. So no actor starves another, an actor is never on two threads at once,
+and the messages of one sender stay in order.
 
-An actor that does not come back holds up nobody else. While the carrier works, the clock looks at it every LOOK
-seconds: if it is at the same batch at two looks while others wait in the line, it is given up, and a new carrier goes
-on with the line. The old one keeps its actor for as long as that hangs, and ends afterwards. So does one whose actor
-only takes long; there is one thread more for so long. An actor that asks another and waits for the reply gets it.
+A hung actor does not block the others. While the carrier works, the clock checks it every LOOK seconds: if it is in the
+same batch at two checks while other actors are queued, it is given up, and a new carrier takes over the queue. The old
+carrier keeps its actor until that returns, and then ends. The same happens if the actor is only slow: there is one more
+thread in that time. So an actor may also wait for the reply of another.
 
 Why one: docs/decisions/2026-11-22-carriers.md.
 """
@@ -30,9 +30,12 @@ LOOK = 0.05  # seconds between two looks at a carrier that works
 
 
 class _Carrier:
-    """actor: the actor that it carries now. batches: number of batches begun; seen: the same at the last check.
+    """State of one carrier.
 
-    given_up: another has taken its place; it ends after its batch.
+    actor: the actor on it now.
+    batches: number of batches begun.
+    seen: `batches` at the last check.
+    given_up: it has been replaced, and ends after its batch.
     """
 
     __slots__ = ("actor", "batches", "given_up", "seen")
@@ -56,7 +59,7 @@ class Carriers:
         self._watched = False  # whether the alarm is set
 
     def carry(self, actor: Actor) -> None:
-        """From now on; its start is its first batch. Raises RuntimeError if there is no thread to be had."""
+        """Add an actor, whose start is its first batch. Raises RuntimeError if no thread can be started."""
         actor.idle = threading.Lock()
         actor.idle.acquire()
         actor.actor_ref.actor_inbox = _Doorway(actor, self)

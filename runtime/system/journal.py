@@ -42,7 +42,7 @@ class JournalError(Exception):
 
 
 class NumberedFrame(bytes):
-    """A frame in a mailbox that knows its number in the journal."""
+    """Frame in a mailbox, with its number in the journal."""
 
     number: int = 0
 
@@ -60,8 +60,8 @@ class Run:
 class Turns:
     """Lets one thread at a time handle a message; a holder that hangs loses its turn after `longest` seconds.
 
-    Each turn is a lock. A hung holder may keep its lock for ever, so `take` puts a new lock in its place. All waiting
-    threads move on to the new one; what the hung holder releases one day is a lock that no thread waits for.
+    Each turn is a lock. A hung holder may never release its lock, so `take` replaces it by a new lock. All waiting
+    threads then wait for the new lock, and a later release of the old lock has no effect.
     """
 
     __slots__ = ("_guard", "_longest", "_turn")
@@ -105,13 +105,13 @@ class _Handling:
 
 
 class JournalWriter:
-    """Implements kcm.runtime.system.actor.Journal. Raises JournalError when made, if the file cannot be.
+    """Implementation of kcm.runtime.system.actor.Journal. Raises JournalError if the file cannot be created.
 
-    Actors take turns, one message at a time: so no table changes while a reconciler looks at it, and the order of the
-    records is that of what happened; a replay rests on both. An actor that hangs loses its turn after LONGEST_TURN; the
-    journal says so (TurnLost), since from there on a replay may differ from the run.
+    Actors take turns, one message at a time. So no table changes while a reconciler reads it, and the records have the
+    order of events; a replay requires both. An actor that hangs loses its turn after LONGEST_TURN. The journal records
+    this (TurnLost), because a replay may differ from the run after it.
 
-    What cannot be written later (a full disk) ends the journal and not the work: `trouble` says so from then on.
+    A later error (a full disk) ends the journal, but not the actors; `trouble` is then its text.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class JournalWriter:
         self._file.flush()
 
     def _make_room(self) -> None:
-        """Raises JournalError on what is no journal, and may have come since the start."""
+        """Rotate the files. Raises JournalError for a file other than a journal, which may be new since the start."""
         check_place(self._path, files=self._files)
         for number in range(self._files - 1, -1, -1):
             file = numbered_path(self._path, number)
@@ -255,9 +255,9 @@ class JournalWriter:
 
 
 def check_place(path: Path, *, files: int) -> None:
-    """Raises JournalError if no journal can begin there: what has one of its names and is no journal would be lost.
+    """Raise JournalError if no journal can be written there, or if its files would replace files other than journals.
 
-    Empty files are nobody's loss. Changes nothing.
+    Empty files may be replaced. Changes nothing.
     """
     if not path.parent.is_dir():
         raise JournalError(f"cannot write the journal {path}: {os.strerror(errno.ENOENT)}")
@@ -329,7 +329,7 @@ class JournalReader:
         )
 
     def _files(self) -> list[Path]:
-        """Raises JournalError if there is none."""
+        """Return the files, the oldest first. Raises JournalError if there is no file."""
         rotated = [file for file in self.path.parent.glob(f"{self.path.name}.*") if file.suffix[1:].isdecimal()]
         files = sorted(rotated, key=lambda file: -int(file.suffix[1:]))
         if self.path.exists():
@@ -360,7 +360,7 @@ class JournalReader:
 
 
 def _payload(data: bytes, at: int) -> bytes | None:
-    """Of the record that begins there; None if it is not whole."""
+    """Return the payload of the record at this offset, or None if it is incomplete."""
     begins = at + HEAD.size
     if begins > len(data):
         return None

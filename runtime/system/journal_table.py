@@ -27,7 +27,10 @@ HEADER = ("TIME", "NUMBER", "CAUSE", "FROM", "TO", "MESSAGE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """actor: a pattern as in a shell, for the sender's or the receiver's name. object: one for "namespace/name".
+    """Selection of messages.
+
+    actor: shell pattern for the name of the sender or receiver.
+    object: shell pattern for "namespace/name".
     since, until: Unix seconds.
     """
 
@@ -45,7 +48,7 @@ class Filter:
 
 
 def rows(records: Iterable[Written], wanted: Filter) -> Iterator[tuple[str, ...]]:
-    """One for each message that passes, one where a run begins, one where an actor lost its turn; columns as HEADER."""
+    """Yield a row per selected message, per beginning of a run and per lost turn; columns as in HEADER."""
     offset = 0.0  # from the monotonic clock to Unix seconds
     for record in records:
         if isinstance(record, Opened | MessageSent):
@@ -77,7 +80,7 @@ def aligned(lines: Iterable[tuple[str, ...]]) -> Iterator[str]:
 
 
 def message_of(told: MessageSent) -> Any:
-    """None where the frame is lost or of another version."""
+    """Decode a message; return None if the frame is lost or of another version."""
     try:
         return decode(told.frame)
     except DecodeError:
@@ -85,10 +88,10 @@ def message_of(told: MessageSent) -> Any:
 
 
 def keys_in(message: Any) -> list[str]:
-    """The objects that a message is about: "namespace/name", or "name"."""
+    """Return the keys of the objects that a message refers to: "namespace/name", or "name"."""
     match message:
         case Submit(commands=commands, key=key):
-            return [*([key] if key else []), *(one for command in commands for one in keys_in(command))]
+            return [*([key] if key else []), *(name for command in commands for name in keys_in(command))]
         case Create(namespace=namespace, body=body, name=name):
             obj = _object(body)
             meta = obj.get("metadata") or {}
@@ -181,7 +184,7 @@ def _arguments_text(call: Call) -> str:
 
 
 def _value_text(body: bytes) -> str:
-    """Of a call outside, packed; of a call into a cloud, JSON, which is several values to who unpacks it."""
+    # A call's result is packed; that of a cloud call is JSON, which unpack() reads as several values and rejects.
     try:
         return repr(unpack(body))
     except DecodeError:
@@ -189,9 +192,9 @@ def _value_text(body: bytes) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """What pack() was given, as JSON has it: bytes and keys that are no text as their repr()."""
+    """Convert a packed value to JSON types: bytes, and keys other than strings, to their repr()."""
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else repr(key): as_json(one) for key, one in value.items()}
+        return {key if isinstance(key, str) else repr(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [as_json(one) for one in value]
+        return [as_json(item) for item in value]
     return repr(value) if isinstance(value, bytes) else value

@@ -31,7 +31,7 @@ class Tables:
     """
 
     def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
-        """tables: the static ones by Resource.id. discovers: the controller has a `Discovered`."""
+        """Create tables of a controller. tables: the static ones by Resource.id. discovers: it has a `Discovered`."""
         self._overlays = {resource_id: overlay_of(table) for resource_id, table in tables.items()}
         self.ineffective = IneffectivePatches()
         self._listers = {

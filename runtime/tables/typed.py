@@ -30,7 +30,7 @@ class TypedLister(Lister[M], Generic[M]):
     __slots__ = ("_entries", "_maps", "_misread", "_model", "_models", "_order", "_read")
 
     def __init__(self, maps: Lister, resource: Resource[M], model: type[M]) -> None:
-        """maps: the lister of the same objects as maps."""
+        """Read the objects of `maps`, the lister of the same objects as maps."""
         super().__init__(maps._overlay, maps.ineffective)
         self.resource = resource
         self._maps, self._model = maps, model
