@@ -1,4 +1,4 @@
-"""The columns that a CustomResourceDefinition gives its kind's tables: Name, then its own or Age.
+"""Printer columns of custom kinds: Name, then additionalPrinterColumns or Age.
 
 Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go,
 pkg/apiserver/helpers.go (getColumnsForVersion; v1.36).
@@ -17,21 +17,26 @@ from kcm.runtime.apiserver.rules.cells import UNKNOWN, name_cell
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-# (value, now in Unix seconds) → cell; of a value that is there.
+# (value that is set, now in Unix seconds) → cell.
 _Cell = Callable[[Any, float], Any]
 
 
 def printer_for(given: Sequence[Object]) -> Printer:
-    """given: additionalPrinterColumns. The first whose path cannot be read, and those after it, are left out."""
+    """Return the printer for additionalPrinterColumns.
+
+    The first column whose path is invalid, and all columns after it, are left out.
+    """
     columns, paths = [NAME], list[tuple[JsonPath, _Cell]]()
-    for one in given or (_AGE,):
-        path = one["jsonPath"]
+    for column in given or (_AGE,):
+        path = column["jsonPath"]
         try:
-            paths.append((JsonPath(path), _CELLS[one["type"]]))
+            paths.append((JsonPath(path), _CELLS[column["type"]]))
         except JsonPathError:
             break
-        description = one.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
-        columns.append(Column(one["name"], one["type"], one.get("format") or "", one.get("priority") or 0, description))
+        description = column.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
+        columns.append(
+            Column(column["name"], column["type"], column.get("format") or "", column.get("priority") or 0, description)
+        )
 
     def cells(obj: Object, now: float) -> list[Any]:
         return [name_cell(obj), *(_cell(path, show, obj, now) for path, show in paths)]

@@ -1,4 +1,4 @@
-"""Which part of an old object a part of a new one comes from, so that what an update leaves alone may stay wrong.
+"""Correlation of an updated object's parts with the old object, so that unchanged invalid values are tolerated.
 
 Source: apiserver pkg/cel/common/equality.go, maplist.go (v1.36).
 """
@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.apiextensions.schemas import (
 
 
 class Pair(NamedTuple):
-    """A value, the old one that it comes from, and their schema."""
+    """New and old value, and their schema."""
 
     new: Any
     old: Any
@@ -37,17 +37,19 @@ class Pair(NamedTuple):
         return None if schema is None else Pair(self.new[name], self.old[name], schema)
 
     def at_index(self, index: int) -> Pair | None:
-        """Only items of a list with keys are found again."""
+        """Return the pair of an item by its keys; None for an item of any other list."""
         items, item = items_of(self.schema), self.new[index]
         if items is None or self.schema.get(LIST_TYPE) != "map" or not isinstance(self.old, list):
             return None
         key = _key(self.schema, item)
-        found = next((one for one in self.old if key is not None and _key(self.schema, one) == key), None)
+        found = next(
+            (candidate for candidate in self.old if key is not None and _key(self.schema, candidate) == key), None
+        )
         return None if found is None else Pair(item, found, items)
 
 
 def _key(schema: Schema, item: Any) -> bytes | None:
-    """The item's keys with their defaults; None of what is no map."""
+    """Return the item's keys with their defaults; None if the item is not a map."""
     if not isinstance(item, dict):
         return None
     properties = properties_of(items_of(schema) or {})
@@ -55,10 +57,10 @@ def _key(schema: Schema, item: Any) -> bytes | None:
     return orjson.dumps([item.get(name, (properties.get(name) or {}).get("default")) for name in keys])
 
 
-def _same_types(one: Any, other: Any) -> bool:
-    """Of equal values: 1, 1.0 and true are equal to Python."""
-    if type(one) is not type(other):
+def _same_types(value: Any, other: Any) -> bool:
+    """Report whether equal values also have equal types: 1, 1.0 and true are equal in Python."""
+    if type(value) is not type(other):
         return False
-    if type(one) is dict:
-        return all(_same_types(value, other[name]) for name, value in one.items())
-    return type(one) is not list or all(map(_same_types, one, other))
+    if type(value) is dict:
+        return all(_same_types(field, other[name]) for name, field in value.items())
+    return type(value) is not list or all(map(_same_types, value, other))

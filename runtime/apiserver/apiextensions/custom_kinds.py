@@ -1,4 +1,4 @@
-"""The kinds that a CustomResourceDefinition declares: one ResourceDefinition for each served version.
+"""Custom kinds: one ResourceDefinition for each served version of a CustomResourceDefinition.
 
 An object is settled and validated by the schema of the version that a request names, and stored in the stored version,
 without what that does not have. One that may have been stored under another schema is settled again when it is read.
@@ -32,16 +32,16 @@ from kcm.runtime.apiserver.registry.version_ranks import version_rank
 from kcm.runtime.apiserver.rules.names import dns_subdomain
 from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED
 
-MOST_MADE_OF_MANY = 64 * 1024 * 1024  # bytes of JSON that defaults may add to objects that are read together
+MOST_MADE_OF_MANY = 64 * 1024 * 1024  # bytes of JSON that defaults may add to the objects of one read
 _ANYTHING = {"type": "object", PRESERVE: True}
 
 
 def definitions_in(custom_resource_definition: Object, convert: Convert) -> list[ResourceDefinition]:
-    """convert: see core/conversion.py."""
+    """Return the definitions of the served versions. convert: see core/conversion.py."""
     spec = custom_resource_definition["spec"]
     schemas = {version["name"]: ObjectSchema(_schema(spec, version)) for version in spec["versions"]}
     served = [version["name"] for version in spec["versions"] if version.get("served")]
-    stored = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+    stored = next((version["name"] for version in spec["versions"] if version.get("storage")), "")
     by_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook" and len(schemas) > 1
     first = next(iter(schemas.values()))
     family = _Family(
@@ -51,9 +51,9 @@ def definitions_in(custom_resource_definition: Object, convert: Convert) -> list
         leading=stored if stored in served else next(iter(served), ""),
         convert=convert,
         asks_outside=by_webhook,
-        are_alike=not by_webhook and all(one.schema == first.schema for one in schemas.values()),
+        are_alike=not by_webhook and all(schema.schema == first.schema for schema in schemas.values()),
     )
-    # Nothing is stored under another schema as long as the definition has never been changed, and has but one.
+    # All objects are stored under this schema if the definition has only one and was never changed.
     meta = custom_resource_definition["metadata"]
     changed = meta.get("generation", 1) > 1 or not family.are_alike
     terminating = "deletionTimestamp" in meta
@@ -61,8 +61,12 @@ def definitions_in(custom_resource_definition: Object, convert: Convert) -> list
         (_definition(spec, version, family, changed=changed, terminating=terminating), bool(version.get("served")))
         for version in spec["versions"]
     ]
-    unserved = tuple(one for one, is_served in declared if not is_served)
-    return [replace(one, unserved=unserved) if unserved else one for one, is_served in declared if is_served]
+    unserved = tuple(definition for definition, is_served in declared if not is_served)
+    return [
+        replace(definition, unserved=unserved) if unserved else definition
+        for definition, is_served in declared
+        if is_served
+    ]
 
 
 def _schema(spec: Object, version: Object) -> dict[str, Any]:
@@ -71,7 +75,7 @@ def _schema(spec: Object, version: Object) -> dict[str, Any]:
 
 
 Convert = Callable[[Sequence[Object], str], list[Object]]
-"""(objects of any versions of a kind, the apiVersion that they are to have) → new objects, where that is another.
+"""(objects of any versions of a kind, wanted apiVersion) → converted objects.
 
 Raises StatusError, Unanswered.
 """
@@ -79,38 +83,37 @@ Raises StatusError, Unanswered.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Family:
-    """All versions of a kind. schemas: by version. leading: the version that stands for what is stored. are_alike: they
-    have one schema, and nobody is asked to convert.
-    """
+    """All versions of a custom kind."""
 
     group: str
-    schemas: dict[str, ObjectSchema]
-    stored: str
-    leading: str
+    schemas: dict[str, ObjectSchema]  # by version
+    stored: str  # the storage version
+    leading: str  # the version that represents stored objects: the storage version, or the first served one
     convert: Convert
-    asks_outside: bool
-    are_alike: bool
+    asks_outside: bool  # whether a webhook converts
+    are_alike: bool  # whether all versions have the same schema, and no webhook converts
 
     def as_version(self, objects: Sequence[Object], version: str) -> list[Object]:
-        """Objects of any versions in this one, without what it does not have. Raises StatusError, Unanswered."""
+        """Convert objects to this version and prune them. Raises StatusError, Unanswered."""
         api_version, schema = f"{self.group}/{version}", self.schemas[version]
         converted = self.convert(objects, api_version)
         if not self.are_alike:
             for i, (before, after) in enumerate(zip(objects, converted, strict=True)):
                 if before["apiVersion"] != api_version:
-                    converted[i] = orjson.loads(orjson.dumps(after))  # it shares parts with what it comes from
+                    # Copy: the converted object shares parts with its source.
+                    converted[i] = orjson.loads(orjson.dumps(after))
                     schema.prune(converted[i])
         return converted
 
     def settle(self, stored: Sequence[Object]) -> None:
-        """Settle objects in place, each by the schema of the version that it has been stored in.
+        """Settle objects in place, each by the schema of its stored version.
 
         Raises TooLargeError where the defaults of one object, or of all, are too large.
         """
         left = MOST_MADE_OF_MANY
         for obj in stored:
             schema = self.schemas.get(obj["apiVersion"].rpartition("/")[2])
-            if schema is not None:  # else it cannot be converted
+            if schema is not None:  # Objects of unknown versions cannot be converted.
                 left -= schema.settle(obj, most_made=min(left, MOST_MADE))
 
 
@@ -155,7 +158,7 @@ def _definition(
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         namespaced=spec["scope"] == "Namespaced",
-        subresources=tuple(one for one in ("status", "scale") if one in subresources),
+        subresources=tuple(subresource for subresource in ("status", "scale") if subresource in subresources),
         from_storage=None if len(family.schemas) == 1 else from_other,
         decode=decode if changed or not is_stored else None,
         encode=None if is_stored else encode,
@@ -185,15 +188,23 @@ def _definition(
 
 
 def _deprecation(spec: Object, version: Object) -> str:
-    """What clients of a version are warned of; "" for none."""
+    """Return the warning for clients of a deprecated version; "" for any other."""
     if not version.get("deprecated"):
         return ""
     own: str | None = version.get("deprecationWarning")
     if own is not None:
         return own
     group, name, kind = spec["group"], version["name"], spec["names"]["kind"]
-    current = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
-    best = min((one for one in current if version_rank(one) < version_rank(name)), key=version_rank, default=None)
+    current = [
+        candidate["name"]
+        for candidate in spec["versions"]
+        if candidate.get("served") and not candidate.get("deprecated")
+    ]
+    best = min(
+        (candidate for candidate in current if version_rank(candidate) < version_rank(name)),
+        key=version_rank,
+        default=None,
+    )
     instead = "" if best is None else f"; use {group}/{best} {kind}"
     return f"{group}/{name} {kind} is deprecated{instead}"
 
@@ -214,7 +225,7 @@ def _scale_paths(scale: Object | None) -> ScalePaths | None:
 
 
 def _selectable_fields(version: Object) -> dict[str, FieldGetter]:
-    paths = [one["jsonPath"] for one in version.get("selectableFields") or ()]
+    paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
     return {path.removeprefix("."): _text_at(JsonPath(path)) for path in paths}
 
 

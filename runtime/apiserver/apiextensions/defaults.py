@@ -1,4 +1,4 @@
-"""Whether the defaults in a schema are pruned and valid.
+"""Validation of the defaults in a schema: they must be pruned and valid.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/validation.go (v1.36).
 """
@@ -21,22 +21,25 @@ from kcm.runtime.apiserver.schema.scalars import ShapeError
 
 
 def validate_defaults(schema: Schema, path: str, *, pruned: bool = True) -> Iterator[FieldError]:
-    """schema: of a whole object, structural. pruned: defaults may not have unknown fields."""
+    """Validate the defaults in the structural schema of an object. pruned: whether unknown fields are errors."""
     yield from _validate(schema, path, pruned=pruned, in_metadata="", is_object=True)
 
 
 def _validate(schema: Schema, path: str, *, pruned: bool, in_metadata: str, is_object: bool) -> Iterator[FieldError]:
-    """in_metadata: the field of an object's metadata that this is, dotted; "" outside of metadata."""
+    """Validate the defaults in a part of a schema.
+
+    in_metadata: dotted path of the part below an object's metadata; "" outside metadata.
+    """
     if schema.get("default") is not None:
         yield from _of_default(schema, path, pruned=pruned, in_metadata=in_metadata)
     is_object = is_object or bool(schema.get(EMBEDDED))
     items = items_of(schema)
     if items is not None:
         yield from _validate(items, f"{path}.items", pruned=pruned, in_metadata=in_metadata, is_object=False)
-    for name, one in properties_of(schema).items():
+    for name, property_ in properties_of(schema).items():
         inside = name if is_object and name in META_FIELDS else f"{in_metadata}.{name}" if in_metadata else ""
         place = f"{path}.properties[{name}]"
-        yield from _validate(one, place, pruned=pruned, in_metadata=inside, is_object=False)
+        yield from _validate(property_, place, pruned=pruned, in_metadata=inside, is_object=False)
 
 
 def _of_default(schema: Schema, path: str, *, pruned: bool, in_metadata: str) -> Iterator[FieldError]:
@@ -61,7 +64,7 @@ def _of_default(schema: Schema, path: str, *, pruned: bool, in_metadata: str) ->
 
 
 def _as_metadata(field: str, default: Any) -> list[FieldError]:
-    """What is wrong with the metadata that this field with this default makes."""
+    """Return the errors in metadata with the default in this field."""
     value = default
     for name in reversed(field.split(".")):
         value = {name: value}
@@ -77,10 +80,10 @@ def _as_embedded(schema: Schema, default: Any, path: str) -> Iterator[FieldError
     find = embedded_finder(schema)
     if find is None:
         return
-    for one, place in find(orjson.loads(orjson.dumps(default)), path):
+    for obj, place in find(orjson.loads(orjson.dumps(default)), path):
         try:
-            settle_embedded(one, place)
+            settle_embedded(obj, place)
         except ShapeError as err:
-            yield FieldError("FieldValueInvalid", place, sorted_keys(one), str(err))
+            yield FieldError("FieldValueInvalid", place, sorted_keys(obj), str(err))
             return
-        yield from problems(one, place)
+        yield from problems(obj, place)

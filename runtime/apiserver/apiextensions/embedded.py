@@ -1,4 +1,4 @@
-"""Objects inside of objects (x-kubernetes-embedded-resource): they have an apiVersion, a kind and metadata as any.
+"""Objects inside objects (x-kubernetes-embedded-resource), which have apiVersion, kind and metadata.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/objectmeta/{algorithm,coerce,validation}.go (v1.36).
 """
@@ -22,11 +22,11 @@ from kcm.runtime.apiserver.rules.object_meta import validate_metadata
 from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.schema.scalars import ShapeError
 
-# (object, path of its field) for each embedded one.
+# Yields (object, path of its field) for each embedded object.
 FindEmbedded = Callable[[Any, str], Iterator[tuple[dict[str, Any], str]]]
 
 
-# What an embedded object is of: its names and its namespace are checked by the rules of all objects.
+# Stand-in definition of embedded objects, whose names and namespace are validated as for any object.
 _OF_CLUSTER, _OF_NAMESPACE = (
     ResourceDefinition(plural="", kind="", namespaced=namespaced, dynamic=True) for namespaced in (False, True)
 )
@@ -35,7 +35,9 @@ _OF_CLUSTER, _OF_NAMESPACE = (
 def embedded_finder(schema: Schema) -> FindEmbedded | None:
     """Returns None for a schema without embedded resources."""
     properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
-    fields = {name: in_field for name, one in properties.items() if (in_field := embedded_finder(one)) is not None}
+    fields = {
+        name: in_field for name, property_ in properties.items() if (in_field := embedded_finder(property_)) is not None
+    }
     in_other = None if additional is None else embedded_finder(additional)
     in_items = None if items is None else embedded_finder(items)
     is_embedded = bool(schema.get(EMBEDDED))
@@ -59,7 +61,7 @@ def embedded_finder(schema: Schema) -> FindEmbedded | None:
 
 
 def settle_embedded(obj: dict[str, Any], path: str) -> None:
-    """Removes unknown fields and nulls from the metadata. Raises ShapeError on a field of another type."""
+    """Remove unknown fields and nulls from the metadata. Raises ShapeError for a field of a wrong type."""
     for field in ("apiVersion", "kind"):
         if field in obj and not isinstance(obj[field], str):
             raise ShapeError("", "", why=str(invalid(_inside(path, field), obj[field], "must be a string")))
@@ -89,7 +91,7 @@ def problems(obj: Mapping[str, Any], path: str) -> list[FieldError]:
     if isinstance(meta, dict):
         named = meta if meta.get("name") else {**meta, "name": "any"}
         of_metadata = validate_metadata(_OF_NAMESPACE if meta.get("namespace") else _OF_CLUSTER, named)
-        errors += [one._replace(field=_inside(path, one.field)) for one in of_metadata]
+        errors += [error._replace(field=_inside(path, error.field)) for error in of_metadata]
     return errors
 
 

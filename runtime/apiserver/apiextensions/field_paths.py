@@ -1,4 +1,4 @@
-"""Paths of fields, as rules and selectable fields name them: `.spec.color`, `.spec.labels['a.b']`.
+"""Field paths of rules and selectable fields: `.spec.color`, `.spec.labels['a.b']`.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, ValidFieldPath (v1.36).
 """
@@ -14,7 +14,7 @@ _NO_FIELD, _TOO_SHORT = "does not refer to a valid field", "unexpected end of JS
 
 
 class FieldPathError(ValueError):
-    """A path that leads to no field of the schema; the text is upstream's."""
+    """Path without a field in the schema; the text is upstream's."""
 
 
 def field_at(path: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:

@@ -1,4 +1,4 @@
-"""The formats of strings and numbers that a schema may name; any other is ignored.
+"""String and number formats of schemas. Unknown formats are ignored.
 
 Source: apiextensions-apiserver pkg/apiserver/validation/formats.go, kube-openapi pkg/validation/strfmt,
 pkg/internal/third_party/govalidator (v1.36).
@@ -36,7 +36,7 @@ _UNITS = (
     *(("ns", "nano"), ("us", "µs", "micro"), ("ms", "milli"), ("s", "sec")),
     *(("m", "min"), ("h", "hr", "hour"), ("d", "day"), ("w", "wk", "week")),
 )
-_LABEL_CHARACTER = r"[^\W_]"  # a letter or a digit of any script
+_LABEL_CHARACTER = r"[^\W_]"  # letter or digit of any script
 _HOSTNAME = re.compile(
     rf"(?:{_LABEL_CHARACTER}(?:(?:[-\w]{{0,61}}{_LABEL_CHARACTER})?)\.)*{_LABEL_CHARACTER}(?:[-\w]{{0,61}}{_LABEL_CHARACTER})?"
 )
@@ -58,7 +58,7 @@ def _is_date(text: str) -> bool:
     try:
         date.fromisoformat(text)
     except ValueError:
-        return text.startswith("0000-")  # a year that Go has, and Python does not
+        return text.startswith("0000-")  # a year that is valid in Go and not in Python
     return True
 
 
@@ -71,7 +71,7 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    """As Go parses it, or Scala writes it: "3 days"."""
+    """Report whether the text is a duration of Go or of Scala ("3 days")."""
     if _GO_DURATION.fullmatch(text):
         return True
     units = [found.lower() for found in _AMOUNT.findall(text)]
@@ -83,7 +83,7 @@ def _is_hostname(text: str) -> bool:
 
 
 def _is_ipv4(text: str) -> bool:
-    """Leading zeros are taken: Go's old parser does."""
+    """Report whether the text is an IPv4 address. Leading zeros are valid, as in Go's old parser."""
     parts = text.split(".")
     return len(parts) == 4 and all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts)
 
@@ -103,8 +103,8 @@ def _is_cidr(text: str) -> bool:
 
 
 def _is_uri(text: str) -> bool:
-    """As url.ParseRequestURI: an absolute URI or an absolute path."""
-    if not text or any(ord(one) < 0x20 or one in " \x7f" for one in text.partition("?")[0]):
+    """Report whether the text is an absolute URI or an absolute path, as Go's url.ParseRequestURI."""
+    if not text or any(ord(character) < 0x20 or character in " \x7f" for character in text.partition("?")[0]):
         return False
     if re.search(r"%(?![0-9a-fA-F]{2})", text.partition("?")[0]):
         return False
@@ -120,22 +120,22 @@ def _is_card(text: str) -> bool:
     digits = re.sub("[^0-9]+", "", text)
     if not re.fullmatch(_CARD, digits):
         return False
-    doubled = (int(one) * (1 + i % 2) for i, one in enumerate(reversed(digits)))
-    return sum(one % 10 + 1 if one > 9 else one for one in doubled) % 10 == 0
+    doubled = (int(digit) * (1 + i % 2) for i, digit in enumerate(reversed(digits)))
+    return sum(product % 10 + 1 if product > 9 else product for product in doubled) % 10 == 0
 
 
 def _is_isbn10(text: str) -> bool:
     digits = re.sub(r"[\s-]+", "", text)
     if not re.fullmatch("[0-9]{9}[0-9X]", digits):
         return False
-    return sum((i + 1) * (10 if one == "X" else int(one)) for i, one in enumerate(digits)) % 11 == 0
+    return sum((i + 1) * (10 if digit == "X" else int(digit)) for i, digit in enumerate(digits)) % 11 == 0
 
 
 def _is_isbn13(text: str) -> bool:
     digits = re.sub(r"[\s-]+", "", text)
     return (
         bool(re.fullmatch("[0-9]{13}", digits))
-        and sum(int(one) * (1, 3)[i % 2] for i, one in enumerate(digits)) % 10 == 0
+        and sum(int(digit) * (1, 3)[i % 2] for i, digit in enumerate(digits)) % 10 == 0
     )
 
 
@@ -147,7 +147,7 @@ def _is_long_name(text: str) -> bool:
     return len(text) <= 253 and re.fullmatch(rf"{_SHORT}(?:\.{_SHORT})*", text) is not None
 
 
-# By name without hyphens, as upstream looks them up.
+# By name without hyphens, as in upstream's lookup.
 FORMATS: Mapping[str, IsOfFormat] = {
     "bsonobjectid": _matches("[0-9a-f]{24}", re.IGNORECASE),
     "uri": _is_uri,
@@ -180,7 +180,7 @@ _OF_NUMBERS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
 def format_of(schema: Schema) -> str:
-    """The format that counts; "" for one that is ignored."""
+    """Return the format to validate; "" if it is ignored."""
     name, types = schema.get("format") or "", types_of(schema)
     if len(types) != 1 or types == ("string",):
         return name if name.replace("-", "") in FORMATS else ""
@@ -188,5 +188,5 @@ def format_of(schema: Schema) -> str:
 
 
 def is_of_format(name: str) -> IsOfFormat | None:
-    """Of strings."""
+    """Return the check of a string format; None for an unknown format."""
     return FORMATS.get(name.replace("-", ""))

@@ -1,4 +1,4 @@
-"""JSONPath as client-go has it, in what a printer column or a selectable field may use: no templates around it.
+"""JSONPath of client-go, limited to the forms in printer columns and selectable fields (without templates).
 
     .spec.replicas   .status.conditions[?(@.type=="Ready")].status   .spec.ports[*].port   .metadata.labels['a\\.b']
 
@@ -16,7 +16,7 @@ import orjson
 
 from kcm.runtime.apiserver.apiextensions.go_text import go_number, sorted_keys
 
-# All that one step leads to from these values. Raises JsonPathError.
+# A step of a path: values → values below them. Raises JsonPathError.
 _Step = Callable[[list[Any]], list[Any]]
 
 _FIELD = re.compile(r"(?:\\.|[^\s.,\[\]$@{}\\])*")
@@ -35,7 +35,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class JsonPathError(ValueError):
-    """A path that is none, or that does not fit a value."""
+    """Invalid path, or a path that does not match a value."""
 
 
 class JsonPath:
@@ -44,7 +44,7 @@ class JsonPath:
         self._steps = list(_parsed(text))
 
     def find(self, value: Any) -> list[Any]:
-        """What is there. Raises JsonPathError where a list is asked for and something else is there."""
+        """Return the values at the path. Raises JsonPathError if the path expects a list at another value."""
         found = [value]
         for step in self._steps:
             found = step(found)
@@ -52,7 +52,7 @@ class JsonPath:
 
 
 def as_text(value: Any) -> str:
-    """As a value is printed."""
+    """Format a value as client-go prints it."""
     match value:
         case None:
             return "<no value>"
@@ -120,14 +120,14 @@ def _field(text: str) -> Generator[_Step, None, int]:
 
 
 def _end_of_filter(text: str) -> int:
-    """Where its closing parenthesis is: not inside of quotes."""
+    """Return the position of the filter's closing parenthesis outside quotes."""
     quote = ""
-    for i, one in enumerate(text):
+    for i, character in enumerate(text):
         if quote:
-            quote = "" if one == quote and text[i - 1] != "\\" else quote
-        elif one in "\"'":
-            quote = one
-        elif one == ")":
+            quote = "" if character == quote and text[i - 1] != "\\" else quote
+        elif character in "\"'":
+            quote = character
+        elif character == ")":
             if text[i + 1 : i + 2] != "]":
                 raise JsonPathError("unclosed array expect ]")
             return i
@@ -166,7 +166,7 @@ def _brackets(text: str) -> _Step:
     parts = text.split(",")
     if len(parts) > 1:
         steps = [_brackets(part.strip(" ")) for part in parts]
-        return lambda values: [one for step in steps for one in step(values)]
+        return lambda values: [value for step in steps for value in step(values)]
     key = _KEY.fullmatch(text)
     if key is not None:
         return _named(key[1].replace("\\", ""))
@@ -204,22 +204,22 @@ def _filter(text: str) -> _Step:
     comparison = _COMPARISON.fullmatch(text)
     if comparison is None:
         path = JsonPath(text)
-        return lambda values: [one for one in _items(values) if _exists(path, one)]
+        return lambda values: [element for element in _items(values) if _exists(path, element)]
     left, right, compare = JsonPath(comparison[1]), JsonPath(comparison[3]), _OPERATORS.get(comparison[2])
     if compare is None:
         raise JsonPathError(f"unrecognized filter operator {comparison[2]}")
 
     def passes(item: Any) -> bool:
-        one, other = left.find(item), right.find(item)
-        if len(one) > 1 or len(other) > 1:
+        first, other = left.find(item), right.find(item)
+        if len(first) > 1 or len(other) > 1:
             raise JsonPathError("can only compare one element at a time")
-        if not one or not other:
+        if not first or not other:
             return False
-        if type(one[0]) is not type(other[0]) or isinstance(one[0], dict | list):
+        if type(first[0]) is not type(other[0]) or isinstance(first[0], dict | list):
             raise JsonPathError("incompatible types for comparison")
-        return bool(compare(one[0], other[0]))
+        return bool(compare(first[0], other[0]))
 
-    return lambda values: [one for one in _items(values) if passes(one)]
+    return lambda values: [element for element in _items(values) if passes(element)]
 
 
 def _items(values: list[Any]) -> list[Any]:

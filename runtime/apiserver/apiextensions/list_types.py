@@ -1,4 +1,4 @@
-"""Lists of x-kubernetes-list-type set and map have no two equal elements, or elements of equal keys.
+"""Duplicates in lists with x-kubernetes-list-type set or map.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/listtype/validation.go (v1.36).
 """
@@ -21,14 +21,16 @@ from kcm.runtime.apiserver.apiextensions.schemas import (
 )
 from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid
 
-# (value, path of its field) → what is wrong
+# (value, path of its field) → errors
 CheckLists = Callable[[Any, str], Iterator[FieldError]]
 
 
 def list_checker(schema: Schema) -> CheckLists | None:
     """Returns None for a schema without such lists."""
     properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
-    fields = {name: of_field for name, one in properties.items() if (of_field := list_checker(one)) is not None}
+    fields = {
+        name: of_field for name, property_ in properties.items() if (of_field := list_checker(property_)) is not None
+    }
     of_other = None if additional is None else list_checker(additional)
     of_items = None if items is None else list_checker(items)
     list_type, keys = schema.get(LIST_TYPE) or "", tuple(schema.get(LIST_KEYS) or ())
@@ -55,7 +57,7 @@ def list_checker(schema: Schema) -> CheckLists | None:
 
 
 def _repeated(values: list[Any], path: str) -> Iterator[FieldError]:
-    """Each repeated value once, where it first is repeated."""
+    """Yield each duplicate value once, at its first repetition."""
     times: dict[bytes, int] = {}
     for i, value in enumerate(values):
         known = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -70,5 +72,5 @@ def _repeated_keys(values: list[Any], keys: tuple[str, ...], path: str) -> Itera
             yield invalid(f"{path}[{i}]", value, "must be an object for an array of list-type map")
             return
     yield from _repeated(
-        [{key: one[key] for key in keys if key in one} for one in (each or {} for each in values)], path
+        [{key: element[key] for key in keys if key in element} for element in (each or {} for each in values)], path
     )

@@ -1,4 +1,4 @@
-"""Numbers by a schema: their type and format, bounds, multiples; and values that are one of some.
+"""Validation of numbers (type and format, bounds, multiples) and of enumerations.
 
 A number of JSON that is written without fraction or exponent is an integer, upstream an int64; any other a float64.
 
@@ -24,12 +24,12 @@ _GREATEST_FLOAT = 3.4028234663852886e38
 
 
 def type_and_format(value: Any) -> tuple[str, str]:
-    """Of a value that is not null."""
+    """Return the type and format of a value that is not null."""
     return _TYPES[type(value)]
 
 
 def wrong_type(types: tuple[str, ...], format_: str, value: Any) -> tuple[str, str] | None:
-    """(what is wanted, what it is) of a value that is not null and of another type; else None."""
+    """Return (wanted type, actual type) of a value that is not null and has another type; else None."""
     found, found_format = type_and_format(value)
     as_integer = found == "number" and is_integral(value) and "integer" in types
     as_number = found == "integer" and "number" in types
@@ -49,7 +49,7 @@ def fits(types: tuple[str, ...], format_: str, value: Any) -> bool:
 
 
 def out_of_range(value: float, types: tuple[str, ...], format_: str, prefix: str, path: str) -> str:
-    """What is wrong with a number, or a bound, of this type; "" if nothing is. prefix: what it is of the schema."""
+    """Return the error of a number or bound out of the type's range; "" if it is in range. prefix: starts the error."""
     if types == ("integer",):
         most = _GREATEST[format_ if format_ == "int32" else ""]
         fits_in = float(value).is_integer() and -most - 1 <= value <= most
@@ -64,7 +64,7 @@ def out_of_range(value: float, types: tuple[str, ...], format_: str, prefix: str
 
 
 def is_within(schema: Schema, value: float, types: tuple[str, ...], format_: str) -> bool:
-    """Also false for bounds that no value of the type can have."""
+    """Report whether a number is within the bounds. It is not if a bound itself is out of the type's range."""
     bounds = (("maximum", schema.get("maximum")), ("minimum", schema.get("minimum")))
     if out_of_range(value, types, format_, "", ""):
         return False
@@ -78,7 +78,7 @@ def is_within(schema: Schema, value: float, types: tuple[str, ...], format_: str
 
 
 def exceeds(schema: Schema, name: str, value: float) -> bool:
-    """name: "maximum" or "minimum". Of an integer the bound's fraction does not count."""
+    """Report whether a number exceeds the bound name ("maximum" or "minimum"), which is truncated for an integer."""
     bound = int(schema[name]) if isinstance(value, int) else schema[name]
     excluded = bool(schema.get(f"exclusive{name.capitalize()}"))
     if name == "maximum":
@@ -101,7 +101,7 @@ def is_multiple(schema: Schema, value: float) -> bool:
 
 
 def is_integral(value: float) -> bool:
-    """Up to what a float64 is off, as swag.IsFloat64AJSONInteger."""
+    """Report whether a float is an integer within float64's precision, as swag.IsFloat64AJSONInteger."""
     if value != value or abs(value) > 2**53 - 1:
         return False
     whole = round(value)
@@ -109,14 +109,14 @@ def is_integral(value: float) -> bool:
 
 
 def is_enumerated(value: Any, values: list[Any]) -> bool:
-    """Whether the value is one of these; null never is."""
+    """Report whether the value is one of an enumeration; null never is."""
     if value is None:
         return False
-    for one in values:
-        if type(one) is type(value):
-            if one == value:
+    for allowed in values:
+        if type(allowed) is type(value):
+            if allowed == value:
                 return True
-        elif isinstance(one, int | float) and isinstance(value, int | float):
-            if not isinstance(one, bool) and not isinstance(value, bool) and type(one)(value) == one:
+        elif isinstance(allowed, int | float) and isinstance(value, int | float):
+            if not isinstance(allowed, bool) and not isinstance(value, bool) and type(allowed)(value) == allowed:
                 return True
     return False

@@ -1,4 +1,4 @@
-"""The objects of one version of a custom kind: how its schema settles them, and what is wrong with them.
+"""Defaulting, pruning and validation of the objects of one version of a custom kind.
 
 Each part is compiled when it is first needed.
 
@@ -24,7 +24,7 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError
 
 
 class ObjectSchema:
-    """schema: structural, as the CustomResourceDefinition has it."""
+    """Structural schema of one version: defaulting, pruning and validation of its objects."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -72,22 +72,22 @@ class ObjectSchema:
         if unknown is not None and found is not None:
             unknown += found.paths
         if self._embedded is not None:
-            for one, path in self._embedded(obj, ""):
-                settle_embedded(one, path)
+            for embedded, path in self._embedded(obj, ""):
+                settle_embedded(embedded, path)
         return made
 
     def prune(self, obj: Object) -> None:
-        """Removes unknown fields and nulls, in place, of an object that comes from another version."""
+        """Remove unknown fields and nulls from an object converted from another version, in place."""
         self._meter.left = MOST_MADE
         self._prune(obj, None, "")
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """By the schema; its metadata are not looked at."""
+        """Validate an object, except its metadata."""
         errors = [] if self._is_valid is None or self._is_valid(obj) else explain(self.schema, obj)
         return self._with_rules([*errors, *self._of_embedded(obj), *self._of_lists(obj)], obj, None)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """What was wrong already, and is left as it was, is not reported."""
+        """Validate an update. Errors in unchanged values are not reported (ratcheting)."""
         errors: list[FieldError] = []
         if self._is_valid is not None and not self._is_valid(new):
             errors = explain(self.schema, new, pair=Pair(new, old, self.schema))

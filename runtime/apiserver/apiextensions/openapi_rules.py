@@ -1,4 +1,4 @@
-"""What a schema in a CustomResourceDefinition may say at all, structural or not.
+"""Restrictions on the schemas of a CustomResourceDefinition, structural or not.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 ValidateCustomResourceDefinitionOpenAPISchema (v1.36).
@@ -33,7 +33,7 @@ _TWO_WAYS = "additionalProperties and properties are mutual exclusive"
 
 
 class Place(NamedTuple):
-    """no_default: why no default may be here; None where one may. in_metadata: of an object, at the root or inside."""
+    """Place of a schema: why a default is forbidden (None if allowed), and whether it is in an object's metadata."""
 
     no_default: str | None = None
     in_metadata: bool = False
@@ -43,7 +43,7 @@ _ROOT = Place()
 
 
 class Leniency(NamedTuple):
-    """What an update may keep, since a former version of the definition had it."""
+    """Violations that an update may keep, because the old definition has them."""
 
     types: bool = False
     item_types_of_sets: bool = False
@@ -51,12 +51,12 @@ class Leniency(NamedTuple):
 
 
 def leniency(schemas: list[Schema]) -> Leniency:
-    """Of the definition's former schemas."""
-    every = [one for schema in schemas for one in all_schemas(schema)]
+    """Return the leniency for an update of a definition with these schemas."""
+    every = [inner for schema in schemas for inner in all_schemas(schema)]
     return Leniency(
-        types=any(one.get("type") and one["type"] not in TYPES for one in every),
-        item_types_of_sets=any(list(_set_items(one, "")) for one in every),
-        keys=any(list(_keyed_items(one, "")) for one in every),
+        types=any(schema.get("type") and schema["type"] not in TYPES for schema in every),
+        item_types_of_sets=any(list(_set_items(schema, "")) for schema in every),
+        keys=any(list(_keyed_items(schema, "")) for schema in every),
     )
 
 
@@ -72,13 +72,13 @@ def validate_openapi(
             reason = "inside additionalProperties applying to object metadata"
             inner = place._replace(no_default=reason) if place.in_metadata else place
             yield from validate_openapi(additional, f"{path}.additionalProperties", lenient, place=inner, is_root=False)
-    for name, one in properties.items():
+    for name, property_ in properties.items():
         inner = place
         if (is_root or schema.get(EMBEDDED)) and name in META_FIELDS:
             inner = Place(f"in top-level {name}" if is_root else place.no_default, in_metadata=True)
-        yield from validate_openapi(one, f"{path}.properties[{name}]", lenient, place=inner, is_root=False)
-    for where, one in _others(schema):
-        yield from validate_openapi(one, f"{path}.{where}", lenient, place=place, is_root=False)
+        yield from validate_openapi(property_, f"{path}.properties[{name}]", lenient, place=inner, is_root=False)
+    for where, nested in _others(schema):
+        yield from validate_openapi(nested, f"{path}.{where}", lenient, place=place, is_root=False)
     yield from _extensions(schema, path, lenient)
     yield from _rules(schema, f"{path}.{RULES}")
 
@@ -87,20 +87,20 @@ def _others(schema: Schema) -> Iterator[tuple[str, Schema]]:
     if schema.get("not") is not None:
         yield "not", schema["not"]
     for junctor in JUNCTORS:
-        yield from ((f"{junctor}[{i}]", one) for i, one in enumerate(schema.get(junctor) or ()))
+        yield from ((f"{junctor}[{i}]", alternative) for i, alternative in enumerate(schema.get(junctor) or ()))
     for field in ("definitions", "dependencies"):
         yield from (
-            (f"{field}[{name}]", one) for name, one in (schema.get(field) or {}).items() if isinstance(one, dict)
+            (f"{field}[{name}]", inner) for name, inner in (schema.get(field) or {}).items() if isinstance(inner, dict)
         )
     items = schema.get("items")
     if isinstance(items, dict):
         yield "items", items
     else:
-        yield from ((f"items[{i}]", one) for i, one in enumerate(items or ()))
+        yield from ((f"items[{i}]", item) for i, item in enumerate(items or ()))
 
 
 def _fields(schema: Schema, path: str, place: Place, lenient: Leniency) -> Iterator[FieldError]:
-    """What is not supported."""
+    """Yield errors for unsupported fields."""
     type_ = schema.get("type") or ""
     if type_ and type_ not in TYPES and not lenient.types:
         yield not_supported(f"{path}.type", type_, TYPES)
@@ -151,7 +151,7 @@ def _of_another_type(path: str, type_: str, detail: str) -> FieldError:
 
 
 def _set_items(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Elements of a set are compared as a whole, so they have to be atomic."""
+    """Yield errors for items of sets, which are compared as a whole and have to be atomic."""
     items = items_of(schema)
     if schema.get(LIST_TYPE) != "set" or items is None:
         return
@@ -189,7 +189,7 @@ def _keys(schema: Schema, items: Schema | None, keys: list[str], path: str) -> I
 
 
 def _keyed_items(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Elements of sets and maps, and their keys, are always there."""
+    """Yield errors for nullable items of sets and maps, and for keys that are optional without a default."""
     items, list_type = items_of(schema), schema.get(LIST_TYPE)
     if items is None or list_type not in ("set", "map"):
         return
@@ -209,7 +209,7 @@ def _keyed_items(schema: Schema, path: str) -> Iterator[FieldError]:
 
 
 def _rules(schema: Schema, path: str) -> Iterator[FieldError]:
-    """The form of rules; what they say is compiled elsewhere."""
+    """Yield errors in the form of rules. rule_sources.py compiles their expressions."""
     rules: list[Mapping[str, Any]] = schema.get(RULES) or []
     for i, rule in enumerate(rules):
         here, text, message = f"{path}[{i}]", (rule.get("rule") or "").strip(), rule.get("message") or ""

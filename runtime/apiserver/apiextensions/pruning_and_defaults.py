@@ -1,10 +1,10 @@
-"""What a schema makes of an object that is read: unknown fields and nulls go, defaults come.
+"""Pruning, removal of nulls and defaulting of an object by its schema.
 
-Upstream takes a pass for each of pruning, nulls and defaults; here they are one, compiled once for a schema. A default
-is settled when it is compiled.
+Upstream makes one pass for each; here they are one pass, compiled once per schema. Defaults are settled when they are
+compiled.
 
-A default of a list's items makes much of little, so what the defaults make is bounded (Meter), and so are the paths of
-unknown fields that are reported (UnknownFields).
+Defaults of list items can multiply a small body, so that the size of all added defaults is bounded (Meter), as are the
+reported paths of unknown fields (UnknownFields).
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}/*.go (v1.36).
 """
@@ -28,12 +28,12 @@ from kcm.runtime.apiserver.apiextensions.schemas import (
 from kcm.runtime.apiserver.schema.field_validation import MOST_STRAYS
 from kcm.runtime.apiserver.storage.sizes import MOST_SENT, TooLargeError
 
-MOST_MADE = MOST_SENT  # bytes of JSON that defaults may add to one object: more could not be stored
+MOST_MADE = MOST_SENT  # bytes of JSON that defaults may add to an object; a larger object could not be stored
 LONGEST_PATHS = 64 * 1024  # characters of all reported paths of unknown fields
 
 
 class UnknownFields:
-    """The paths of unknown fields in one object, up to a number: the message that lists them is cut anyway."""
+    """Paths of unknown fields in an object, up to a limit, since the message that lists them is truncated."""
 
     __slots__ = ("_left", "paths")
 
@@ -50,14 +50,14 @@ class UnknownFields:
         return len(self.paths) >= MOST_STRAYS or self._left <= 0
 
 
-# (value, found, path): changes a map or a list in place; reports unknown fields to found, unless it is None.
+# (value, found, path): settles a map or list in place; adds unknown fields to found if given.
 Settle = Callable[[Any, UnknownFields | None, str], None]
 
 _NESTED = (dict, list)
 
 
 class Meter:
-    """What defaults may still add to the object that is settled, in bytes of JSON."""
+    """Budget for the defaults added to an object, in bytes of JSON."""
 
     __slots__ = ("left",)
 
@@ -65,7 +65,7 @@ class Meter:
         self.left = most
 
     def spend(self, size: int) -> None:
-        """Raises TooLargeError, which answers the request."""
+        """Reduce the budget. Raises TooLargeError, which becomes the response."""
         self.left -= size
         if self.left < 0:
             raise TooLargeError
@@ -105,7 +105,7 @@ def _maker(default: Any, meter: Meter, name: str = "") -> Callable[[], Any]:
 
 
 class _Parts:
-    """What is compiled of a schema: how each field is settled, which nulls go, and the defaults."""
+    """Compiled schema: settlers of the fields, fields whose nulls are removed, and defaults."""
 
     def __init__(self, schema: Schema, meter: Meter, defaults: bool) -> None:
         properties, additional = properties_of(schema), additional_of(schema)
@@ -113,12 +113,14 @@ class _Parts:
             name: settler(field, meter, defaults=defaults) for name, field in properties.items()
         }
         self.null_goes = {
-            name for name, one in properties.items() if not one.get("nullable") and one.get("default") is None
+            name
+            for name, property_ in properties.items()
+            if not property_.get("nullable") and property_.get("default") is None
         }
         self.defaults: dict[str, Callable[[], Any]] = {}
-        for name, one in properties.items():
-            if defaults and one.get("default") is not None:
-                self.defaults[name] = _maker(_settled_default(one, self.fields[name], meter), meter, name)
+        for name, property_ in properties.items():
+            if defaults and property_.get("default") is not None:
+                self.defaults[name] = _maker(_settled_default(property_, self.fields[name], meter), meter, name)
         self.replaced = {name for name in self.defaults if not properties[name].get("nullable")}
         takes_any = schema.get("additionalProperties") is not None
         self.other: Settle | None = settler(additional, meter, defaults=defaults) if takes_any else None
@@ -134,13 +136,13 @@ def _settled_default(schema: Schema, settle: Settle, meter: Meter) -> Any:
 
 
 def _settle_all(schema: Schema, meter: Meter, defaults: bool) -> Settle:
-    """All that the schema does not name goes."""
+    """Remove all fields that the schema does not specify."""
     of_items = settler(items_of(schema), meter, defaults=defaults)
     return _of_parts(schema, meter, keeps_unknown=False, of_items=of_items, defaults=defaults)
 
 
 def _settle_known(schema: Schema, meter: Meter, defaults: bool) -> Settle:
-    """Of a schema that keeps what it does not name; what it names is settled all the same."""
+    """Compile a schema that preserves unknown fields; known fields are still settled."""
     items = items_of(schema)
     of_items = _keep if items is None else _settle_known(items, meter, defaults)
     return _of_parts(schema, meter, keeps_unknown=True, of_items=of_items, defaults=defaults)
@@ -164,7 +166,7 @@ def _remove_all(value: Any, unknown: UnknownFields | None, path: str) -> None:
 
 
 def _of_parts(schema: Schema, meter: Meter, *, keeps_unknown: bool, of_items: Settle, defaults: bool) -> Settle:
-    parts: _Parts | None = None  # compiled when an object first has it: most schemas are larger than their objects
+    parts: _Parts | None = None  # compiled on first use: most schemas are larger than their objects
 
     def settle(value: Any, unknown: UnknownFields | None, path: str) -> None:
         nonlocal parts
@@ -183,7 +185,7 @@ def _of_parts(schema: Schema, meter: Meter, *, keeps_unknown: bool, of_items: Se
 
 
 def _default_of_items(items: Schema | None, meter: Meter) -> Callable[[], Any] | None:
-    """For a null among the items of a list, or the values of a map; None where a null stays."""
+    """Return the maker of the default that replaces null in a list or map; None if null is kept."""
     return None if items is None or items.get("nullable") else _maker(items.get("default"), meter)
 
 

@@ -1,4 +1,4 @@
-"""Whether the rules in a schema compile, and do not cost too much.
+"""Validation of CEL rules in a schema: they must compile, and their estimated cost is limited.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/{validation,cel_validation}.go (v1.36).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_OF_ONE, MOST_OF_ALL = 10_000_000, 100_000_000
 _MOST = 2**64 - 1
-_NAMED, _COUNTS = 4, MOST_OF_ALL // 100  # how many of the most expensive rules are named; from which cost on
+_NAMED, _COUNTS = 4, MOST_OF_ALL // 100  # number of the most expensive rules that are reported, and their minimum cost
 _FIELDS = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
 _HINT = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
@@ -34,8 +34,8 @@ _HINT = (
 
 
 def validate_rules(schema: Schema, path: str) -> list[FieldError]:
-    """schema: of a whole object, with which nothing else is wrong."""
-    if not any(one.get(RULES) for one in all_schemas(schema)):
+    """Validate the rules of an object's schema, which has no other errors."""
+    if not any(inner.get(RULES) for inner in all_schemas(schema)):
         return []
     costs: list[tuple[int, str]] = []
     errors = list(_of_schema(schema, path, 1, None, costs, is_root=True))
@@ -57,16 +57,19 @@ def _of_schema(
     *,
     is_root: bool = False,
 ) -> Iterator[FieldError]:
-    """times: how often an object can have it; None where nothing bounds that. uncorrelated: the list above it whose
-    items are not found again in an old object."""
+    """Validate the rules of a part of a schema.
+
+    times: how often an object can contain the part; None if it is unbounded.
+    uncorrelated: the nearest enclosing list whose items are not correlated with an old object.
+    """
     if schema.get(RULES):
         yield from _of_rules(schema, path, times, uncorrelated, costs, is_root=is_root)
     additional, items = additional_of(schema), items_of(schema)
     if additional is not None:
         inside = _product(times, schema.get("maxProperties"))
         yield from _of_schema(additional, f"{path}.additionalProperties", inside, uncorrelated, costs)
-    for name, one in properties_of(schema).items():
-        yield from _of_schema(one, f"{path}.properties[{name}]", times, uncorrelated, costs)
+    for name, property_ in properties_of(schema).items():
+        yield from _of_schema(property_, f"{path}.properties[{name}]", times, uncorrelated, costs)
     if items is not None:
         inside = _product(times, schema.get("maxItems"))
         above = uncorrelated if uncorrelated is not None or schema.get(LIST_TYPE) == "map" else path
@@ -125,7 +128,7 @@ def _of_rule(
 
 
 def _in_go(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule as upstream's error shows it: with Go's names and zeros."""
+    """Return a rule as upstream's error shows it: with Go's field names and zero values."""
     zeros = {"reason": None, "optionalOldSelf": None}
     return {f"{name[0].upper()}{name[1:]}": rule.get(name, zeros.get(name, "")) for name in _FIELDS}
 

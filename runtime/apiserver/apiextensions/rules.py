@@ -1,6 +1,6 @@
-"""What the rules of a schema (x-kubernetes-validations) say of an object.
+"""Evaluation of the rules of a schema (x-kubernetes-validations) on an object.
 
-Each node's rules are compiled when an object first has the node.
+The rules of a node are compiled when an object first contains the node.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, pkg/registry/customresource/strategy.go
 (hasBlockingErr; v1.36).
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kcm.runtime.cel.declared import Reader
     from kcm.runtime.cel.rules import Rule
 
-BUDGET = 10_000_000  # what all rules of an object may cost together
+BUDGET = 10_000_000  # cost limit for all rules of an object
 LONGEST_MESSAGE = 5 * 1024  # bytes
 _NOWHERE = "<nil>"
 _BLOCKING = frozenset(
@@ -57,11 +57,11 @@ _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no furthe
 
 
 class OutOfBudgetError(Exception):
-    """No further rule is looked at. Its argument: the last error."""
+    """Exceeded cost budget: no further rule is evaluated. The argument is the last error."""
 
 
 class Change(NamedTuple):
-    """How a node is correlated with an old object: itself, and the nearest node above it that is."""
+    """Correlation of a node with an old object: its own pair, and that of the nearest correlated node above it."""
 
     pair: Pair | None = None
     above: Pair | None = None
@@ -83,9 +83,9 @@ class Change(NamedTuple):
 
 
 def rule_node(schema: Schema, *, is_root: bool = False) -> RuleNode | None:
-    """None for a schema without rules. is_root: of a whole object."""
+    """Return the rules of a schema; None if it has no rules. is_root: the schema is that of a whole object."""
     properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
-    fields = {name: node for name, one in properties.items() if (node := rule_node(one)) is not None}
+    fields = {name: node for name, property_ in properties.items() if (node := rule_node(property_)) is not None}
     of_other = None if additional is None else rule_node(additional)
     of_items = None if items is None else rule_node(items)
     if not schema.get(RULES) and not fields and of_other is None and of_items is None:
@@ -108,7 +108,10 @@ class RuleNode:
         self._compiled: tuple[Sequence[Rule], Reader | None] | None = None
 
     def problems(self, obj: Any, old: Any, found: Sequence[FieldError]) -> list[FieldError]:
-        """old: None on a creation. found: what is wrong with the object already, which may keep rules from a look."""
+        """Return the errors of all rules.
+
+        old: None for a creation. found: errors of the schema; some of them prevent the evaluation of rules.
+        """
         if any(error.type in _BLOCKING for error in found):
             return [invalid(_NOWHERE, None, _UNCHECKED)]
         change = Change() if old is None else Change(Pair(obj, old, self._schema))
@@ -232,7 +235,7 @@ class _Budget:
 
 
 class _Found(NamedTuple):
-    """ratcheted: it does not count where nothing has changed."""
+    """Violation of a rule. ratcheted: it is ignored if the value is unchanged."""
 
     error: FieldError
     ratcheted: bool

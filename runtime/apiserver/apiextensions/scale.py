@@ -1,4 +1,4 @@
-"""What an object has where its scale is.
+"""Validation of the fields of a custom object that its scale subresource maps to.
 
 Source: apiextensions-apiserver pkg/registry/customresource/validator.go (ValidateScaleSpec, …Status; v1.36).
 """
@@ -17,7 +17,7 @@ _MOST = 2**31 - 1
 
 
 def validate_scale(paths: ScalePaths | None, obj: Object, *, of_spec: bool = True) -> Iterator[FieldError]:
-    """of_spec: the replicas that are wanted are looked at too."""
+    """Validate the fields of the status, and with of_spec those of the spec."""
     if paths is None:
         return
     if of_spec:
@@ -40,7 +40,7 @@ def _replicas(path: str, obj: Object) -> Iterator[FieldError]:
 
 
 def _wrong(path: str, obj: Object, type_: type, zero: Any) -> Iterator[FieldError]:
-    """A value of another type."""
+    """Value of another type."""
     value = _at(path, obj)
     if value is not None and type(value) is not type_:
         yield invalid(path, zero, accessor_error(path, value, type_))

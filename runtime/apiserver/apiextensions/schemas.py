@@ -23,7 +23,7 @@ JUNCTORS = ("allOf", "anyOf", "oneOf")
 
 
 def items_of(schema: Schema) -> Schema | None:
-    """The schema of a list's items; None also for the forbidden list of schemas."""
+    """Return the schema of a list's items; None also for a list of schemas, which is forbidden."""
     items = schema.get("items")
     return items if isinstance(items, dict) else None
 
@@ -33,13 +33,13 @@ def properties_of(schema: Schema) -> Mapping[str, Schema]:
 
 
 def additional_of(schema: Schema) -> Schema | None:
-    """The schema of a map's values; None without one, and for true and false."""
+    """Return the schema of a map's values; None if there is no schema (true and false)."""
     additional = schema.get("additionalProperties")
     return additional if isinstance(additional, dict) else None
 
 
 def parts_of(schema: Schema) -> Iterator[Schema]:
-    """The schemas directly inside of one, those of forbidden fields too."""
+    """Yield the schemas directly inside a schema, including those in forbidden fields."""
     items = schema.get("items")
     yield from [items] if isinstance(items, dict) else items or ()
     for junctor in JUNCTORS:
@@ -47,21 +47,23 @@ def parts_of(schema: Schema) -> Iterator[Schema]:
     if schema.get("not") is not None:
         yield schema["not"]
     for field in ("properties", "patternProperties", "definitions", "dependencies"):
-        yield from (one for one in (schema.get(field) or {}).values() if isinstance(one, dict))
+        yield from (inner for inner in (schema.get(field) or {}).values() if isinstance(inner, dict))
     yield from (
-        one for one in (schema.get("additionalProperties"), schema.get("additionalItems")) if isinstance(one, dict)
+        inner
+        for inner in (schema.get("additionalProperties"), schema.get("additionalItems"))
+        if isinstance(inner, dict)
     )
 
 
 def all_schemas(schema: Schema) -> Iterator[Schema]:
-    """A schema, and all that are inside of it."""
+    """Yield a schema and all schemas inside it."""
     yield schema
     for part in parts_of(schema):
         yield from all_schemas(part)
 
 
 def types_of(schema: Schema) -> tuple[str, ...]:
-    """The types of its values; none: any."""
+    """Return the allowed types of values; empty for any type."""
     if schema.get(INT_OR_STRING):
         return "integer", "string"
     return (schema["type"],) if schema.get("type") else ()

@@ -1,4 +1,4 @@
-"""Whether a schema is structural: what its values are is said apart from what is demanded of them.
+"""Validation that a schema is structural: types are specified apart from the junctors that restrict values.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{validation,complete,convert}.go (v1.36).
 """
@@ -31,20 +31,20 @@ _MUST_BE_IMPLICIT = "must not specify anything other than name and generateName,
 
 
 def unsupported(schema: Schema) -> str:
-    """Why no structural schema can be made of this one; "" if one can."""
-    for one in all_schemas(schema):
+    """Return why no structural schema can be made of a schema; "" if one can."""
+    for inner in all_schemas(schema):
         for field in _UNSUPPORTED:
-            if one.get(field) if field != "additionalItems" else one.get(field) is not None:
+            if inner.get(field) if field != "additionalItems" else inner.get(field) is not None:
                 return f"OpenAPIV3Schema '{field.removeprefix('$') if field == '$schema' else field}' is not supported"
-        if isinstance(one.get("items"), list) and one["items"]:
+        if isinstance(inner.get("items"), list) and inner["items"]:
             return "OpenAPIV3Schema 'items' must be a schema, but is an array"
-        if one.get(PRESERVE) is False:
+        if inner.get(PRESERVE) is False:
             return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
     return ""
 
 
 def validate_structural(schema: Schema, path: str) -> list[FieldError]:
-    """schema: one that is not `unsupported`. Sorted by their texts, as upstream."""
+    """Return the errors of a schema that is not `unsupported`, sorted by their texts as upstream."""
     return sorted([*_invariants(schema, _ROOT, path), *_completeness(schema, schema, path, path)], key=str)
 
 
@@ -54,8 +54,8 @@ def _invariants(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
         yield required(f"{path}.items", "must be specified")
     if isinstance(items, dict):
         yield from _invariants(items, _ITEM, f"{path}.items")
-    for name, one in properties_of(schema).items():
-        yield from _invariants(one, _FIELD, f"{path}.properties[{name}]")
+    for name, property_ in properties_of(schema).items():
+        yield from _invariants(property_, _FIELD, f"{path}.properties[{name}]")
     if additional is not None:
         if level == _ROOT:
             yield forbidden(f"{path}.additionalProperties", "must not be used at the root")
@@ -93,7 +93,7 @@ def _of_type(schema: Schema, type_: str, level: str, path: str) -> Iterator[Fiel
 
 
 def _of_metadata(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
-    """What a schema says of the metadata of an object: at the root that is next to nothing."""
+    """Yield errors in the schema of metadata: at the root only its type, default, name and generateName are allowed."""
     properties = properties_of(schema)
     is_object = level == _ROOT or bool(schema.get(EMBEDDED))
     for name in ("kind", "apiVersion"):
@@ -113,15 +113,15 @@ def _of_metadata(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
 
 
 def _demands(schema: Schema, path: str, *, skip_any_of: bool, skip_first_all_of: bool) -> Iterator[FieldError]:
-    """What is wrong with what a schema demands of values: anyOf, allOf, oneOf, not and the pattern.
+    """Yield errors in anyOf, allOf, oneOf, not and the pattern.
 
-    skip_…: says that a value is an integer or a string, which may be said here.
+    skip_any_of, skip_first_all_of: the junctor specifies int-or-string, which is allowed here.
     """
     for junctor in ("anyOf", "allOf", "oneOf"):
-        for i, one in enumerate(schema.get(junctor) or ()):
+        for i, alternative in enumerate(schema.get(junctor) or ()):
             if junctor != "anyOf" or not skip_any_of:
                 skip = junctor == "allOf" and i == 0 and skip_first_all_of
-                yield from _nested(one, f"{path}.{junctor}[{i}]", skip_any_of=skip)
+                yield from _nested(alternative, f"{path}.{junctor}[{i}]", skip_any_of=skip)
     if schema.get("not") is not None:
         yield from _nested(schema["not"], f"{path}.not")
     pattern = schema.get("pattern")
@@ -138,8 +138,8 @@ def _nested(schema: Schema, path: str, *, skip_any_of: bool = False) -> Iterator
     items = items_of(schema)
     if items is not None:
         yield from _nested(items, f"{path}.items")
-    for name, one in properties_of(schema).items():
-        yield from _nested(one, f"{path}.properties[{name}]")
+    for name, property_ in properties_of(schema).items():
+        yield from _nested(property_, f"{path}.properties[{name}]")
     for field, must in (
         ("type", "empty"),
         ("default", "undefined"),
@@ -163,10 +163,10 @@ def _nested(schema: Schema, path: str, *, skip_any_of: bool = False) -> Iterator
 
 
 def _completeness(demands: Schema, schema: Schema | None, path: str, nested_path: str) -> Iterator[FieldError]:
-    """All that something is demanded of is specified too. demands: the schema, or one nested in its junctors."""
+    """Yield errors for restricted fields that are not specified. demands: the schema, or one in its junctors."""
     for junctor in JUNCTORS:
-        for i, one in enumerate(demands.get(junctor) or ()):
-            yield from _nested_completeness(one, schema, path, f"{nested_path}.{junctor}[{i}]")
+        for i, alternative in enumerate(demands.get(junctor) or ()):
+            yield from _nested_completeness(alternative, schema, path, f"{nested_path}.{junctor}[{i}]")
     if demands.get("not") is not None:
         yield from _nested_completeness(demands["not"], schema, path, f"{nested_path}.not")
 
@@ -179,7 +179,7 @@ def _nested_completeness(demands: Schema, schema: Schema | None, path: str, nest
     items = items_of(demands)
     if items is not None:
         yield from _nested_completeness(items, items_of(schema), f"{path}.items", f"{nested_path}.items")
-    for name, one in properties_of(demands).items():
+    for name, property_ in properties_of(demands).items():
         place = f"properties[{name}]"
         specified = properties_of(schema).get(name)
-        yield from _nested_completeness(one, specified, f"{path}.{place}", f"{nested_path}.{place}")
+        yield from _nested_completeness(property_, specified, f"{path}.{place}", f"{nested_path}.{place}")

@@ -1,7 +1,7 @@
-"""What is wrong with a value by a schema, in upstream's words and in its order.
+"""Errors of an invalid value, in upstream's texts and order.
 
-Of a value for which no alternative of an anyOf or oneOf is valid upstream reports what is wrong by the alternative of
-which most checks succeeded, so these are counted here as they are there.
+If no alternative of an anyOf or oneOf is valid, upstream reports the errors of the alternative with the most successful
+checks, so that checks are counted here as upstream counts them.
 
 Source: kube-openapi pkg/validation/{validate,errors} (v1.36), apiextensions-apiserver
 pkg/apiserver/validation/{validation,ratcheting}.go.
@@ -29,26 +29,23 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_s
 from kcm.runtime.apiserver.errors.status_errors import MOST_CAUSES
 from kcm.runtime.cel import effort
 
-MOST_PROBLEMS = MOST_CAUSES + 1  # more are not reported, and not looked for
-OF_VALUE = 10  # units of cost, about microseconds: much takes long, and others are served meanwhile
-_NOWHERE = "<nil>"  # the field of an error that upstream gives no path
+MOST_PROBLEMS = MOST_CAUSES + 1  # validation stops at this number
+OF_VALUE = 10  # cost of a value in units of about a microsecond, so that other requests are served meanwhile
+_NOWHERE = "<nil>"  # the field of errors to which upstream gives no path
 
 
 class Problem(NamedTuple):
-    """path: "" at the root; None for an error without a place. text: what upstream's validator says of it.
+    """Error of a value."""
 
-    cause: what becomes of it as a field's error: "" for an invalid value.
-    """
-
-    path: str | None
-    text: str
+    path: str | None  # "" at the root; None for an error without a path
+    text: str  # message of upstream's validator
     value: Any = ""
-    cause: str = ""
+    cause: str = ""  # type of the field error; "" for an invalid value
     detail: str = ""
 
 
 class Result:
-    """problems: by their texts, each of which is reported once. matches: how many checks succeeded."""
+    """Errors by text, so that each is reported once, and the number of successful checks."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = {problem.text: problem for problem in problems}
@@ -68,14 +65,14 @@ class Result:
 
 
 def explain(schema: Schema, value: Any, *, under: str = "", pair: Pair | None = None) -> list[FieldError]:
-    """All that is wrong; under: the field that the value is in. pair: the value and the old one, on an update."""
+    """Return all errors. under: path of the value's field. pair: the value with the old one, for an update."""
     return [_field_error(problem, under) for problem in _explain(schema, value, "", pair).problems.values()]
 
 
 def _explain(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result:
     result = _of_value(schema, value, path, pair)
     if result.problems and pair is not None and pair.same:
-        result.problems.clear()  # wrong already, and left alone
+        result.problems.clear()  # unchanged and invalid before: ignored (ratcheting)
     return result
 
 
@@ -123,7 +120,7 @@ def _wrong_type(path: str, wanted: str, found: str) -> Problem:
 
 
 def _text(result: Result, schema: Schema, value: str, path: str) -> None:
-    """Only the first thing that is wrong; then its format."""
+    """Add the first violation of length or pattern, then that of the format."""
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is not None and len(value) > most:
         text = f"{path} in body should be at most {most} chars long"
@@ -214,9 +211,9 @@ def _map(schema: Schema, value: dict[str, Any], path: str, pair: Pair | None) ->
             result.add(Problem(path, f"{path}.{name} in body is a forbidden property", name))
         elif additional is not None:
             result.merge(_explain(additional, value[name], f"{path}.{name}", correlated(name)))
-    for name, one in properties.items():
+    for name, property_ in properties.items():
         if name in value:
-            result.merge(_explain(one, value[name], f"{path}.{name}" if path else name, correlated(name)))
+            result.merge(_explain(property_, value[name], f"{path}.{name}" if path else name, correlated(name)))
     for name in schema.get("required") or ():
         if name not in value:
             place = f"{path}.{name}"
@@ -228,7 +225,7 @@ def _enumeration(schema: Schema, value: Any, path: str) -> Result:
     values = schema.get("enum")
     if not values or is_enumerated(value, values):
         return Result()
-    words = [one if isinstance(one, str) else orjson.dumps(one).decode() for one in values]
+    words = [value if isinstance(value, str) else orjson.dumps(value).decode() for value in values]
     detail = not_supported("", "", words).detail
     return Result(Problem(path, f"{path} in body should be one of {values}", value, "FieldValueNotSupported", detail))
 
@@ -240,10 +237,10 @@ def _junctors(schema: Schema, value: Any, path: str) -> Result:
     if schema.get("oneOf"):
         result.merge(_one_of(schema["oneOf"], value, path))
     if schema.get("allOf"):
-        found = [_explain(one, value, path, None) for one in schema["allOf"]]
-        for one in found:
-            result.merge(one)
-        valid = sum(not one.problems for one in found)
+        found = [_explain(part, value, path, None) for part in schema["allOf"]]
+        for part_result in found:
+            result.merge(part_result)
+        valid = sum(not part_result.problems for part_result in found)
         if valid < len(found):
             none = "" if valid else ". None validated"
             result.add(Problem(None, f"{quoted(path)} must validate all the schemas (allOf){none}"))

@@ -1,8 +1,8 @@
-"""Whether a value is valid by a schema: predicates, compiled once, that stop at the first thing that is wrong.
+"""Validators of values: predicates, compiled once per schema, that stop at the first error.
 
-Nearly all objects are valid, so this is all that most writes pay. What is wrong with the others, explaining.py says; a
-test holds the two to the same answer. No library was taken for it: those for JSON Schema have no nullable, other
-formats, numbers and expressions, and other words.
+Nearly all objects are valid, so most writes only pay for this. validation_errors.py explains the errors of the others;
+a test checks that both agree. No JSON Schema library is used: they have no nullable, and differ in formats, numbers,
+regular expressions and messages.
 
 Source: kube-openapi pkg/validation/validate (v1.36), apiextensions-apiserver pkg/apiserver/validation/validation.go.
 """
@@ -58,13 +58,13 @@ def checker(schema: Schema) -> IsValid | None:
             return of_null
         if of_type is not None and not of_type(value):
             return False
-        return all(one(value) for one in every)
+        return all(check(value) for check in every)
 
     return is_valid
 
 
 def _null(schema: Schema) -> bool:
-    """Whether null is valid: of a null nothing is looked at but its type and the enumeration, which has none."""
+    """Report whether null is valid. Of the keywords only type and enum apply to null, which is in no enumeration."""
     return bool(schema.get("nullable") or not types_of(schema)) and not schema.get("enum")
 
 
@@ -73,10 +73,10 @@ def _type(schema: Schema) -> IsValid | None:
     if format_ and types not in (("integer",), ("number",), ("string",)):
         return lambda value: fits(types, format_, value)
     if types == ("string",) and format_:
-        return lambda value: type(value) in (str, list)  # so upstream: its format is looked at instead
+        return lambda value: type(value) in (str, list)  # as upstream, which checks the format instead
     if not types:
         return None
-    wanted = tuple(one for name in types for one in _PYTHON_TYPES.get(name, ()))
+    wanted = tuple(type_ for name in types for type_ in _PYTHON_TYPES.get(name, ()))
     if int in wanted and float not in wanted:
         return lambda value: type(value) in wanted or (type(value) is float and is_integral(value))
     if len(wanted) == 1:
@@ -107,7 +107,7 @@ def _of_numbers(schema: Schema) -> IsValid | None:
     bounds = {name: schema[name] for name in ("maximum", "minimum", "multipleOf") if schema.get(name) is not None}
     types, format_ = types_of(schema), format_of(schema)
     if not bounds and types == ("integer",) and format_ != "int32":
-        return None  # a fraction is of another type
+        return None  # the type check already rejects fractions
     if not bounds and (len(types) != 1 or not format_ or types not in (("integer",), ("number",))):
         return None
     return lambda value: (
@@ -133,7 +133,7 @@ def _of_lists(schema: Schema) -> IsValid | None:
 
 def _of_maps(schema: Schema) -> IsValid | None:
     properties, additional = properties_of(schema), additional_of(schema)
-    fields = {name: check for name, one in properties.items() if (check := checker(one)) is not None}
+    fields = {name: check for name, property_ in properties.items() if (check := checker(property_)) is not None}
     required = tuple(schema.get("required") or ())
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     of_other = None if additional is None else checker(additional)
@@ -165,21 +165,21 @@ def _of_enumeration(schema: Schema) -> IsValid | None:
     values = schema.get("enum")
     if not values:
         return None
-    if all(type(one) is str for one in values):
+    if all(type(value) is str for value in values):
         words = frozenset(values)
         return lambda value: type(value) is str and value in words
     return lambda value: is_enumerated(value, values)
 
 
 def _of_junctors(schema: Schema) -> list[IsValid | None]:
-    every = [checker(one) for one in schema.get("allOf") or ()]
-    some = [checker(one) or _anything for one in schema.get("anyOf") or ()]
-    just = [checker(one) or _anything for one in schema.get("oneOf") or ()]
+    every = [checker(part) for part in schema.get("allOf") or ()]
+    some = [checker(alternative) or _anything for alternative in schema.get("anyOf") or ()]
+    just = [checker(alternative) or _anything for alternative in schema.get("oneOf") or ()]
     found: list[IsValid | None] = list(every)
     if some:
-        found.append(lambda value: any(one(value) for one in some))
+        found.append(lambda value: any(check(value) for check in some))
     if just:
-        found.append(lambda value: sum(one(value) for one in just) == 1)
+        found.append(lambda value: sum(check(value) for check in just) == 1)
     if schema.get("not") is not None:
         never = checker(schema["not"]) or _anything
         found.append(lambda value: not never(value))

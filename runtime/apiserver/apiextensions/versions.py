@@ -24,7 +24,7 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, for
 MOST_SELECTABLE_FIELDS = 8
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-# At the root of a schema whose status is validated apart: the field in Go → in JSON.
+# Fields allowed at the root of a schema with a status subresource: name in Go → in JSON.
 _AT_ROOT = {
     "Description": "description",
     "Type": "type",
@@ -62,7 +62,7 @@ def subresources_of(version: Object) -> Object:
 
 
 def validate_versions(versions: Sequence[Object], lenient: Leniency) -> Iterator[FieldError]:
-    """Of each version, then of what they have alike."""
+    """Validate each version, then the fields that must be equal in all versions."""
     alike = {field: _alike(versions, field) for field in _PARTS}
     for i, version in enumerate(versions):
         if schema_of(version) is None and (not alike["schema"] or schema_of(versions[0]) is None):
@@ -100,7 +100,7 @@ def _deprecation(version: Object, path: str) -> Iterator[FieldError]:
         yield invalid(path, text, "must be <= 256 characters long")
     if not text:
         yield invalid(path, text, "must not be an empty string")
-    bad = next((i for i, one in enumerate(text) if not one.isprintable()), None)
+    bad = next((i for i, character in enumerate(text) if not character.isprintable()), None)
     if bad is not None:
         index = len(text[:bad].encode())
         only = "must only contain printable UTF-8 characters"
@@ -132,7 +132,7 @@ def _schema(version: Object, path: str, lenient: Leniency) -> Iterator[FieldErro
 
 
 def _at_root(schema: Schema, path: str) -> Iterator[FieldError]:
-    """The schema of the status is validated apart, so nothing at the root may say more of it."""
+    """Validate the root of a schema with a status subresource, whose status is validated separately."""
     if schema.get("type") and schema["type"] != "object":
         only = f'only "object" is allowed as the type at the root of the schema {_WITH_STATUS}'
         yield invalid(f"{path}.type", schema["type"], only)
@@ -199,8 +199,8 @@ def _selectable_fields(version: Object, path: str, _lenient: Leniency) -> Iterat
         )
         return
     seen: set[str] = set()
-    for i, one in enumerate(fields):
-        here, json_path = f"{path}[{i}].jsonPath", one.get("jsonPath") or ""
+    for i, selectable in enumerate(fields):
+        here, json_path = f"{path}[{i}].jsonPath", selectable.get("jsonPath") or ""
         if not json_path:
             yield required(here)
             continue
