@@ -34,7 +34,7 @@ class Encodings:
         self._kept: dict[bytes, Encoded] = {}
 
     def of(self, raw: bytes) -> Encoded:
-        """raw: an object as JSON. Raises UnknownType."""
+        """raw: an object as JSON. Raises UnknownTypeError."""
         found = self._kept.get(raw)
         if found is None:
             obj = orjson.loads(raw)

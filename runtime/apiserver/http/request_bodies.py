@@ -10,7 +10,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
 from kcm.runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
 from kcm.runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
-from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 
 MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
 
@@ -37,7 +37,7 @@ def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecod
 def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:
     try:
         return orjson.dumps(protobuf.decode(body))
-    except UnknownType as err:
+    except UnknownTypeError as err:
         raise status_errors.unsupported_media_type(PROTOBUF, (JSON, YAML)) from err
     except ValueError as err:
         raise status_errors.bad_request(f"error decoding {PROTOBUF}: {err}") from err

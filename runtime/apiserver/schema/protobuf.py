@@ -29,7 +29,7 @@ _IN_ANY_VERSION = frozenset({"DeleteOptions"})  # sent with the group and versio
 Numbers: TypeAlias = "dict[int, Field | Numbers]"
 
 
-class UnknownType(ValueError):
+class UnknownTypeError(ValueError):
     """Kind with unknown field numbers."""
 
 
@@ -41,7 +41,7 @@ class ProtobufDecoder:
         self._numbers: dict[str, Numbers] = {}
 
     def decode(self, body: bytes) -> Object:
-        """Decode an object. Raises ValueError for invalid data, and UnknownType."""
+        """Decode an object. Raises ValueError for invalid data, and UnknownTypeError."""
         if not body.startswith(MAGIC):
             raise ValueError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
         envelope = dict(_fields(body[len(MAGIC) :]))
@@ -50,7 +50,7 @@ class ProtobufDecoder:
         group, _, version = api_version.rpartition("/")
         name = f"{META}.{kind}" if kind in _IN_ANY_VERSION else self._types.name_of(group, version, kind)
         if name is None:
-            raise UnknownType(f'no kind "{kind}" is known in version "{api_version}"')
+            raise UnknownTypeError(f'no kind "{kind}" is known in version "{api_version}"')
         obj: Object = {"apiVersion": api_version, "kind": kind}
         try:
             self._add(obj, _bytes(envelope.get(2, b"")), self._numbers_of(name))

@@ -24,7 +24,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.times import EPOCH
 from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Form, Kind, Type
 from kcm.runtime.apiserver.schema.kind_checks import SCHEMA
-from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
+from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
 
 # Encodes a field with its tag, or a message without one.
@@ -130,14 +130,14 @@ class ProtobufEncoder:
         return self._kind(api_version, kind) is not None
 
     def message(self, obj: Mapping[str, Any], api_version: str, kind: str) -> bytes:
-        """Encode an object without its envelope. Raises UnknownType for a kind that upstream does not define."""
+        """Encode an object without its envelope. Raises UnknownTypeError for a kind that upstream does not define."""
         encode = self._kind(api_version, kind)
         if encode is None:
-            raise UnknownType(f'no kind "{kind}" is known in version "{api_version}"')
+            raise UnknownTypeError(f'no kind "{kind}" is known in version "{api_version}"')
         return encode(obj)
 
     def encode(self, obj: Mapping[str, Any]) -> bytes:
-        """Encode an object as a body; a discovery document may have no version. Raises UnknownType."""
+        """Encode an object as a body; a discovery document may have no version. Raises UnknownTypeError."""
         api_version, kind = obj.get("apiVersion", ""), obj["kind"]
         return envelope(api_version, kind, self.message(obj, api_version, kind))
 

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.nesting import check_nesting
-from kcm.runtime.apiserver.schema.protobuf import UnknownType
+from kcm.runtime.apiserver.schema.protobuf import UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 MOST_STORED = 3 * 512 * 1024  # bytes of one request to etcd
@@ -66,7 +66,7 @@ def check_draft(obj: Object) -> None:
 def _stored_size(obj: Object, raw: bytes) -> int:
     try:
         return len(_encoder().message(obj, obj.get("apiVersion", ""), obj["kind"]))
-    except (UnknownType, ValueError, TypeError, KeyError, AttributeError):  # a custom kind, or unfit for protobuf
+    except (UnknownTypeError, ValueError, TypeError, KeyError, AttributeError):  # a custom kind, or unfit for protobuf
         return len(raw)
 
 

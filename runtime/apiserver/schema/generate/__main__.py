@@ -20,15 +20,15 @@ from kcm.runtime.apiserver.schema.api_types import ApiTypes
 from kcm.runtime.apiserver.schema.generate.documents import (
     Facts,
     Json,
-    NoTypes,
-    UnknownVocabulary,
+    NoTypesError,
+    UnknownVocabularyError,
     collect,
     read_directory,
     read_server,
 )
 from kcm.runtime.apiserver.schema.generate.layout import written
-from kcm.runtime.apiserver.schema.generate.semantic import Ambiguous, semantic_facts
-from kcm.runtime.apiserver.schema.generate.sources import Mismatch, Sources
+from kcm.runtime.apiserver.schema.generate.semantic import AmbiguousError, semantic_facts
+from kcm.runtime.apiserver.schema.generate.sources import MismatchError, Sources
 
 _OF_THE_WIRE = ("pointer", "number")
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         print(generate(given))
-    except (Ambiguous, Mismatch, NoTypes, UnknownVocabulary, OSError) as err:
+    except (AmbiguousError, MismatchError, NoTypesError, UnknownVocabularyError, OSError) as err:
         print(f"{type(err).__name__}: {err}", file=sys.stderr)
         return 1
     return 0

@@ -40,11 +40,11 @@ SCALARS = {
 _PROSE_AND_ENUMERATIONS = {"description", "enum"}
 
 
-class NoTypes(ValueError):
+class NoTypesError(ValueError):
     """Documents without upstream's schemas."""
 
 
-class UnknownVocabulary(ValueError):
+class UnknownVocabularyError(ValueError):
     """Schema keyword that the generated types cannot represent."""
 
 
@@ -69,19 +69,22 @@ def _get(url: str, path: str, token: str, context: ssl.SSLContext | None) -> Jso
 
 
 def collect(documents: Iterable[Json]) -> tuple[dict[str, Facts], dict[str, str]]:
-    """Return facts by type name, and type names by "<apiVersion>/<kind>". Raises UnknownVocabulary, NoTypes."""
+    """Return facts by type name, and type names by "<apiVersion>/<kind>".
+
+    Raises UnknownVocabularyError and NoTypesError.
+    """
     schemas: dict[str, Json] = {}
     for document in documents:
         found = document.get("components", {}).get("schemas", {})
         schemas |= {name: schema for name, schema in found.items() if name.startswith(MODULES)}
     if not schemas:
-        raise NoTypes("no schema of a type of the API")
+        raise NoTypesError("no schema of a type of the API")
     types, kinds = {}, {}
     for name, schema in sorted(schemas.items()):
         try:
             types[name] = _type_facts(schema)
-        except UnknownVocabulary as err:
-            raise UnknownVocabulary(f"{name}: {err}") from err
+        except UnknownVocabularyError as err:
+            raise UnknownVocabularyError(f"{name}: {err}") from err
         of_kind = schema.get(KINDS, ())
         if len({kind["group"] for kind in of_kind}) == 1:
             for kind in of_kind:
@@ -96,7 +99,7 @@ def _type_facts(schema: Json) -> Facts:
         return facts | {"schema": rest}
     properties, required = rest.pop("properties"), set(rest.pop("required", ()))
     if rest != {"type": "object"}:
-        raise UnknownVocabulary(str(rest))
+        raise UnknownVocabularyError(str(rest))
     fields = {}
     for name, field in sorted(properties.items()):
         fields[name] = _field_facts(name, field)
@@ -112,8 +115,8 @@ def _field_facts(name: str, schema: Json) -> Facts:
         facts["default"] = rest.pop("default")
     try:
         return _value_facts(rest) | facts
-    except UnknownVocabulary as err:
-        raise UnknownVocabulary(f"{name}: {err}") from err
+    except UnknownVocabularyError as err:
+        raise UnknownVocabularyError(f"{name}: {err}") from err
 
 
 def _value_facts(schema: Json) -> Facts:
@@ -128,7 +131,7 @@ def _value_facts(schema: Json) -> Facts:
         case {"type": str(kind), **rest} if (kind, rest.get("format")) in SCALARS and not set(rest) - {"format"}:
             return {"type": SCALARS[kind, rest.get("format")]}
         case other:
-            raise UnknownVocabulary(str(other))
+            raise UnknownVocabularyError(str(other))
 
 
 def _element(schema: Json) -> Any:

@@ -33,16 +33,16 @@ FACTS = """
 '''
 
 
-class Ambiguous(ValueError):
+class AmbiguousError(ValueError):
     """Two types have the same short name."""
 
 
 def semantic_facts(types: ApiTypes) -> str:
-    """Return the content of protocols/semantic_facts.py. Raises Ambiguous."""
+    """Return the content of protocols/semantic_facts.py. Raises AmbiguousError."""
     found = [type_ for type_ in types.closure(ROOTS) if type_.fields]
     names = {short_name(type_.name) for type_ in found}
     if len(names) != len(found):
-        raise Ambiguous("two types have the same short name")
+        raise AmbiguousError("two types have the same short name")
     return "".join([_HEAD, *sorted(_entry(type_) for type_ in found), '"""\n'])
 
 

@@ -31,7 +31,7 @@ _WIRE = {
 }
 
 
-class Mismatch(ValueError):
+class MismatchError(ValueError):
     """Upstream's modules and OpenAPI disagree about a type."""
 
 
@@ -72,7 +72,7 @@ class Sources:
         self._go: dict[str, GoPackage] = {}
 
     def complete(self, name: str, facts: Facts) -> None:
-        """Add "pointer" and "number" to the fields of a type. Raises Mismatch."""
+        """Add "pointer" and "number" to the fields of a type. Raises MismatchError."""
         package, _, struct = name.rpartition(".")
         fields: dict[str, Facts] = facts.get("fields", {})
         if not fields:
@@ -92,7 +92,7 @@ class Sources:
                     case {"map": {"list": str(element)}} if self._is_only_a_list(proto, package, element):
                         pass  # the form of all lists in maps
                     case _:
-                        raise Mismatch(f"{name}.{name_in_json}: {found} in generated.proto, {expected} in OpenAPI")
+                        raise MismatchError(f"{name}.{name_in_json}: {found} in generated.proto, {expected} in OpenAPI")
             field["number"] = path[0] if len(path) == 1 else path
 
     def _is_only_a_list(self, proto: ProtoField, package: str, element: str) -> bool:
@@ -114,7 +114,7 @@ class Sources:
         for proto in self._message(package, struct):
             go = go_fields.get(proto.number)
             if go is None:
-                raise Mismatch(f"{package}.{struct}.{proto.name} is in generated.proto, and in no struct tag")
+                raise MismatchError(f"{package}.{struct}.{proto.name} is in generated.proto, and in no struct tag")
             if go.json:
                 yield [proto.number], go.json, proto
             else:
@@ -140,11 +140,11 @@ class Sources:
     def _texts(self, package: str, pattern: str) -> Iterator[str]:
         """Yield the texts of a package's files; io.k8s.api.core.v1 is in api/core/v1.
 
-        Raises Mismatch if the directory does not exist.
+        Raises MismatchError if the directory does not exist.
         """
         directory = self._directory / package.removeprefix("io.k8s.").replace(".", "/")
         if not directory.is_dir():
-            raise Mismatch(f"{package} is in OpenAPI, and {directory} is no directory")
+            raise MismatchError(f"{package} is in OpenAPI, and {directory} is no directory")
         for file in sorted(directory.glob(pattern)):
             if not file.name.endswith("_test.go"):
                 yield file.read_text(encoding="utf-8")

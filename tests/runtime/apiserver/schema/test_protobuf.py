@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm.runtime.apiserver.schema.api_types import built_in_types
-from kcm.runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownType
+from kcm.runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownTypeError
 
 # What kubectl 1.32 sends for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
 DEPLOYMENT = (
@@ -212,7 +212,7 @@ def test_repeated_numbers_may_come_packed(decoder: ProtobufDecoder, groups: byte
     "api_version, kind", [("example.com/v1", "Widget"), ("v1", "Widget"), ("", ""), ("apiextensions.k8s.io/v1", "X")]
 )
 def test_kinds_without_numbers_are_named(decoder: ProtobufDecoder, api_version: str, kind: str) -> None:
-    with pytest.raises(UnknownType, match=f'"{kind}"'):
+    with pytest.raises(UnknownTypeError, match=f'"{kind}"'):
         decoder.decode(body(api_version, kind, b""))
 
 

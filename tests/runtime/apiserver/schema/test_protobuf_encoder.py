@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.schema.api_types import ApiTypes, Field, built_in_types
-from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 TYPES = built_in_types()
@@ -145,5 +145,5 @@ def test_fields_that_the_kind_does_not_have_are_left_out(encoder: ProtobufEncode
 
 def test_kinds_that_upstream_does_not_define_are_named(encoder: ProtobufEncoder) -> None:
     assert not encoder.has_kind("example.com/v1", "Widget")
-    with pytest.raises(UnknownType, match='"Widget"'):
+    with pytest.raises(UnknownTypeError, match='"Widget"'):
         encoder.encode({"apiVersion": "example.com/v1", "kind": "Widget"})

@@ -12,7 +12,7 @@ from kcm.protocols import semantic_facts as facts
 from kcm.runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
 from kcm.runtime.apiserver.schema.descriptions import Description
 from kcm.runtime.apiserver.schema.generate.__main__ import main
-from kcm.runtime.apiserver.schema.generate.documents import UnknownVocabulary, collect
+from kcm.runtime.apiserver.schema.generate.documents import UnknownVocabularyError, collect
 from kcm.runtime.apiserver.schema.generate.layout import written
 from kcm.runtime.apiserver.schema.generate.semantic import semantic_facts
 from kcm.runtime.apiserver.schema.openapi_schemas import schema_of
@@ -186,7 +186,7 @@ def test_types_are_read_back_as_they_were_written(release: Path) -> None:
     ],
 )
 def test_words_that_no_release_has_used_are_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(UnknownVocabulary, match=r"Widget: novelty: "):
+    with pytest.raises(UnknownVocabularyError, match=r"Widget: novelty: "):
         collect([document(novelty=schema)])
 
 
@@ -195,7 +195,8 @@ def test_a_release_that_disagrees_with_itself_is_refused(release: Path, capsys: 
     file.write_text(PROTO.replace("repeated int32 sizes", "repeated int64 sizes"))
     assert run(release) == 1
     text = (
-        "Mismatch: io.k8s.api.example.v1.Widget.sizes: repeated int64 in generated.proto, repeated int32 in OpenAPI\n"
+        "MismatchError: io.k8s.api.example.v1.Widget.sizes: "
+        "repeated int64 in generated.proto, repeated int32 in OpenAPI\n"
     )
     assert capsys.readouterr().err == text
 
@@ -204,10 +205,10 @@ def test_a_release_without_the_modules_or_the_documents_is_refused(
     release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(release, protos=release / "openapi") == 1
-    assert "Mismatch: io.k8s.api.example.v1 is in OpenAPI" in capsys.readouterr().err
+    assert "MismatchError: io.k8s.api.example.v1 is in OpenAPI" in capsys.readouterr().err
     (release / "openapi" / "apis__example__v1_openapi.json").unlink()
     assert run(release) == 1
-    assert capsys.readouterr().err == "NoTypes: no schema of a type of the API\n"
+    assert capsys.readouterr().err == "NoTypesError: no schema of a type of the API\n"
 
 
 def test_types_that_are_not_upstreams_are_left_out(release: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kcm.protocols import go_structs as facts
 from kcm.protocols.go_dump import StructField, structs
 from kcm.runtime.apiserver.schema.api_types import META, Form, Type, built_in_types
-from kcm.runtime.apiserver.schema.generate.go_structs import FILES, Ambiguous, go_structs, main
+from kcm.runtime.apiserver.schema.generate.go_structs import FILES, AmbiguousError, go_structs, main
 
 CORE = """
 package v1
@@ -69,7 +69,7 @@ def test_fields_stand_in_gos_order() -> None:
 def test_two_structs_of_one_name_are_refused_where_that_matters() -> None:
     twice = "type Other struct {\n}\n"
     assert "v1.Part" in go_structs([CORE, META_V1, twice], "v1.Widget")
-    with pytest.raises(Ambiguous, match=r"v1\.Other"):
+    with pytest.raises(AmbiguousError, match=r"v1\.Other"):
         go_structs([CORE, META_V1, twice], "v1.Other")
 
 
