@@ -484,6 +484,9 @@ class Client:
             raise
         return response.status, sum(len(name) + len(value) + 4 for name, value in response.headers.items()), body
 
+    def close(self) -> None:
+        self._connection.close()
+
 
 class Bystander(threading.Thread):
     """Reads a namespace all the time.
@@ -496,10 +499,10 @@ class Bystander(threading.Thread):
         super().__init__(daemon=True)
         self._client, self._pid, self._waited = Client(api), pid, 0.0
         self.waits: list[float] = []
-        self.is_over = False
+        self._is_over = False
 
     def run(self) -> None:
-        while not self.is_over:
+        while not self._is_over:
             began = processor(self._pid)
             with contextlib.suppress(Exception):
                 self._client.send(Sent("GET", "/api/v1/namespaces/default", b""))
@@ -507,6 +510,10 @@ class Bystander(threading.Thread):
             self.waits.append(waited)
             self._waited = max(self._waited, waited)
             time.sleep(0.02)
+        self._client.close()
+
+    def stop(self) -> None:
+        self._is_over = True
 
     def worst(self) -> float:
         """The longest wait since the last call."""
@@ -576,11 +583,9 @@ def run(
                 tell(troubles[-1])
             if any("no answer" in trouble for trouble in wrong) or after > 4 * memory:
                 waits += bystander.waits
-                bystander.is_over = True
-                server.stop()
+                _stop(server, client, bystander)
                 server, client, bystander = _start(directory)
-        bystander.is_over = True
-        server.stop()
+        _stop(server, client, bystander)
     return Figures(number, requests, statuses, troubles, sorted([*waits, *bystander.waits]), largest)
 
 
@@ -590,6 +595,14 @@ def _start(directory: Path) -> tuple[EmbeddedServer, Client, Bystander]:
     bystander = Bystander(api, server.child.pid)
     bystander.start()
     return server, Client(api), bystander
+
+
+def _stop(server: EmbeddedServer, client: Client, bystander: Bystander) -> None:
+    # The server first: it ends a request for which the bystander waits.
+    bystander.stop()
+    server.stop()
+    bystander.join(timeout=10.0)
+    client.close()
 
 
 def main() -> int:
