@@ -167,9 +167,9 @@ class ApiServer:
         suffix: source of the five characters of generateName, random by default.
         collect_garbage: do the work of the garbage collector, see stand_ins/.
         empty_namespaces: do the work of the namespace controller, see stand_ins/.
-        role_based: authorize by roles and bindings, and nodes by what they run.
+        role_based: authorize by roles and bindings, and nodes by the pods bound to them.
         authorize: authorizes access reviews and admission if not role_based.
-        tokens: issues tokens of service accounts; None for none.
+        tokens: issues tokens of service accounts; None disables them.
         legacy_tokens: verifies tokens of Secrets; None rejects them.
         users: users by static token.
         node_key: key of the tokens of nodes; empty rejects them.
@@ -285,7 +285,7 @@ class ApiServer:
             self._asking.outside = before
 
     def asks_for_watches(self, ask: AskLater) -> None:
-        """Set how questions are answered that watch events need before they can be delivered."""
+        """Set the function that makes the calls that the delivery of watch events depends on."""
         self._ask_later = ask
 
     def _ask_at_once(self, question: Question) -> Answer:

@@ -1,5 +1,7 @@
-"""Calls that wait for the world outside, on threads and an event loop apart from the actors.
+"""Blocking and asynchronous calls to other systems, on threads and an event loop apart from the actors.
 
-prepared_calls: a call, and the interface to make it. pool: when calls begin, and which ones hang. threads, loop: make
-them. listeners: sources of events outside.
+prepared_calls: a call, and the interface to make it.
+pool: scheduling of calls, and detection of hung ones.
+threads, loop: execution.
+listeners: event sources outside of the process.
 """

@@ -25,8 +25,6 @@ ENDS = "the system ends"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """Limits of a pool."""
-
     # Calls at once, except those that hang.
     workers: int = 16
     # Workers in total.

@@ -99,7 +99,9 @@ async def carry_out_async(function: Callable[[], Coroutine[Any, Any, Any]], name
 
 
 def raised(err: BaseException) -> Raised:
-    kinds = tuple(qualified_name(one) for one in type(err).__mro__ if one not in (Exception, BaseException, object))
+    kinds = tuple(
+        qualified_name(class_) for class_ in type(err).__mro__ if class_ not in (Exception, BaseException, object)
+    )
     message = f"{type(err).__name__}: {err}" if str(err) else type(err).__name__
     step = err.__traceback__
     while step is not None and step.tb_next is not None:

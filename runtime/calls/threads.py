@@ -58,7 +58,7 @@ class ThreadedCalls:
         return lambda: None
 
     def hung(self) -> Sequence[HungCall]:
-        return sorted([*self._pool.hung(), *self._loop.hung()], key=lambda one: one.since)
+        return sorted([*self._pool.hung(), *self._loop.hung()], key=lambda call: call.since)
 
     def close(self) -> None:
         self._pool.close()

@@ -53,8 +53,8 @@ class AccountToken:
         """Create a source.
 
         name: of the account.
-        ask: sends a request with the credentials of the manager itself, and waits for the response.
-        pause: waits for some seconds, or less at the end of the process.
+        ask: sends a request with the manager's own credentials, and waits for the response.
+        pause: waits for the given seconds, or less if the process stops.
         now: Unix seconds.
         """
         self._name, self._ask, self._pause, self._now = name, ask, pause, now

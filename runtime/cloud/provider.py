@@ -1,7 +1,7 @@
-"""The protocol of a cloud provider. Its methods may block: calls run in threads of their own.
+"""Protocol of a cloud provider. Its methods may block: calls run on their own threads.
 
-Several threads call it at once. Parts that the cloud does not support are None. An exception becomes the outcome of
-the controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
+Several threads call it at once. A cloud sets the parts that it does not support to None. An exception becomes the
+outcome of the controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, InstancesV2, LoadBalancer, Routes).
 """

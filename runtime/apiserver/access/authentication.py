@@ -55,7 +55,10 @@ LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; tokens of this server 
 
 class Authenticator:
     def __init__(self, user_of: Callable[[str], User | None]) -> None:
-        """user_of: returns the user of a token."""
+        """Create an authenticator.
+
+        user_of: returns the user of a token.
+        """
         self._user_of = user_of
 
     def by_token(self, authorization: bytes) -> User | None:

@@ -23,7 +23,10 @@ class Authorizer:
     """Authorizes users. A RuleResolver, and a Reaction that follows the stored roles, bindings and pods."""
 
     def __init__(self, state: State, *, node_rules: Sequence[Rule] = ()) -> None:
-        """node_rules: what every node may do."""
+        """Create an authorizer.
+
+        node_rules: rules that apply to every node.
+        """
         self._index, self._graph = RoleIndex(state), NodeGraph(state)
         self._rbac, self._nodes = Rbac(self._index), NodeAuthorizer(self._graph, node_rules)
 

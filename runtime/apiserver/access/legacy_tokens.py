@@ -42,7 +42,10 @@ class Use(NamedTuple):
 
 class LegacyTokens:
     def __init__(self, keys: Sequence[SigningKey]) -> None:
-        """keys: tokens signed with one of them are accepted."""
+        """Create a verifier.
+
+        keys: keys whose signatures are accepted.
+        """
         self._keys = tuple(keys)
         self._claims_of = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(
             self._read

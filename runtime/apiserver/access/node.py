@@ -42,7 +42,10 @@ def node_of(user: User) -> str | None:
 
 class NodeAuthorizer:
     def __init__(self, graph: NodeGraph, rules: Sequence[Rule]) -> None:
-        """rules: what every node may do."""
+        """Create an authorizer.
+
+        rules: rules that apply to every node.
+        """
         self._graph, self._rules = graph, tuple(rules)
 
     def authorize(self, user: User, info: RequestInfo) -> Decision:

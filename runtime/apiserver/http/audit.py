@@ -1,4 +1,4 @@
-"""The audit log: a line of JSON for each stage of a request that the policy wants noted.
+"""Audit log: one line of JSON for each stage of a request that the policy selects.
 
 Source: apiserver pkg/endpoints/filters/{audit,authn_audit,authorization}.go, pkg/audit/request.go,
 pkg/apis/audit/v1/types.go (v1.36).
@@ -44,7 +44,12 @@ class AuditLog:
         now: Callable[[], float],
         number: Callable[[], str],
     ) -> None:
-        """write: takes one line. now: unix seconds. number: draws the id of a request that brings none."""
+        """Create an audit log.
+
+        write: takes one line.
+        now: Unix seconds.
+        number: returns the ID of a request that has no Audit-ID header.
+        """
         self._policy, self._write, self._now, self._number = policy, write, now, number
 
     def begin(self, request: ApiRequest, user: User, info: RequestInfo) -> None:
@@ -71,7 +76,7 @@ class AuditLog:
 
 
 class Entry:
-    """What is noted of one request. Implements Observer."""
+    """Audit events of one request. Implements Observer."""
 
     def __init__(
         self, log: AuditLog, request: ApiRequest, extent: Extent, user: User | None, info: RequestInfo
@@ -102,7 +107,10 @@ class Entry:
             self._put(RECEIVED)
 
     def impersonated(self, user: User, constraint: str) -> None:
-        """constraint: see access.impersonation.Impersonated."""
+        """Record the impersonated user.
+
+        constraint: see access.impersonation.Impersonated.
+        """
         self._event["impersonatedUser"] = user_info(user)
         if constraint:
             self._event["authenticationMetadata"] = {"impersonationConstraint": constraint}
@@ -111,7 +119,7 @@ class Entry:
         self._annotations = {DECISION: "allow" if allowed else "forbid", REASON: reason}
 
     def requested(self, body: bytes) -> None:
-        """body: the request's, as JSON."""
+        """Record the body of the request, which is JSON."""
         found = _decoded(body)
         if found is None:
             return
@@ -160,7 +168,7 @@ class Entry:
         return _without_managed_fields(found) if self._extent.without_managed_fields else found
 
 
-_STATUS = b'{"kind":"Status",'  # begins each of the server's own, also of what was done
+_STATUS = b'{"kind":"Status",'  # beginning of a response that is a Status, of errors and deletions
 _ORDER = ("sourceIPs", "userAgent", "objectRef", "responseStatus", "requestObject", "responseObject")
 
 
@@ -169,7 +177,7 @@ def _in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decoded(body: bytes) -> Any:
-    """None for what is no JSON."""
+    """Return the parsed body, or None if it is not JSON."""
     try:
         return orjson.loads(body)
     except ValueError:
@@ -187,8 +195,8 @@ def _attempted(request: ApiRequest) -> list[str]:
 
 
 def _sources(request: ApiRequest) -> list[str]:
-    said = request.headers.get(b"x-forwarded-for", b"").decode(errors="replace")
-    found = [one.strip() for one in said.split(",") if one.strip()]
+    forwarded_for = request.headers.get(b"x-forwarded-for", b"").decode(errors="replace")
+    found = [address.strip() for address in forwarded_for.split(",") if address.strip()]
     real, peer = request.headers.get(b"x-real-ip", b"").decode(errors="replace").strip(), request.connection.peer
     if real and real not in found:
         found.append(real)
@@ -210,13 +218,13 @@ def _reference(info: RequestInfo) -> dict[str, str]:
 
 
 def _completed(reference: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str]:
-    """With what the body says of the object, where the path does not."""
+    """Return the object reference, with missing fields taken from the body's metadata."""
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     names = ("resource", "namespace", "name", "uid", "apiGroup", "apiVersion", "resourceVersion", "subresource")
     own = ("namespace", "name", "uid", "resourceVersion")
-    said = {name: meta[name] for name in own if isinstance(meta.get(name), str) and meta[name]}
-    return {name: value for name in names if (value := reference.get(name) or said.get(name))}
+    in_body = {name: meta[name] for name in own if isinstance(meta.get(name), str) and meta[name]}
+    return {name: value for name in names if (value := reference.get(name) or in_body.get(name))}
 
 
 def _status(response: Response, found: Any) -> dict[str, Any]:

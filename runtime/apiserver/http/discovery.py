@@ -30,7 +30,7 @@ def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, 
         groups.setdefault(definition.group, {}).setdefault(definition.version, []).append(definition)
     return {
         group: {
-            version: sorted(versions[version], key=lambda one: one.plural)
+            version: sorted(versions[version], key=lambda definition: definition.plural)
             for version in sorted(versions, key=version_rank)
         }
         for group, versions in groups.items()
@@ -38,11 +38,13 @@ def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, 
 
 
 def served_groups(registry: Registry) -> dict[str, dict[str, list[ResourceDefinition]]]:
-    """As groups_of; a version that another server serves has no resources."""
-    groups = groups_of(one for one in registry if (one.group, one.version) not in registry.elsewhere)
+    """Return groups_of the registry; group versions of other servers have no resources."""
+    groups = groups_of(
+        definition for definition in registry if (definition.group, definition.version) not in registry.elsewhere
+    )
     for group, version in registry.elsewhere:
         groups[group] = dict(
-            sorted({**groups.get(group, {}), version: []}.items(), key=lambda one: version_rank(one[0]))
+            sorted({**groups.get(group, {}), version: []}.items(), key=lambda item: version_rank(item[0]))
         )
     return groups
 
@@ -148,7 +150,7 @@ def _resource_list(registry: Registry, definitions: Iterable[ResourceDefinition]
 
 
 def _storage_version(registry: Registry, definition: ResourceDefinition) -> dict[str, str]:
-    """Of what is stored: a hash that changes with the version that its objects are stored in.
+    """Return the hash that changes with the storage version of a stored resource.
 
     Source: apiserver pkg/endpoints/discovery/storageversionhash.go (v1.36).
     """
@@ -171,12 +173,12 @@ def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
         **_names(definition),
     }
     if subresources := _subresources(definition):
-        found["subresources"] = [_aggregated_subresource(name, one, own) for name, one in subresources]
+        found["subresources"] = [_aggregated_subresource(name, subresource, own) for name, subresource in subresources]
     return found
 
 
 def _subresources(definition: ResourceDefinition) -> list[tuple[str, Subresource]]:
-    """By name. Those of what only seems to run here, too."""
+    """Return the subresources by name, including those of simulated containers."""
     served = {name: subresource_of(name) for name in definition.subresources}
     return sorted({**served, **OF_RUNNING_CONTAINERS.get(definition.name, {})}.items())
 

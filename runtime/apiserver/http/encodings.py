@@ -25,22 +25,25 @@ class Encoded(NamedTuple):
 
 
 class Encodings:
-    """For one thread. What was encoded first is forgotten first: a newer version takes its place."""
+    """Cache of protobuf encodings for one thread. Evicts the oldest entries first."""
 
     def __init__(self, encoder: ProtobufEncoder, *, most: int = MOST) -> None:
-        """most: bytes that are kept, of the objects and of what became of them."""
+        """Create an empty cache.
+
+        most: maximum number of bytes of the objects and their encodings.
+        """
         self.encoder = encoder
         self._most, self._size = most, 0
         self._kept: dict[bytes, Encoded] = {}
 
     def of(self, raw: bytes) -> Encoded:
-        """raw: an object as JSON. Raises UnknownTypeError."""
+        """Return the encoding of an object that is given as JSON. Raises UnknownTypeError."""
         found = self._kept.get(raw)
         if found is None:
             obj = orjson.loads(raw)
             api_version, kind = obj.get("apiVersion", ""), obj["kind"]
             found = Encoded(api_version, kind, self.encoder.message(obj, api_version, kind))
-            if metadata(obj).get("resourceVersion"):  # else it is only answered, and nobody asks for the same again
+            if metadata(obj).get("resourceVersion"):  # otherwise it is not stored, and will not be read again
                 self._keep(raw, found)
         return found
 

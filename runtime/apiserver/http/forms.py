@@ -1,4 +1,4 @@
-"""In which form a client wants what it asked for: JSON or protobuf, as it is, as a Table, or its metadata alone."""
+"""Convert responses to the form that a client accepts: JSON or protobuf; the object, a Table, or only its metadata."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, *
 
 
 class Forms:
-    """accept: the header, in each method."""
+    """Converter of responses. `accept` is the Accept header in each method."""
 
     def __init__(self, api: ApiServer, encodings: Encodings, now: Now) -> None:
         self._api, self._encodings, self._now = api, encodings, now
@@ -56,7 +56,7 @@ class Forms:
         return form
 
     def response(self, accept: bytes, info: RequestInfo, response: Response) -> Response:
-        """As the client wants it. Raises StatusError (400)."""
+        """Convert a response to the form that the client accepts. Raises StatusError (400)."""
         if response.status >= 400:
             return self.error(accept, response)
         form = self.wanted(accept, info)
@@ -66,7 +66,7 @@ class Forms:
         return replace(response, body=representation.body(response), content_type=form.media_type)
 
     def in_steps(self, accept: bytes, info: RequestInfo, response: ListResponse) -> Generator[None, None, Response]:
-        """As response, of a list; others may have their turn after each step."""
+        """Convert a list as `response` does, but yield after each step so that other requests can run."""
         form = self.wanted(accept, info)
         if form == AS_IT_IS:
             route = self._api.route(info)

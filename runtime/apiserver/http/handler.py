@@ -1,10 +1,9 @@
-"""The HTTP side of the embedded API server: one handler between connections and ApiServer.
+"""HTTP side of the embedded API server: one handler between connections and ApiServer.
 
-Kept thin, since every request of a busy cluster passes here: paths are parsed by hand, bodies stay bytes, what a target
-or a header says is read once for all requests that have the same, and there is no router, no middleware and no access
-log.
+Kept thin, since every request of a busy cluster passes here: paths are parsed by hand, bodies stay bytes, targets and
+headers are parsed once for all requests that have the same, and there is no router, no middleware and no access log.
 
-Source for what clients see: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
+Source of the visible behaviour: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
 """
 
 from __future__ import annotations
@@ -112,10 +111,12 @@ class ApiHttp:
         audit: AuditLog | None = None,
         anonymous: bool = False,
     ) -> None:
-        """snapshot: None where nothing is stored. audit: None where nothing is noted.
+        """Create a handler.
 
-        anonymous: authorize requests without credentials as system:anonymous; else only health checks and the version
-        are open to them.
+        snapshot: writes a snapshot of the store; None if nothing is stored.
+        audit: None to disable the audit log.
+        anonymous: authorize requests without credentials as system:anonymous; otherwise only health checks and the
+            version are open to them.
         """
         self._anonymous = anonymous
         self._snapshot, self._audit = snapshot, audit
@@ -147,7 +148,7 @@ class ApiHttp:
         self._watching: Counter[str] = Counter()  # open watches, by user
         self._streams: set[WatchStream] = set()
         self._turns: Turns[ApiRequest] | None = None  # once there is an event loop
-        self._in_slices: Gradually  # likewise: what takes long
+        self._in_slices: Gradually  # long computations; set with _turns
         self._waiting: dict[ApiRequest, float] = {}  # for what they did to be durable, since when
         self._ending = False
         self._failure: StatusError | None = None
@@ -268,7 +269,7 @@ class ApiHttp:
         return _TOO_LATE
 
     def needs_body(self, request: ApiRequest) -> bool:
-        """Only resources have use for one."""
+        """Report whether the request is for a resource and may have a body."""
         return request.method != "GET" and request.info.is_resource_request
 
     def cut_off(self, connection: HttpConnection, why: str) -> None:
@@ -311,7 +312,7 @@ class ApiHttp:
         info = request.info
         if self._audit is not None and request.observer is None:  # else it is carried out again
             self._audit.begin(request, request.user or ANONYMOUS, info)
-        if IMPERSONATE in b"\n".join(request.headers):  # looked at one by one only where there may be such
+        if IMPERSONATE in b"\n".join(request.headers):  # loop over them only if there may be any
             self._impersonate(request)
         user = request.user or ANONYMOUS
         is_probe = info.verb == "get" and info.path in _HEALTH
@@ -438,7 +439,7 @@ class ApiHttp:
         self._api.when_durable(partial(self._respond, request, response, warnings))
 
     def _respond(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> None:
-        if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
+        if self._waiting.pop(request, None) is not None:  # otherwise an error was sent when the store failed
             accept, info = _accept(request), request.info
             deprecation = _deprecation_of(info)
             first = (deprecation,) if deprecation else ()
@@ -494,7 +495,7 @@ class ApiHttp:
         self._watching[user] += 1
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
         deprecations = (_deprecation_of(info), watch.definition.deprecation)
-        request.stream(type_, stream, warnings=[one for one in deprecations if one])
+        request.stream(type_, stream, warnings=[deprecation for deprecation in deprecations if deprecation])
 
     def _cut_off(self, request: ApiRequest) -> None:
         path = request.target.decode(errors="replace")
@@ -536,7 +537,7 @@ class ApiHttp:
 
 
 def _check_timeout(info: RequestInfo) -> None:
-    """Of requests that end by themselves; nothing here takes as long as one may say. Raises StatusError (400)."""
+    """Validate ?timeout of a request other than a watch, without applying it. Raises StatusError (400)."""
     timeout = info.query.get("timeout")
     if timeout and info.verb != "watch" and (problem := duration_problem(timeout)):
         raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")
@@ -566,5 +567,5 @@ def _accept(request: ApiRequest) -> bytes:
 
 @bounded_cache(256)
 def _media_type(content_type: bytes) -> str:
-    """Without its parameters."""
+    """Return the media type without its parameters."""
     return content_type.decode(errors="replace").partition(";")[0].strip().lower()

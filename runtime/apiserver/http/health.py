@@ -12,7 +12,10 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 
 class Health:
     def __init__(self, checks: Mapping[str, Callable[[], str]]) -> None:
-        """checks: name -> what is wrong now, "" for nothing."""
+        """Create a health endpoint.
+
+        checks: name -> function that returns the current problem, "" if healthy.
+        """
         self._checks = checks
 
     @property
@@ -22,8 +25,12 @@ class Health:
     def report(
         self, kind: str, *, only: str = "", verbose: bool = False, exclude: Iterable[str] = ()
     ) -> tuple[int, str]:
-        """Returns (HTTP status, text). kind: the endpoint's name. only: one check instead of all. exclude: do not
-        look at these.
+        """Return (HTTP status, text).
+
+        kind: name of the endpoint.
+        only: name of the single check to run, "" for all.
+        verbose: list the checks even if all of them pass.
+        exclude: names of checks to skip.
         """
         if only and only not in self._checks:
             return 404, "404 page not found\n"
@@ -41,7 +48,10 @@ class Health:
 
 
 def _line(name: str, why: str | None) -> str:
-    """why: what is wrong; None where nobody looked."""
+    """Return the line of a check.
+
+    why: the problem, "" if healthy, None if the check was skipped.
+    """
     if why is None:
         return f"[+]{name} excluded: ok"
     return f"[-]{name} failed: {why}" if why else f"[+]{name} ok"

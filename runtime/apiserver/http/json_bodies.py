@@ -10,15 +10,15 @@ import re
 
 import orjson
 
-# Bytes of a body that is indented; to indent a large one would hold up everybody else.
+# Maximum size of an indented body in bytes; indenting a larger one would block other requests.
 LARGEST_INDENTED = 1024 * 1024
 _PRETTY = re.compile(rb"[?&]pretty=([^&]*)")
 _YES = (b"1", b"t", b"T", b"TRUE", b"true", b"True")
-_FOR_PEOPLE = (b"curl", b"Wget", b"Mozilla/5.0")  # what a client calls itself
+_FOR_PEOPLE = (b"curl", b"Wget", b"Mozilla/5.0")  # prefixes of User-Agent
 
 
 def is_for_people(target: bytes, user_agent: bytes) -> bool:
-    """Report whether the client asks for an indented body, or is a browser or a tool of the command line."""
+    """Report whether the client asks for an indented body, or is a browser or a command-line tool."""
     if b"pretty" in target:
         asked = _PRETTY.search(target)
         if asked is not None and asked[1]:
@@ -27,7 +27,11 @@ def is_for_people(target: bytes, user_agent: bytes) -> bool:
 
 
 def encoded(body: bytes, target: bytes, user_agent: bytes) -> bytes:
-    """target, user_agent: of the request."""
+    """Return the JSON body as it is sent: indented if is_for_people, with <, > and & escaped.
+
+    target: of the request.
+    user_agent: of the request.
+    """
     if b"pretty" in target or user_agent.startswith(_FOR_PEOPLE):
         if is_for_people(target, user_agent) and len(body) <= LARGEST_INDENTED:
             return escaped(orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2))

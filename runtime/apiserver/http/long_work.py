@@ -1,8 +1,8 @@
-"""Carries out long computations in slices, between which the event loop serves others.
+"""Runs long computations in slices, between which the event loop serves other requests.
 
-A computation is a deep recursion that cannot be put aside, so it has a thread. But it is never that thread and the
-loop's at once: the one waits while the other runs. So the computation reads the server's state as a request does, and
-others wait for a slice and no longer.
+A computation is a deep recursion that cannot be suspended, so it runs on a thread. That thread and the event loop never
+run at the same time: one waits while the other runs. So the computation reads the server's state as a request does, and
+other requests wait for one slice at most.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOM = 64 * 1024 * 1024  # bytes of a thread's stack, of which only what is used
 
 
 class _GivenUpError(BaseException):
-    """Ends the thread of a computation that nobody waits for any more. No computation catches it."""
+    """Ends the thread of an abandoned computation. No computation catches it."""
 
 
 class _Computation:
@@ -71,7 +71,7 @@ class _Computation:
 
 
 class LongWork:
-    """For one thread, the event loop's."""
+    """Queue of long computations, used on the event loop's thread."""
 
     def __init__(
         self,
@@ -80,13 +80,18 @@ class LongWork:
         now: Callable[[], float],
         acting_for: Callable[[Outside], AbstractContextManager[None]],
     ) -> None:
-        """now: seconds of any clock. acting_for: see ApiServer."""
+        """Create an empty queue.
+
+        in_slices: runs generators in slices on the event loop.
+        now: seconds of any clock.
+        acting_for: see ApiServer.
+        """
         self._in_slices, self._now, self._acting_for = in_slices, now, acting_for
         self._running = 0
         self._waiting: deque[tuple[Work, Callable[[Answer], None], float]] = deque()
 
     def do(self, work: Work, then: Callable[[Answer], None]) -> None:
-        """Call back with the answer: the result, or a TimeoutError where it is not there in time."""
+        """Call back with the result, or with a TimeoutError if the computation takes longer than LONGEST seconds."""
         self._waiting.append((work, then, self._now() + LONGEST))
         self._begin()
 
@@ -96,7 +101,7 @@ class LongWork:
             self._in_slices.do(self._steps(*self._waiting.popleft()))
 
     def _steps(self, work: Work, then: Callable[[Answer], None], until: float) -> Iterator[None]:
-        yield  # nothing is done where it is asked for
+        yield  # do nothing within the call of `do`
         answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
         if self._now() < until:
             computation = _Computation(work)

@@ -1,4 +1,4 @@
-"""What the server counts of its requests, and /metrics in Prometheus' text.
+"""Request metrics, and /metrics in the text format of Prometheus.
 
 Source for names and labels: apiserver pkg/endpoints/metrics/metrics.go, pkg/storage/etcd3/metrics (v1.36).
 """
@@ -19,7 +19,7 @@ _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.
 REQUESTS = Family(
     name="apiserver_request_total",
     kind="counter",
-    help="Requests, by what they asked for and the status of the response.",
+    help="Requests, by resource, verb and status of the response.",
     labels=("verb", "dry_run", *_OF_A_REQUEST[1:], "code"),
 )
 DURATION = Family(
@@ -48,7 +48,7 @@ MOST_SERIES = 10_000  # of requests; further ones are counted without their reso
 
 
 class RequestMetrics:
-    """For one thread."""
+    """Metrics of requests, for one thread."""
 
     def __init__(self) -> None:
         self._metrics = Metrics()
@@ -69,14 +69,17 @@ class RequestMetrics:
         found[1].observe(seconds)
 
     def watching(self, info: RequestInfo, change: int) -> None:
-        """change: 1 for a watch that has begun, -1 for one that is over."""
+        """Change the number of running watches by 1 or -1."""
         self._metrics.gauge(LONG_RUNNING, *_labels(info)).inc(change)
         if change < 0:
             verb, *labels = _labels(info)
             self._metrics.counter(REQUESTS, verb, "", *labels, "200").inc()
 
     def count_objects(self, read: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
-        """read: returns (group, resource, how many)."""
+        """Add the metric of stored objects.
+
+        read: returns (group, resource, number of objects).
+        """
 
         def readings() -> Iterator[Reading]:
             for group, resource, count in read():
@@ -94,7 +97,7 @@ def _labels_of(verb: str, group: str, version: str, resource: str, subresource: 
 
 
 def _labels(info: RequestInfo) -> tuple[str, ...]:
-    """By the names in _OF_A_REQUEST."""
+    """Return the labels in the order of _OF_A_REQUEST."""
     if not info.is_resource_request:
         return _labels_of(
             info.verb,

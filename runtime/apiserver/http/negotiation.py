@@ -21,8 +21,11 @@ MOST_CLAUSES = 100  # of a header
 
 
 class Form(NamedTuple):
-    """kind: "" for the object itself, else "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or
-    "APIGroupDiscoveryList"; version: of that kind.
+    """Negotiated form of a response.
+
+    kind: "" for the object itself, otherwise "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or
+        "APIGroupDiscoveryList".
+    version: version of that kind.
     """
 
     kind: str = ""
@@ -35,8 +38,12 @@ AS_IT_IS = Form()
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Offer:
-    """media_types: of the object itself. Kinds of one group, in these versions, that a response can be converted to,
-    and the media types of each. Compared by identity, so that what was negotiated is quickly found again.
+    """Forms in which a response can be sent. Compared by identity, which makes the cache of negotiations fast.
+
+    media_types: media types of the object itself.
+    group: group of the kinds that the object can be converted to.
+    versions: versions of those kinds.
+    kinds: media types by kind.
     """
 
     media_types: tuple[str, ...]
@@ -48,9 +55,9 @@ class Offer:
 _BOTH = (JSON, PROTOBUF)
 _OF_META = {"Table": (JSON,), "PartialObjectMetadata": _BOTH, "PartialObjectMetadataList": _BOTH}
 OF_OBJECTS = Offer(media_types=_BOTH, group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
-# Of a custom resource nobody knows the numbers of its fields.
+# Custom resources have no protobuf: their fields have no numbers.
 OF_CUSTOM_OBJECTS = Offer(media_types=(JSON,), group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
-# Of a review there are no columns.
+# Reviews have no table columns.
 OF_REVIEWS = Offer(
     media_types=_BOTH,
     group="meta.k8s.io",
@@ -95,7 +102,7 @@ def _negotiated(accept: str, offer: Offer, stream: bool) -> Form:
 
 
 def _accepted(parameters: Mapping[str, str], offer: Offer, media_type: str) -> Form | None:
-    """None for what is not offered in this media type."""
+    """Return the form, or None if it is not offered in this media type."""
     if parameters.get("stream", "") not in ("", "watch"):
         return None
     if parameters.get("sv", "") not in ("", "v1"):
@@ -133,18 +140,21 @@ def _clauses(accept: str) -> list[_Clause]:
 
 
 def _insert(found: list[_Clause], clause: _Clause) -> None:
-    """Before all that it goes before, from the end on: what goes before what is no order, so that this one counts."""
+    """Insert a clause before those of lower precedence.
+
+    Searches from the end, because the comparison is not transitive and the result depends on the direction.
+    """
     at = len(found)
     while at and _goes_before(clause, found[at - 1]):
         at -= 1
     found.insert(at, clause)
 
 
-def _goes_before(one: _Clause, other: _Clause) -> bool:
+def _goes_before(clause: _Clause, other: _Clause) -> bool:
     return (
-        one.quality > other.quality
-        or (one.type != "*" and other.type == "*")
-        or (one.subtype != "*" and other.subtype == "*")
+        clause.quality > other.quality
+        or (clause.type != "*" and other.type == "*")
+        or (clause.subtype != "*" and other.subtype == "*")
     )
 
 

@@ -1,4 +1,4 @@
-"""/openapi/v2, as JSON or protobuf, made on a thread of its own when it is asked for: it takes half a second.
+"""/openapi/v2 as JSON or protobuf, built on its own thread on request, because that takes half a second.
 
 Source: kube-openapi pkg/handler/handler.go (v1.36).
 """
@@ -17,15 +17,19 @@ from kcm.runtime.client.api import Response
 
 OPENAPI_V2 = "/openapi/v2"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# What is asked for, of which the last is no media type.
+# Media types in Accept headers; the last contains an invalid character, as upstream's.
 ASKED = (JSON, PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 
 class OpenApiV2:
-    """For the event loop's thread."""
+    """Handler of /openapi/v2, used on the event loop's thread."""
 
     def __init__(self, openapi: OpenApi, release: str, *, failed: Callable[[ApiRequest, Exception], None]) -> None:
-        """release: of Kubernetes, "1.36". failed: refuses a request."""
+        """Create a handler.
+
+        release: of Kubernetes, such as "1.36".
+        failed: responds to a request with an error.
+        """
         self._openapi, self._release, self._failed = openapi, release, failed
         self._made: tuple[str, Document] | None = None
         self._making: dict[str, asyncio.Future[Document]] = {}
@@ -59,7 +63,7 @@ class OpenApiV2:
     def _send(self, request: ApiRequest, type_: str, document: Document) -> None:
         lines = b'Etag: "%b"\r\nVary: Accept\r\n' % document.etag.encode()
         known = request.headers.get(b"if-none-match", b"").decode(errors="replace")
-        if document.etag in {one.strip().removeprefix("W/").strip('"') for one in known.split(",")}:
+        if document.etag in {tag.strip().removeprefix("W/").strip('"') for tag in known.split(",")}:
             request.respond(Response(status=304, content_type=type_), lines=lines, as_it_is=True)
             return
         body = document.json() if type_ == JSON else document.protobuf()
@@ -67,7 +71,7 @@ class OpenApiV2:
 
 
 def _accepted(accept: str) -> str:
-    """The media type of the response; "" if there is none that the client takes."""
+    """Return the media type of the response, "" if the client accepts none."""
     for type_, subtype in ranges(accept or "*/*"):
         for asked in ASKED:
             if type_ in ("application", "*") and subtype in (asked.partition("/")[2], "*"):

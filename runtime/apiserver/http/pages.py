@@ -1,4 +1,4 @@
-"""What the server says of itself, beside its resources: discovery, versions, health, OpenAPI v3, keys, metrics.
+"""Endpoints other than resources: discovery, versions, health, OpenAPI v3, OpenID keys, metrics.
 
 Source: apiserver pkg/server/routes, pkg/server/handler.go, pkg/endpoints/discovery/aggregated/etag.go;
 pkg/routes/openidmetadata.go (v1.36).
@@ -36,8 +36,11 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class Page(NamedTuple):
-    """lines: more of the head. cache: its Cache-Control, b"" for that of all responses. is_object: the body is
-    written as other objects are.
+    """Response of an endpoint.
+
+    lines: additional lines of the head.
+    cache: value of Cache-Control, b"" for the default.
+    is_object: encode the body as an API object.
     """
 
     response: Response
@@ -58,14 +61,21 @@ class Pages:
         checks: Mapping[str, Callable[[], str]],
         checks_of_readiness: Mapping[str, Callable[[], str]],
     ) -> None:
-        """checks: see Health. checks_of_readiness: those that count for it alone."""
+        """Create the endpoints.
+
+        checks: see Health.
+        checks_of_readiness: additional checks of /readyz.
+        """
         self._api, self._version, self._openapi = api, version, openapi
         self._encoder, self._metrics = encoder, metrics
         self._health = Health(checks)
         self._readiness = Health({**checks, **checks_of_readiness})
 
     def page(self, request: ApiRequest, path: str) -> Page:
-        """path: unescaped, without ignored slashes at its end. Raises StatusError."""
+        """Return the response for a path. Raises StatusError.
+
+        path: unescaped, without ignored trailing slashes.
+        """
         name, slash, rest = path[1:].partition("/")
         if name in _HEALTH and (rest or not slash):
             return Page(self._health_page(request, name, rest))
@@ -108,7 +118,9 @@ class Pages:
             yield from (CONFIGURATION, KEYS)
 
     def _openapi_v3(self, request: ApiRequest, place: str) -> Page:
-        """Who names the document's hash, as the index does, may keep it for ever; an old hash leads to the new one.
+        """Return an OpenAPI document, cacheable if the URL contains its hash.
+
+        Outdated hashes are redirected to the current URL.
 
         Source: kube-openapi pkg/handler3/handler.go (v1.36).
         """

@@ -1,13 +1,13 @@
-"""In which order requests are handled when they are more than can be handled at once.
+"""Order in which requests are handled under load.
 
-Everything happens on one thread, so a request waits for those before it. Here it waits for those of its level and of
-the levels before: what comes in one turn of the event loop is handled as it comes for SLICE seconds, the rest in later
-turns, and between two turns the loop reads what else has come. So a heartbeat waits for a slice and for the request
-that is being handled, however many others there are.
+Everything happens on one thread, so a request waits for those before it. Here it waits only for those of its own and of
+higher priority levels: the requests of one turn of the event loop are handled for SLICE seconds, the rest in later
+turns, and between two turns the loop reads what has arrived. So a heartbeat waits for one slice and for the current
+request, however many others are queued.
 
-Source for who goes first: apiserver pkg/apis/flowcontrol/bootstrap/default.go (exempt, node-high, leader-election,
-system, workload-high; v1.36). Differs from upstream: nothing is refused (429), as the connections are bounded, and
-nobody's queue is shuffled: all others have one.
+Source of the levels: apiserver pkg/apis/flowcontrol/bootstrap/default.go (exempt, node-high, leader-election, system,
+workload-high; v1.36). Differs from upstream: no request is rejected (429), as the number of connections is bounded, and
+there is no shuffle sharding: all other requests share one queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
 
 SLICE = 0.005  # seconds
-TURNS_OF_ALL = 8  # one turn in so many is of whoever waits longest at the last level, so that nobody starves
+TURNS_OF_ALL = 8  # one turn in this many serves the oldest request of the last level, which would starve otherwise
 
 _NODE_STATUS, _LEASES = ("", "v1", "nodes", "status"), ("coordination.k8s.io", "v1", "leases", "")
 _CONTROL_PLANE = frozenset(f"system:{name}" for name in ("kube-controller-manager", "kube-scheduler", "hollow-nodes"))
@@ -57,12 +57,17 @@ def _is_heartbeat(info: RequestInfo) -> bool:
 
 
 class Turns(Generic[R]):
-    """For one thread. handle: does not raise."""
+    """Queues of requests by priority level, for one thread."""
 
     def __init__(
         self, handle: Callable[[R], None], *, now: Callable[[], float], soon: Callable[[Callable[[], None]], object]
     ) -> None:
-        """now: seconds of any clock. soon: has something called in the next turn, after what has come was read."""
+        """Create empty queues.
+
+        handle: handles a request; does not raise.
+        now: seconds of any clock.
+        soon: schedules a call in the next turn of the event loop, after it has read from the connections.
+        """
         self._handle, self._now, self._soon = handle, now, soon
         self._control_plane: deque[R] = deque()
         self._others: deque[R] = deque()
@@ -71,7 +76,7 @@ class Turns(Generic[R]):
         self._turns = 0
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of queued requests."""
         return len(self._control_plane) + len(self._others)
 
     def take(self, request: R, level: Level) -> None:

@@ -29,13 +29,18 @@ _OF_OBJECTS = {ADDED, MODIFIED, DELETED}
 
 
 class Representation:
-    """The form that one request asked for."""
+    """Converter of the response to one request."""
 
     def __init__(
         self, form: Form, *, include: str, now: Callable[[], float], printer: Printer, encodings: Encodings
     ) -> None:
-        """form: not of discovery. include: a table's ?includeObject, one of INCLUDES. now: Unix seconds. printer: of
-        the kind that the request reads.
+        """Create a converter.
+
+        form: any except discovery.
+        include: ?includeObject of a table, one of INCLUDES.
+        now: Unix seconds.
+        printer: printer of the requested kind.
+        encodings: cache of protobuf encodings.
         """
         self._form, self._include, self._now, self._printer = form, include, now, printer
         self._encodings = encodings
@@ -69,7 +74,7 @@ class Representation:
         return watch_event(type_, self._encodings.encoder.encode(self._shown(orjson.loads(raw))))
 
     def list_in_steps(self, response: ListResponse) -> Generator[None, None, bytes]:
-        """As body, of a list; others may have their turn after each of its objects."""
+        """Convert a list as `body` does, but yield after each object so that other requests can run."""
         head, form, encodings = response.head, self._form, self._encodings
         api_version, list_kind, meta = head["apiVersion"], head["kind"], head["metadata"]
         kind = list_kind.removesuffix("List")
@@ -85,8 +90,8 @@ class Representation:
         messages = list[bytes]()
         for raw in response.items:
             if form.kind:
-                one = partial_metadata(orjson.loads(raw))
-                message = encodings.encoder.message(one, one["apiVersion"], one["kind"])
+                item = partial_metadata(orjson.loads(raw))
+                message = encodings.encoder.message(item, item["apiVersion"], item["kind"])
             else:
                 message = encodings.of(raw).message
             messages.append(list_item(message))
@@ -112,7 +117,7 @@ class Representation:
         return self._table([self._row(obj, api_version, kind)], meta)
 
     def _part(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
-        """Of a list: a row, or the metadata of an item."""
+        """Return the part of a list for one object: a row or its metadata."""
         if self._form.kind == "Table":
             return self._row(obj, api_version, kind)
         return partial_metadata(obj, self._form.version)

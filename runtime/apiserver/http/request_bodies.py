@@ -16,10 +16,12 @@ MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
 
 
 def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> JsonBody:
-    """media_type: without parameters, "" for none.
+    """Convert the body of a request to JSON.
 
-    Raises StatusError: 415 on a type that the method does not take (types of patches are not looked at) or a kind that
-    cannot be had in protobuf, 400 on what cannot be read.
+    media_type: without parameters, "" if missing.
+
+    Raises StatusError: 415 for a type that the method does not accept (types of patches are not checked) or a kind
+    without protobuf, 400 for an invalid body.
     """
     if not body:
         return JsonBody(body)
@@ -44,13 +46,13 @@ def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:
 
 
 def is_yaml(method: str, media_type: str, body: bytes) -> bool:
-    """Whether converting the body takes its time. Most clients send JSON as YAML, which it is."""
+    """Report whether the body must be converted from YAML, which is slow. Most clients send JSON as YAML."""
     declared = media_type == (PatchType.APPLY if method == "PATCH" else YAML)
     return declared and not _is_json(body)
 
 
 def _is_json(body: bytes) -> bool:
-    """What only looks so may be YAML: a comma before the end of a map, for one."""
+    """Report whether the body is a JSON object. YAML may begin like one, for example with a trailing comma in a map."""
     if body.lstrip()[:1] != b"{":
         return False
     try:
@@ -78,7 +80,7 @@ class InvalidYamlError(StatusError):
         super().__init__(found.code, found.reason, found.message)
 
     def of_kind(self, kind: str) -> StatusError:
-        """The refusal of a whole object, whose decoder knows the kind that it expects."""
+        """Return the error for an object of a built-in kind, whose decoder expects that kind."""
         start = f"{self._body[:30].hex()}{' ...' if len(self._body) > 30 else ''}"
         return status_errors.bad_request(
             f"the object provided is unrecognized (must be of type {kind}): {self._why} ({start})"

@@ -1,4 +1,4 @@
-"""Long pieces of work on the event loop, so that nobody else waits for the end of one: a slice of one in each turn."""
+"""Long computations on the event loop, one slice per turn, so that other requests do not wait for their end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ SLICE = 0.005  # seconds
 
 
 class Gradually:
-    """For one thread. The pieces take turns."""
+    """Round-robin queue of generators, for one thread."""
 
     def __init__(self, *, now: Callable[[], float], soon: Callable[[Callable[[], None]], object]) -> None:
-        """now: seconds of any clock. soon: has something called in the next turn, after what has come was read."""
+        """Create an empty queue.
+
+        now: seconds of any clock.
+        soon: schedules a call in the next turn of the event loop, after it has read from the connections.
+        """
         self._now, self._soon = now, soon
         self._left: deque[Iterator[None]] = deque()
 

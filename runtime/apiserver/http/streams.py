@@ -13,7 +13,7 @@ CHUNK = 256 * 1024  # bytes of the beginning that are made at a time
 
 
 class Wire(Protocol):
-    """Where the lines go; an ApiRequest."""
+    """Destination of the lines, an ApiRequest."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -45,11 +45,13 @@ class WatchStream:
         shown: Callable[[bytes], bytes] | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        """too_slow: called once, when more than most_waiting bytes have gathered; then nothing more is taken.
+        """Create a stream.
 
-        The client is to be cut off: it will relist, and the memory is freed. What there was at the beginning is not
-        counted: it is taken bit by bit. over: called once, after the last line was written, or when the client is gone.
-        shown: what lines become on the wire; if it raises, the client is cut off.
+        too_slow: called once, when more than most_waiting bytes are buffered; later lines are dropped. The client must
+            be disconnected: it will relist, and the memory is freed. The initial objects are not counted: they are
+            read in chunks.
+        over: called once, after the last line was written or the client has disconnected.
+        shown: converts lines for the wire; if it raises, the client is disconnected.
         """
         self._wire, self._too_slow, self._over, self._shown = wire, too_slow, over, shown
         self._most_waiting = most_waiting
@@ -129,7 +131,7 @@ class WatchStream:
             self._soon()
 
     def _next(self) -> bytes:
-        """What to write next; b"" for nothing."""
+        """Return the next chunk to write, b"" if the stream has no data."""
         chunk, size = [], 0
         if self._first is not None:
             for line in self._first:

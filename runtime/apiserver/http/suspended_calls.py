@@ -1,4 +1,4 @@
-"""Answers to the questions of suspended requests, on the event loop: calls of webhooks, pauses, long computations."""
+"""Calls for which requests are suspended, on the event loop: webhook calls, pauses, long computations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class OutsideCalls:
     """All methods are called on the loop's thread."""
 
     def __init__(self, acting_for: Callable[[Outside], AbstractContextManager[None]]) -> None:
-        """acting_for: see ApiServer."""
+        """Create a caller without connections or threads.
+
+        acting_for: see ApiServer.
+        """
         self._acting_for = acting_for
         self._long_work: LongWork | None = None  # once there is some
         self._webhooks: WebhookClient | None = None  # once one was called
@@ -34,7 +37,7 @@ class OutsideCalls:
         self._run(self._go_on(suspended, then, failed))
 
     def answer(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
-        """Call back with the answers, in the order of the questions."""
+        """Call `then` with one Answer per question, in the same order."""
         self._run(self._answer_all(questions, then))
 
     async def _answer_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:

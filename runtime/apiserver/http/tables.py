@@ -1,4 +1,4 @@
-"""metav1.Table, which `kubectl get` asks for: the columns and rows that a kind's printer makes.
+"""Tables (metav1.Table) for `kubectl get`, with the columns and rows of a kind's printer.
 
 Source: apiserver pkg/registry/rest/table.go, pkg/endpoints/handlers/response.go (v1.36).
 """
@@ -30,7 +30,10 @@ def partial_metadata(obj: Object, version: str = "v1") -> dict[str, Any]:
 
 
 def table_row(printer: Printer, obj: Object, *, now: float, include: str, version: str = "v1") -> dict[str, Any]:
-    """include: how much of the object comes along: "None", "Metadata" or "Object"."""
+    """Return the row of an object.
+
+    include: how much of the object the row contains: "None", "Metadata" or "Object".
+    """
     row: dict[str, Any] = {"cells": printer.cells(obj, now)}
     if conditions := printer.conditions(obj):
         row["conditions"] = conditions

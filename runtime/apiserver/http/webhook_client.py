@@ -47,7 +47,7 @@ class WebhookClient:
         self._connections = Connections(now=self._loop.time, most_open=MOST_OPEN)
 
     async def post(self, question: Post) -> Answer:
-        """Send the request, and return the response or why there is none."""
+        """Send the request, and return the response or the error."""
         try:
             return await self._post(question)
         except (ValueError, ssl.SSLError) as err:

@@ -46,16 +46,16 @@ def read_configuration(path: Path) -> AdmissionSettings:
     seen: set[str] = set()
     for number, plugin in enumerate(_list(section.get("plugins"), f"{path}: plugins")):
         where = f"{path}: plugins[{number}]"
-        one = _map(plugin, where)
-        _check_fields(one, {"name", "path", "configuration"}, where)
-        name, its_own = one.get("name") or "", one.get("configuration")
+        fields = _map(plugin, where)
+        _check_fields(fields, {"name", "path", "configuration"}, where)
+        name, its_own = fields.get("name") or "", fields.get("configuration")
         if name in seen:
             raise ConfigurationError(f"{where}: {name} is there twice")
         if name not in KNOWN:
             raise ConfigurationError(f"{where}: there is no admission plugin {name!r} here")
         seen.add(name)
-        if its_own is None and one.get("path"):
-            where = str(path.parent / _text(one["path"], where))
+        if its_own is None and fields.get("path"):
+            where = str(path.parent / _text(fields["path"], where))
             its_own = _read(Path(where))
         if name == RESOURCE_QUOTA:
             settings = settings._replace(limited=tuple(_limited(its_own, where)))
@@ -75,23 +75,23 @@ def _limited(section: Any, where: str) -> Iterator[LimitedResource]:
     _check_fields(section, {*_HEAD, "limitedResources"}, where)
     for number, limited in enumerate(_list(section.get("limitedResources"), f"{where}: limitedResources")):
         at = f"{where}: limitedResources[{number}]"
-        one = _map(limited, at)
-        _check_fields(one, {"apiGroup", "resource", "matchContains", "matchScopes"}, at)
-        if not one.get("resource"):
+        fields = _map(limited, at)
+        _check_fields(fields, {"apiGroup", "resource", "matchContains", "matchScopes"}, at)
+        if not fields.get("resource"):
             raise ConfigurationError(f"{at}.resource: Required value")
-        contains = tuple(_text(text, f"{at}.matchContains") for text in _list(one.get("matchContains"), at))
-        scopes = tuple(_scope(scope, f"{at}.matchScopes") for scope in _list(one.get("matchScopes"), at))
-        yield LimitedResource(_text(one.get("apiGroup") or "", at), _text(one["resource"], at), contains, scopes)
+        contains = tuple(_text(text, f"{at}.matchContains") for text in _list(fields.get("matchContains"), at))
+        scopes = tuple(_scope(scope, f"{at}.matchScopes") for scope in _list(fields.get("matchScopes"), at))
+        yield LimitedResource(_text(fields.get("apiGroup") or "", at), _text(fields["resource"], at), contains, scopes)
 
 
 def _scope(section: Any, where: str) -> Scope:
-    one = _map(section, where)
-    _check_fields(one, {"scopeName", "operator", "values"}, where)
-    operator = one.get("operator") or ""
+    fields = _map(section, where)
+    _check_fields(fields, {"scopeName", "operator", "values"}, where)
+    operator = fields.get("operator") or ""
     if operator not in _OPERATORS:
-        raise ConfigurationError(f"{where}.operator: {operator!r} is none of {', '.join(_OPERATORS)}")
-    values = tuple(_text(value, where) for value in _list(one.get("values"), where))
-    return Scope(_text(one.get("scopeName") or "", where), operator, values)
+        raise ConfigurationError(f"{where}.operator: {operator!r} is not one of {', '.join(_OPERATORS)}")
+    values = tuple(_text(value, where) for value in _list(fields.get("values"), where))
+    return Scope(_text(fields.get("scopeName") or "", where), operator, values)
 
 
 def _pod_security(section: Any, where: str) -> PodSecuritySettings:

@@ -57,6 +57,6 @@ class AuditFile:
         limit = at - timedelta(days=self._age)
         oldest = f"{self._path.stem}-{limit.strftime('%Y-%m-%dT%H-%M-%S')}"
         keep = aside[-self._backups :] if self._backups else aside
-        for one in aside:
-            if one not in keep or (self._age and one.name < oldest):
-                one.unlink(missing_ok=True)
+        for rotated in aside:
+            if rotated not in keep or (self._age and rotated.name < oldest):
+                rotated.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ def refusal(obj: Object) -> str:
     there = [definition for definition in BUILT_IN if definition.api_version == api_version]
     if not there:
         return ""
-    definition = next((one for one in there if one.kind == kind), None)
+    definition = next((definition for definition in there if definition.kind == kind), None)
     if definition is None:
         return f"the server knows no {kind} in {api_version}"
     try:

@@ -51,7 +51,7 @@ def update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> 
 
 
 def last_port(path: Path) -> int:
-    """The port at which the file's cluster of ours was served; 0 where it says none."""
+    """Return the port of the embedded cluster in this kubeconfig, 0 if the file contains none."""
     try:
         text = _named(_read(path), "clusters", "cluster").get("server")
         return urlsplit(text).port or 0 if isinstance(text, str) else 0
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _named(config: dict[str, Any], field: str, inside: str) -> dict[str, Any]:
     """Our entry of one of the lists, to be changed; it is put there if it is missing."""
     entries = config[field] = config.get(field) or []
-    entry = next((one for one in entries if one.get("name") == CONTEXT), None)
+    entry = next((entry for entry in entries if entry.get("name") == CONTEXT), None)
     if entry is None:
         entry = {"name": CONTEXT}
         entries.append(entry)

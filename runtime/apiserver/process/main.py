@@ -75,7 +75,7 @@ CERTIFICATES = "certificates"  # a directory in the server's
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
-# In the directory. Whoever can write these could get access, or redirect this process.
+# Paths in the directory. Write access to them would allow reading credentials or redirecting this process.
 TRUSTED = (
     "token",
     "tokens",

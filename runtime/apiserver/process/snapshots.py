@@ -1,7 +1,7 @@
-"""Saves and restores snapshots of an embedded cluster's directory. Certificates, keys and the admin's token are not in
-them.
+"""Saves and restores snapshots of an embedded cluster's directory, without certificates, keys and the admin's token.
 
-A running server has its store for itself: it is asked to write the snapshot into its directory, from where it is moved.
+A running server has exclusive access to its store, so it is requested to write the snapshot into its directory, from
+where the file is moved.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class SnapshotError(Exception):
 
 
 def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
-    """Write a new file with what the directory's store holds. Raises SnapshotError.
+    """Write the content of the directory's store to a new file. Raises SnapshotError.
 
-    ask: the way to its server, if it turns out that one runs.
+    ask: returns the connection to the server, if the server is running.
     """
     try:
         if os.path.lexists(file):

@@ -46,7 +46,9 @@ def _list(call: Call, components: Components) -> Response:
     definition = call.definition
     selection = parse_selection(definition, call.query)
     found = [_status(name, problem) for name, problem in components()]
-    items = [encode_object(one) for one in found if selection.matches(one["metadata"]["name"], one)]
+    items = [
+        encode_object(component) for component in found if selection.matches(component["metadata"]["name"], component)
+    ]
     head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": dict[str, str]()}
     body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
     return ListResponse(status=200, body=body, head=head, items=items)

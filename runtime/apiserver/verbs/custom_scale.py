@@ -1,4 +1,4 @@
-"""The scale of an object of a custom kind, whose definition says where its parts are.
+"""Scale subresource of custom objects, with the paths of their CustomResourceDefinition.
 
 Source: apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST; v1.36).
 """

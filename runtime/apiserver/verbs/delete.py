@@ -52,7 +52,7 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Respon
         try:
             admit = chain.admit_collection_delete(cluster, call, options_object(options))
             delete_object(cluster, definition, key, options, admit)
-        except Unanswered as err:  # all of them ask at once
+        except Unanswered as err:  # collect them, to send the calls of all objects in parallel
             asked += err.questions
         except StatusError as err:
             if asked:
@@ -134,9 +134,9 @@ def _dry_run(given: dict[str, Any]) -> bool:
         asked = [asked]
     if not isinstance(asked, list):
         raise _mistyped(asked, "DeleteOptions.dryRun", "[]string")
-    for one in asked:
-        if not isinstance(one, str):
-            raise _mistyped(one, "DeleteOptions.dryRun", "string")
+    for value in asked:
+        if not isinstance(value, str):
+            raise _mistyped(value, "DeleteOptions.dryRun", "string")
     errors = dry_run_errors(asked)
     if errors:
         raise status_errors.invalid("meta.k8s.io", "DeleteOptions", "", errors)

@@ -1,6 +1,6 @@
-"""GET of objects that are made of others when they are read: one, or all that a request selects, without pages.
+"""GET of objects that are computed from others when they are read: one object, or an unpaginated list.
 
-What they say is of now, so that no resourceVersion is asked for or shown.
+They describe the current state, so resourceVersion is neither accepted nor returned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def list_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
     # One by one: thousands of decoded objects at a time would keep the memory's collector busy.
     sources = (decode_object(record.raw) for record in records if selection.labels.matches(record.labels))
     warnings: list[str] = []
-    items = [encode_object(one) for one in _made(cluster, derived, sources, warnings)]
+    items = [encode_object(obj) for obj in _made(cluster, derived, sources, warnings)]
     head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": dict[str, str]()}
     body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
     return ListResponse(status=200, body=body, head=head, items=items, warnings=tuple(warnings))

@@ -63,13 +63,13 @@ def evict(cluster: Cluster, call: Call) -> Response:
 
 
 def _current_version(body: bytes) -> bytes:
-    """policy/v1beta1 is the same object."""
+    """Convert a policy/v1beta1 Eviction, which has the same fields, to policy/v1."""
     if _OLD_VERSION.encode() not in body:
         return body
     try:
         eviction = parse_json(body)
     except ValueError:
-        return body  # decode_body says what is wrong
+        return body  # decode_body returns the error
     if not isinstance(eviction, dict) or eviction.get("apiVersion") != _OLD_VERSION:
         return body
     return orjson.dumps({**eviction, "apiVersion": eviction_kind.RESOURCE.api_version})
@@ -91,7 +91,7 @@ def _options_of(call: Call, eviction: Object) -> DeleteOptions:
 
 
 def _needs_no_budget(pod: Object) -> bool:
-    """It has ended, does not run yet, or is being deleted."""
+    """Report whether the pod has finished, has not started, or is being deleted."""
     return (pod.get("status") or {}).get("phase") in _WITHOUT_BUDGET or "deletionTimestamp" in pod["metadata"]
 
 
@@ -99,7 +99,7 @@ def _budgets_of(cluster: Cluster, pod: Object) -> list[Object]:
     """Return the budgets of its namespace that select it. An invalid selector selects nothing."""
     collection, labels = cluster.state.collection(_BUDGETS.storage), labels_of(pod)
     found = (decode_object(collection.records[key].raw) for key in collection.keys(namespace_of(pod)))
-    return [one for one in found if _selects(one, labels)]
+    return [budget for budget in found if _selects(budget, labels)]
 
 
 def _selects(budget: Object, labels: Mapping[str, str]) -> bool:
@@ -169,7 +169,7 @@ def _mark_and_delete(cluster: Cluster, call: Call, pod: Object, options: DeleteO
     conditions = status.get("conditions") or []
     condition = changed_condition(conditions, TARGET, "True", REASON, MESSAGE, now=cluster.clock.now())
     if condition is not None and not options.dry_run:
-        others = [one for one in conditions if one.get("type") != TARGET]
+        others = [condition for condition in conditions if condition.get("type") != TARGET]
         marked = {**pod, "status": {**status, "conditions": [*others, condition]}}
         cluster.state.put(call.definition.storage, call.key, marked)
         if options.resource_version is not None:

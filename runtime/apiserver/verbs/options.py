@@ -54,7 +54,7 @@ def _dry_run(query: Mapping[str, str]) -> list[str]:
 
 
 def dry_run_errors(asked: list[str]) -> list[FieldError]:
-    return [not_supported("dryRun", asked, (ALL,))] if any(one != ALL for one in asked) else []
+    return [not_supported("dryRun", asked, (ALL,))] if any(value != ALL for value in asked) else []
 
 
 def manager_errors(name: str, field: str) -> list[FieldError]:

@@ -57,7 +57,7 @@ def patch(cluster: Cluster, call: Call) -> Response:
         )
     strays = cluster.shapes.strays
     # What is applied and changes nothing gets no defaults either, which conversion may leave out.
-    is_idle = applied and definition.dynamic and _managed_by_nobody(patched) == _managed_by_nobody(live)
+    is_idle = applied and definition.dynamic and _without_managed_fields(patched) == _without_managed_fields(live)
     new = patched if is_idle else _settled(cluster, call, patched)
     if patch_type == PatchType.JSON and cluster.shapes.strays != strays:
         _check_fields(call, patched)
@@ -85,10 +85,10 @@ def _unmanaged(live: Object, patch: bytes) -> Object:
     """Remove managedFields, which are long, unless the patch may change them; they are restored afterwards."""
     if MANAGED_FIELDS not in live["metadata"] or MANAGED_FIELDS.encode() in patch:
         return live
-    return _managed_by_nobody(live)
+    return _without_managed_fields(live)
 
 
-def _managed_by_nobody(obj: Object) -> Object:
+def _without_managed_fields(obj: Object) -> Object:
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != MANAGED_FIELDS}}
 
 

@@ -74,15 +74,15 @@ def scale_of(definition: ResourceDefinition, workload: Object) -> Object:
 
 
 def _apply(cluster: Cluster, call: Call, record: Record, body: Object) -> Response:
-    """Of what is applied only the replicas count; they are a field of the workload."""
+    """Apply a Scale, of which only the replicas are used; they are a field of the workload."""
     definition = call.definition
     wanted = settle_patched(cluster, _SCALES, apply(_SCALES, {}, body, PatchType.MERGE))
     metadata.check_name(call.route, wanted)
     replicas = (wanted.get("spec") or {}).get("replicas")
-    said: Object = {}
+    scaled: Object = {}
     if replicas is not None:
-        set_replicas(definition.strategy.scale_paths, said, replicas)
-    applied = {"apiVersion": definition.api_version, "kind": definition.kind, **said}
+        set_replicas(definition.strategy.scale_paths, scaled, replicas)
+    applied = {"apiVersion": definition.api_version, "kind": definition.kind, **scaled}
     old = read_stored(definition, record.raw)
     new = settle_patched(cluster, definition, server_side_apply(cluster, call, old, applied))
     stored = replace(cluster, call, record, old, new, applied=True)
@@ -105,7 +105,7 @@ def _store(cluster: Cluster, call: Call, scale: Object) -> Response:
         raise status_errors.conflict(definition.group, f"{definition.plural}/scale", name, because)
     set_replicas(paths, new, replicas)
     given = scale["metadata"].get("resourceVersion") or ""
-    if given or paths is None:  # of a custom kind the newest version is meant where none is given
+    if given or paths is None:  # a custom object without one is updated unconditionally
         new["metadata"]["resourceVersion"] = given
     stored = replace(cluster, call, record, old, new)
     return Response(status=200, body=encode_object(scale_of(definition, decode_object(stored))))

@@ -1,4 +1,4 @@
-"""When calls begin, on virtual time: who waits, who hangs, and who may not begin any more."""
+"""Start of calls on virtual time: queueing, hung calls, and expired permits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ CLOUD = FakeCloud()
 
 
 class Workers:
-    """A pool, and workers that make a call when the test says so. outcomes: (when, number, outcome)."""
+    """Call pool with workers that make a call when the test requests it.
+
+    outcomes: (time, number of the call, outcome).
+    """
 
     def __init__(self, **limits: float) -> None:
         self.clock = VirtualClock()

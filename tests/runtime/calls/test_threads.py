@@ -24,7 +24,10 @@ CREATE = CreateRoute("c", "hint", encode_route(Route(destination="10.0.0.0/24", 
 
 
 class StuckRoutes(FakeRoutes):
-    """Lists nothing before it is let go. entered: released by each call that hangs."""
+    """Routes whose list blocks until let_go is set.
+
+    entered: released by each call that blocks.
+    """
 
     def __init__(self) -> None:
         super().__init__()

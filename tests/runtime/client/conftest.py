@@ -107,7 +107,10 @@ class Loopback:
 
 
 class Gate:
-    """Holds handlers back until the test opens it. arrived: told of each one that comes."""
+    """Handler that blocks requests until the test opens it.
+
+    arrived: paths of the blocked requests.
+    """
 
     def __init__(self) -> None:
         self._open = threading.Event()
@@ -163,7 +166,7 @@ class Watcher:
         return self.ends.get(timeout=PATIENCE)
 
     def all_lines(self) -> bytes:
-        """What is there, after the end."""
+        """Return all lines that were received. Call after the end of the watch."""
         found = b""
         while not self.chunks.empty():
             found += self.chunks.get()
@@ -195,7 +198,7 @@ def client_config(server: str, **fields: Any) -> ClientConfig:
 
 @pytest.fixture
 def connect(loopback: Loopback, gate: Gate, log: FilteringBoundLogger) -> Iterator[Callable[..., Client]]:
-    """connect(url, config=…, clock=…, timeout=…): a client, started or not."""
+    """Return connect(url, config=…, clock=…, timeout=…), which creates a client and starts it by default."""
     clients: list[Client] = []
     clock = SystemClock()
 
@@ -225,7 +228,7 @@ def connect(loopback: Loopback, gate: Gate, log: FilteringBoundLogger) -> Iterat
 
 @pytest.fixture
 def watch(connect: Callable[..., Client]) -> Callable[..., Watcher]:
-    """watch(url): what a watch of it delivers."""
+    """Return watch(url), which starts a watch and collects its lines."""
 
     def start(server: str, **arguments: Any) -> Watcher:
         client, watcher = connect(server, **arguments), Watcher()
@@ -248,13 +251,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="session")
 def other_certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """The same from an authority that nobody knows."""
+    """Create certificates of an authority that clients do not trust."""
     return ensure_certificates(tmp_path_factory.mktemp("others"), now=SystemClock().now())
 
 
 @pytest.fixture
 def server_tls(certificates: Certificates) -> ssl.SSLContext:
-    """For a server that asks for the client's certificate, and takes none."""
+    """Create the context of a server that requests a client certificate but does not require it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
     context.load_verify_locations(certificates.authority.certificate)
@@ -264,7 +267,7 @@ def server_tls(certificates: Certificates) -> ssl.SSLContext:
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> Callable[[str], str]:
-    """plugin(script): the path of a program that does that; it runs in sh."""
+    """Return plugin(script), which writes a shell script and returns its path."""
 
     def write(script: str) -> str:
         path = tmp_path / "plugin"
@@ -285,7 +288,7 @@ def service_account(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def refusing() -> Iterator[str]:
-    """The URL of a port that nobody listens on."""
+    """Yield the URL of a port that refuses connections."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{unused.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""How a controller gets the credentials of its service account."""
+"""Credentials of a controller's service account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def issued(seconds: float = 3600.0, token: str = "t") -> Response:
 
 
 class Server:
-    """answers: by method and path, the next one first; the last is given again."""
+    """Fake server for token requests.
+
+    answers: responses by method and path, in order; the last one is repeated.
+    """
 
     def __init__(self, answers: dict[str, list[Response]]) -> None:
         self.answers, self.asked, self.bodies, self.pauses = answers, list[str](), list[Any](), list[float]()

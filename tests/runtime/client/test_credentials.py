@@ -48,7 +48,7 @@ PATIENCE = 10.0
 
 
 class Source:
-    """Gives what it is told to; a text is an error's."""
+    """Source that returns the given credentials in order, and raises an error for a string."""
 
     def __init__(self, *gifts: Credential | str) -> None:
         self.gifts = list(gifts)

@@ -88,7 +88,7 @@ def calls(metrics: Metrics, code: str, status: str) -> float:
 
 @pytest.fixture
 def typed() -> Iterator[None]:
-    """Somebody has typed something at our terminal."""
+    """Replace standard input by a pipe that contains a typed line."""
     terminal, keyboard = os.pipe()
     os.write(keyboard, b"yes\n")
     before = os.dup(0)

@@ -22,7 +22,10 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """write(cluster=…, user=…, **fields): the path of a kubeconfig with one context; its cluster has a server."""
+    """Return write(cluster=…, user=…, **fields), which writes a kubeconfig with one context and returns its path.
+
+    The cluster has a server unless `cluster` sets one.
+    """
 
     def write(cluster: Any = None, user: Any = None, **fields: Any) -> str:
         if cluster is None or (isinstance(cluster, dict) and "server" not in cluster):

@@ -1,4 +1,4 @@
-"""Calls into a cloud: what becomes of each, on threads and off them."""
+"""Outcomes of calls to a cloud, with and without threads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Raising(FakeRoutes):
 
 
 class Stuck(FakeRoutes):
-    """Lists nothing before it is let go."""
+    """Routes whose list blocks until let_go is set."""
 
     def __init__(self) -> None:
         super().__init__()

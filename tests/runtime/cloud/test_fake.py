@@ -14,7 +14,10 @@ ANNOTATION = "cloud.kcm.dev/instance"
 
 
 def instance(name: str = "n1", *, annotation: str = "") -> Object:
-    """The node of an instance in zone eu:a. annotation: what becomes of the instance, "" for nothing."""
+    """Return the node of an instance in zone eu:a.
+
+    annotation: state of the instance in the fake cloud, "" for the default.
+    """
     return node(
         name,
         labels={"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"},
@@ -73,7 +76,7 @@ def test_a_destination_has_one_route_in_each_cluster() -> None:
 
 
 def test_a_load_balancer_has_the_address_that_is_asked_for_or_was_there_before() -> None:
-    """A fake that was started anew knows none."""
+    """A restarted fake has no addresses of its own and adopts the one in the status."""
     first, again = FakeCloud().load_balancers, FakeCloud().load_balancers
     wished = {**balanced("web"), "spec": {"loadBalancerIP": "198.51.100.7"}}
     assert first.ensure("c", wished, [])["ingress"][0]["ip"] == "198.51.100.7"

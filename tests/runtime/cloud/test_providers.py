@@ -1,4 +1,4 @@
-"""Which clouds there are, by what --cloud-provider says."""
+"""Selection of a cloud provider with --cloud-provider."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ STARTED = 1763726400.0  # 2025-11-21 12:00:00 UTC
 
 
 class FixedClock:
-    """Two minutes after the start, for ever; sounds no alarm."""
+    """Clock fixed at two minutes after the start, without alarms."""
 
     def monotonic(self) -> float:
         return 120.0
@@ -64,7 +64,7 @@ async def client_of(application: Application) -> AsyncIterator[aiohttp.ClientSes
 
 @pytest.fixture
 def logged() -> LogCapture:
-    """What was logged, as dicts, in `entries`."""
+    """Return the capture of log entries."""
     return LogCapture()
 
 
@@ -97,7 +97,7 @@ def site(log: Any, verbosities: list[int]) -> Site:
 
 @pytest.fixture
 def ask(site: Site) -> Ask:
-    """ask(path, authorizer=..., method=..., headers=..., data=..., profiling=...): one request to the site."""
+    """Return ask(path, authorizer=..., method=..., headers=..., data=..., profiling=...), which requests a page."""
 
     def ask_it(
         path: str,

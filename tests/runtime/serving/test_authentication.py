@@ -1,4 +1,4 @@
-"""Who sends a request, over real connections with client certificates."""
+"""Authentication of requests, over real connections with client certificates."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_client_named_by_a_proxy_is_the_user(rig: Rig, ask_as: Callable[..., Sta
     assert ask_as(other, **said, x_remote_group="system:masters") == (401, "Unauthorized")
     assert ask_as(rig.clients.issue("eve"), **said, x_remote_group="system:masters") == forbidden("eve")
     assert ask_as(None, **said, x_remote_group="system:masters") == forbidden("system:anonymous")
-    # A proxy that names nobody is a client like any other, and no authority of clients knows it.
+    # A proxy without user headers is an ordinary client, whose certificate no client CA has signed.
     assert ask_as(proxy) == (401, "Unauthorized")
     assert ask_as(proxy, knows="proxies") == forbidden("system:anonymous")
     assert ask_as(other, knows="proxies") == (401, "Unauthorized")
@@ -101,7 +101,7 @@ def request_over(end: ssl.SSLObject) -> Any:
 
 
 def without_chain(end: ssl.SSLObject) -> Any:
-    """As a resumed session has it: the certificate alone."""
+    """Return a request over a resumed session, which has only the certificate."""
     return request_over(
         SimpleNamespace(getpeercert=end.getpeercert, get_verified_chain=list, _sslobj=None)  # type: ignore[arg-type]
     )

@@ -1,4 +1,4 @@
-"""Which requests to the serving port are allowed."""
+"""Authorization of requests to the serving port."""
 
 from __future__ import annotations
 

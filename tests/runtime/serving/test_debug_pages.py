@@ -1,4 +1,4 @@
-"""/debug/controllers/<name>/…: pages of whoever is asked for them."""
+"""Debug pages of controllers (/debug/controllers/<name>/…)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.runtime.serving.conftest import Ask
 
 
 class Shop:
-    """Has one page, and another that nobody answers for."""
+    """Fake source with one page, and another that times out."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Mapping[str, list[str]]]] = []

@@ -150,7 +150,7 @@ def test_the_service_level_page_can_be_reset(site: Site, ask: Callable[..., Any]
 
 
 def test_a_notice_is_shown_and_logged_and_leaves_the_page_healthy(log: Any, logged: LogCapture) -> None:
-    """A liveness probe restarts nothing for what no restart mends."""
+    """A liveness probe must not restart the process for a problem that a restart does not fix."""
     checks = HealthChecks(log=log)
     checks.set({"unreadable-objects": lambda: HealthNotice("pods default/a: no time"), "job-controller": fine})
     health = checks.examine()

@@ -1,4 +1,4 @@
-"""What is offered and shown at the handshake, as the flags say and as the files are at that moment."""
+"""TLS versions, ciphers and certificates at the handshake, by flags and current files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_suite_is_offered_or_refused_by_its_name(rig: Rig, suite: str) -> None
             rig.build(cipher_suites=(strong, suite))
         return
     context = rig.build(cipher_suites=(strong, suite)).context
-    offered = {one["name"] for one in context.get_ciphers() if not one["name"].startswith("TLS_")}
+    offered = {cipher["name"] for cipher in context.get_ciphers() if not cipher["name"].startswith("TLS_")}
     assert offered == {SUITES[strong], SUITES[suite]}
 
 

@@ -77,7 +77,7 @@ def test_certificate_is_not_an_authority_and_names_the_signing_key() -> None:
     ours = x509.load_pem_x509_certificate(PAIR.certificate).extensions
     identifier = made.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
     assert identifier == ours.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
-    assert [one.oid.dotted_string for one in made.extensions] == ["2.5.29.37", "2.5.29.19", "2.5.29.35"]
+    assert [extension.oid.dotted_string for extension in made.extensions] == ["2.5.29.37", "2.5.29.19", "2.5.29.35"]
 
 
 def test_extensions_of_the_request_are_left_out() -> None:
@@ -171,7 +171,7 @@ def test_serial_numbers_are_large_and_those_of_one_signature_are_one() -> None:
     numbers = [signed(now=now).serial_number for now in (NOW, NOW, NOW + 1, NOW + 2)]
     assert numbers[0] == numbers[1]
     assert len(set(numbers)) == 3
-    assert all(2**64 < one < 2**128 for one in numbers)
+    assert all(2**64 < number < 2**128 for number in numbers)
     other = authority_pair("other", begin=NOW - DAY, end=NOW + DAY)
     assert signed(pair=other).serial_number not in numbers
 

@@ -32,7 +32,7 @@ class Disk:
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        return [(one["log_level"], one["event"]) for one in self.logs.entries]
+        return [(entry["log_level"], entry["event"]) for entry in self.logs.entries]
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def block(kind: str, data: bytes = b"der", headers: str = "") -> str:
     ],
 )
 def test_blocks_are_found_between_anything_else(text: str, found: list[tuple[str, bool, bytes]]) -> None:
-    assert [(one.type, one.has_headers, one.data) for one in blocks(text.encode())] == found
+    assert [(block.type, block.has_headers, block.data) for block in blocks(text.encode())] == found
 
 
 def test_the_first_block() -> None:
@@ -45,4 +45,4 @@ def test_the_first_block() -> None:
 def test_million_bytes_of_unfinished_blocks_parse_in_linear_time() -> None:
     many = b"-----BEGIN CERTIFICATE REQUEST-----\n" * 30_000
     found = list(blocks(many + block("A").encode()))
-    assert [one.type for one in found] == ["A"]
+    assert [block.type for block in found] == ["A"]

@@ -1,4 +1,4 @@
-"""What is noted of which requests.
+"""Audit levels and stages by policy rule.
 
 Cases of kubernetes v1.36 apiserver pkg/audit/policy/checker_test.go, pkg/apis/audit/validation/validation_test.go.
 """
@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.registry.users import User
 
 TIM = User("tim@k8s.io", groups=("humans", "developers"))
 PODS = RequestInfo.of("GET", "/api/v1/namespaces/default/pods/busybox", {})
-# As upstream's test has them; "level" is Metadata unless said otherwise.
+# Rules of upstream's test; the default of "level" is Metadata.
 RULES: dict[str, dict[str, Any]] = {
     "default": {},
     "create": {"verbs": ["create"]},

@@ -1,4 +1,4 @@
-"""Tokens of Secrets: whom they are of, what makes them nobody's, and that their use is noted.
+"""Tokens of Secrets: their user, the reasons to reject them, and the record of their use.
 
 Cases of kubernetes v1.36 pkg/serviceaccount/legacy_test.go, jwt_test.go.
 """

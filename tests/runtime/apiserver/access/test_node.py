@@ -1,4 +1,4 @@
-"""What kubelets may do.
+"""Authorization of kubelets.
 
 Cases of kubernetes v1.36 plugin/pkg/auth/authorizer/node/node_authorizer_test.go (TestNodeAuthorizer), with the feature
 gates as they are by default, and PodCertificateRequest.
@@ -84,7 +84,10 @@ class Rig:
         server._transact(lambda: act(server._state))
 
     def decide(self, text: str, *, user: User = NODE0, selector: str = "") -> str:
-        """text: "verb resource[/subresource][.group] [namespace/]name"; returns why not, or ""."""
+        """Return the reason for denying a request, "" if it is allowed.
+
+        text: "verb resource[/subresource][.group] [namespace/]name".
+        """
         verb, what, *where = text.split()
         namespace, _, name = (where[0] if where else "").rpartition("/")
         whole, _, group = what.partition(".")

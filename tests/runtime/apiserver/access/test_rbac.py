@@ -1,4 +1,4 @@
-"""What roles and bindings let users do, and that it follows their changes.
+"""Authorization by roles and bindings, and the effect of changes to them.
 
 Cases of kubernetes v1.36 plugin/pkg/auth/authorizer/rbac/rbac_test.go (TestAuthorizer),
 pkg/registry/rbac/validation/rule_test.go (TestDefaultRuleResolver, TestAppliesTo).
@@ -38,10 +38,13 @@ def role(api: Api, name: str, *rules: dict[str, Any], namespace: str = "") -> No
 
 
 def bind(api: Api, name: str, *subjects: str, namespace: str = "", kind: str = "ClusterRole") -> None:
-    """subjects: "User:jane", "ServiceAccount:namespace:name"; the role has the binding's name."""
+    """Create a binding to the role with the same name.
+
+    subjects: "User:jane", "ServiceAccount:namespace:name".
+    """
     path = f"{RBAC}/namespaces/{namespace}/rolebindings" if namespace else f"{RBAC}/clusterrolebindings"
     ref = {"apiGroup": GROUP, "kind": kind, "name": name}
-    body = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject(one) for one in subjects]}
+    body = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject(text) for text in subjects]}
     assert api.send("POST", path, body).status == 201
 
 
@@ -53,7 +56,10 @@ def subject(text: str) -> dict[str, str]:
 
 
 def may(api: Api, user: str, verb: str, what: str, namespace: str = "", groups: str = "", name: str = "") -> bool:
-    """what: "resource", "resource/subresource", "resource.group" or a path."""
+    """Report whether a user is allowed a request.
+
+    what: "resource", "resource/subresource", "resource.group" or a path.
+    """
     who = User(user, groups=tuple(groups.split(",")) if groups else ())
     if what.startswith("/"):
         return api.server.decide(who, RequestInfo(verb, path=what, is_resource_request=False)).allowed
@@ -184,7 +190,7 @@ def test_members_of_system_masters_may_do_everything(api: Api) -> None:
 
 
 def test_the_rules_that_apply_to_a_user(api: Api) -> None:
-    pods, nodes = ({"verbs": ["get"], "apiGroups": [""], "resources": [one]} for one in ("pods", "nodes"))
+    pods, nodes = ({"verbs": ["get"], "apiGroups": [""], "resources": [resource]} for resource in ("pods", "nodes"))
     role(api, "read", pods, namespace="ns1")
     bind(api, "read", "User:foobar", "Group:group1", namespace="ns1", kind="Role")
     role(api, "all", nodes)

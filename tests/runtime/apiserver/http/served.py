@@ -101,7 +101,11 @@ async def serving(
     tls: Tls | None = None,
     **arguments: Any,
 ) -> AsyncIterator[Served]:
-    """anonymous: only with roles, as of the process. arguments: of ApiServer."""
+    """Serve the API on loopback.
+
+    anonymous: with role_based only, as in the process.
+    arguments: of ApiServer.
+    """
     clock, logs = SetClock(), LogCapture()
     api = ApiServer(store=store, clock=clock, resources=resources, users=users, role_based=role_based, **arguments)
     front = ApiHttp(

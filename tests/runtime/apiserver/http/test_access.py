@@ -1,4 +1,4 @@
-"""Who may in, over HTTP: refusals by roles, impersonation, and what is for everybody.
+"""Access over HTTP: authorization by roles, impersonation, and public endpoints.
 
 Cases of kubernetes v1.36 apiserver pkg/endpoints/filters/{authorization,impersonation}*_test.go.
 """
@@ -58,7 +58,7 @@ async def refusal(served: Served, path: str = PODS, *, method: str = "GET", **he
     return str(answer.json["message"])
 
 
-def test_what_no_role_allows_is_refused() -> None:
+def test_request_without_a_matching_role_is_forbidden() -> None:
     async def scenario(served: Served) -> None:
         where = 'in API group "" in the namespace "default"'
         assert await refusal(served) == f'pods is forbidden: User "jane" cannot list resource "pods" {where}'
@@ -122,7 +122,7 @@ def test_request_without_credentials_is_authorized_as_anonymous() -> None:
     ("authorization", "status"),
     [("Basic abc", 403), ("Bearer", 403), ("Bearer  jane", 403), ("Bearer wrong", 401), ("Bearer jane", 403)],
 )
-def test_header_that_is_no_bearer_token_leaves_a_request_anonymous(authorization: str, status: int) -> None:
+def test_authorization_header_without_a_bearer_token_is_anonymous(authorization: str, status: int) -> None:
     async def scenario(served: Served) -> None:
         answer = await served.get(PODS, headers={"Authorization": authorization})
         assert answer.status == status
@@ -171,7 +171,7 @@ def test_body_of_a_forbidden_anonymous_request_is_not_awaited() -> None:
 def test_client_certificate_comes_before_a_token(
     authority: Authority, common_name: str | None, authorization: str, user: str | None
 ) -> None:
-    """common_name: None without a certificate."""
+    """Parametrized with common_name None for a client without a certificate."""
     pair = None if common_name is None else authority.issue(common_name, groups=("ops",))
 
     async def scenario(served: Served) -> None:
@@ -250,7 +250,7 @@ def test_masters_act_as_anybody() -> None:
     served_by_roles(scenario)
 
 
-def test_who_may_not_impersonate() -> None:
+def test_impersonation_without_permission_is_forbidden() -> None:
     async def scenario(served: Served) -> None:
         assert await refusal(served, **{"Impersonate-User": "joe"}) == (
             'pods is forbidden: User "jane" cannot impersonate-on:user-info:list resource "pods" in API group "" in '
@@ -266,7 +266,7 @@ def test_who_may_not_impersonate() -> None:
     served_by_roles(scenario)
 
 
-def test_who_may_impersonate_as_ever() -> None:
+def test_impersonate_verb_allows_impersonation_of_the_named_user() -> None:
     async def scenario(served: Served) -> None:
         await give(served, "as", rule("impersonate", "users", "joe"), rule("impersonate", "groups", "a"))
         answer = await served.ask("POST", SELF, headers={**JANE, "Impersonate-User": "joe"}, json={})
@@ -289,7 +289,7 @@ def test_who_may_impersonate_as_ever() -> None:
     served_by_roles(scenario)
 
 
-def test_who_may_impersonate_for_one_thing() -> None:
+def test_constrained_impersonation_is_limited_to_the_permitted_action() -> None:
     async def scenario(served: Served) -> None:
         group = "authentication.k8s.io"
         await give(
@@ -323,7 +323,7 @@ def test_an_agent_acts_as_its_own_node(node: str, allowed: bool) -> None:
     served_by_roles(scenario)
 
 
-def test_what_one_may_do() -> None:
+def test_self_subject_rules_review_lists_the_rules_of_the_user() -> None:
     async def scenario(served: Served) -> None:
         path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
         await give(served, "read", rule("list", "pods", "x"))
@@ -332,7 +332,7 @@ def test_what_one_may_do() -> None:
         assert {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"]} in (
             status["resourceRules"]
         )
-        assert any("/apis" in one["nonResourceURLs"] for one in status["nonResourceRules"])
+        assert any("/apis" in rules["nonResourceURLs"] for rules in status["nonResourceRules"])
         assert (status["incomplete"], answer.json["spec"]) == (False, {})
         assert (await served.ask("POST", path, headers=JANE, json={})).json["message"] == "no namespace on request"
 
@@ -355,7 +355,7 @@ async def apply_lease(served: Served, spec: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("write", "verb"), [(put_lease, "update"), (apply_lease, "patch")])
-def test_who_may_not_create_creates_nothing_by_another_verb(write: Any, verb: str) -> None:
+def test_update_or_patch_without_create_permission_creates_nothing(write: Any, verb: str) -> None:
     async def scenario(served: Served) -> None:
         await give(served, "write", rule(f"get {verb}", "leases", group=LEASE))
         answer = await write(served, {})
@@ -366,7 +366,7 @@ def test_who_may_not_create_creates_nothing_by_another_verb(write: Any, verb: st
         )
         assert (await served.get(f"{LEASES}/l")).status == 404
         invalid = await write(served, {"leaseDurationSeconds": -1})
-        assert invalid.status == 422  # is said first, as upstream does
+        assert invalid.status == 422  # takes precedence, as upstream
         await give(served, "create", rule("create", "leases", "l", LEASE))
         assert (await write(served, {})).status == 201
 
@@ -405,7 +405,7 @@ def test_watch_of_one_object_by_its_path_is_a_get() -> None:
     ],
 )
 def test_verb_of_a_collection_follows_the_first_watch_parameter(query: str, verb: str) -> None:
-    """As kube-apiserver answered the same queries."""
+    """The expected verbs are those of kube-apiserver for the same queries."""
 
     async def scenario(served: Served) -> None:
         assert f'cannot {verb} resource "pods"' in await refusal(served, f"{PODS}?{query}")

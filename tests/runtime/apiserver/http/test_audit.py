@@ -1,4 +1,4 @@
-"""What is noted of requests.
+"""Audit events of requests.
 
 Cases of kubernetes v1.36 apiserver pkg/endpoints/filters/{audit,authn_audit}_test.go.
 """
@@ -103,7 +103,7 @@ def test_levels(level: str, objects: int) -> None:
         assert event["responseObject"]["metadata"]["uid"]
 
 
-def test_a_status_that_says_what_was_done_is_noted_at_every_level() -> None:
+def test_status_response_of_a_deletion_is_recorded_at_metadata_level() -> None:
     noted = Noted({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
@@ -115,7 +115,7 @@ def test_a_status_that_says_what_was_done_is_noted_at_every_level() -> None:
     assert (status["status"], status["details"]["kind"], status["code"]) == ("Success", "secrets", 200)
 
 
-def test_what_admission_says_of_a_request_is_noted() -> None:
+def test_annotations_of_admission_are_recorded() -> None:
     noted = Noted({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
@@ -129,7 +129,7 @@ def test_what_admission_says_of_a_request_is_noted() -> None:
     }
 
 
-def test_managed_fields_are_left_out_where_the_policy_says_so() -> None:
+def test_managed_fields_are_omitted_if_the_policy_omits_them() -> None:
     noted = Noted({"level": "RequestResponse"}, omitManagedFields=True)
 
     async def scenario(served: Served) -> None:
@@ -154,13 +154,13 @@ def test_a_watch_is_noted_when_it_starts_and_when_it_ends() -> None:
         await until(lambda: len(noted.lines) == 2)
 
     noted.during(scenario)
-    assert [(one["stage"], one["responseStatus"]["code"]) for one in noted.events] == [
+    assert [(event["stage"], event["responseStatus"]["code"]) for event in noted.events] == [
         ("ResponseStarted", 200),
         ("ResponseComplete", 200),
     ]
 
 
-def test_who_is_refused_and_who_acts_as_another() -> None:
+def test_forbidden_impersonated_and_anonymous_requests_are_recorded() -> None:
     noted = Noted({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
@@ -199,7 +199,7 @@ def test_failed_authentication_is_noted_with_the_kinds_of_credentials() -> None:
         }
 
 
-def test_of_what_no_rule_names_nothing_is_noted() -> None:
+def test_request_without_a_matching_rule_is_not_recorded() -> None:
     noted = Noted({"level": "None", "users": ["root"]}, {"level": "Metadata", "resources": [{"resources": ["pods"]}]})
 
     async def scenario(served: Served) -> None:
@@ -209,4 +209,4 @@ def test_of_what_no_rule_names_nothing_is_noted() -> None:
         await served.get(PODS, headers={**JANE, "Audit-ID": "mine"})
 
     noted.during(scenario)
-    assert [(one["objectRef"]["resource"], one["auditID"]) for one in noted.events] == [("pods", "mine")]
+    assert [(event["objectRef"]["resource"], event["auditID"]) for event in noted.events] == [("pods", "mine")]

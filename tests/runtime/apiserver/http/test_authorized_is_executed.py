@@ -78,7 +78,7 @@ class RecordingServer(ApiServer):
 
 
 class StubRequest:
-    """As much of an HttpRequest as a handler reads."""
+    """Stub with the parts of an HttpRequest that a handler reads."""
 
     is_awaited, user, observer, began = True, User("jane"), None, 0.0
     repeated, body = (), b"{}"

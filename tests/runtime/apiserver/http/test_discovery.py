@@ -56,7 +56,7 @@ def test_named_groups_have_a_preferred_version() -> None:
     group = found("/apis/autoscaling")
     assert group["kind"] == "APIGroup"
     assert group["preferredVersion"] == {"groupVersion": "autoscaling/v2", "version": "v2"}
-    assert [one["version"] for one in group["versions"]] == ["v2", "v1", "v2beta1"]
+    assert [version["version"] for version in group["versions"]] == ["v2", "v1", "v2beta1"]
 
 
 def test_resources_of_a_version_with_their_subresources() -> None:
@@ -135,7 +135,7 @@ def test_only_the_roots_are_aggregated() -> None:
 
 
 def test_another_servers_group_version_is_stale_in_discovery_and_unavailable() -> None:
-    """As of kube-apiserver while the server of an APIService is down."""
+    """The expected responses are those of kube-apiserver while the server of an APIService is down."""
 
     async def scenario(served: Served) -> None:
         spec = {"group": "x.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
@@ -152,7 +152,7 @@ def test_another_servers_group_version_is_stale_in_discovery_and_unavailable() -
         assert group in (await served.get("/apis")).json["groups"]
         assert (await served.get("/apis/x.io")).json == {"kind": "APIGroup", "apiVersion": "v1", **group}
         aggregated = await served.get("/apis", headers={"Accept": AGGREGATED})
-        (found,) = (one for one in aggregated.json["items"] if one["metadata"]["name"] == "x.io")
+        (found,) = (item for item in aggregated.json["items"] if item["metadata"]["name"] == "x.io")
         assert found["versions"] == [{"version": "v1", "freshness": "Stale"}]
 
     run(scenario, resources=BUILT_IN)

@@ -301,14 +301,14 @@ def test_a_timeout_is_a_duration(timeout: str, status: int) -> None:
     run(scenario)
 
 
-def test_what_is_applied_may_be_yaml_that_looks_like_json() -> None:
+def test_applied_yaml_that_begins_like_json_is_accepted() -> None:
     async def scenario(served: Served) -> None:
         body = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"b": "", "a": "c",},},}'
         headers = {"Content-Type": "application/apply-patch+yaml"}
         await served.create("a")
         applied = await served.ask("PATCH", f"{PODS}/a?fieldManager=me", data=body, headers=headers)
         assert (applied.status, applied.json["metadata"]["labels"]) == (200, {"a": "c", "b": ""})
-        (mine,) = [one for one in applied.json["metadata"]["managedFields"] if one["manager"] == "me"]
+        (mine,) = [entry for entry in applied.json["metadata"]["managedFields"] if entry["manager"] == "me"]
         assert list(mine["fieldsV1"]["f:metadata"]["f:labels"]) == ["f:a", "f:b"]  # in the order of their names
 
     run(scenario)
@@ -339,7 +339,7 @@ def test_a_review_has_no_table() -> None:
     run(scenario, resources=BUILT_IN)
 
 
-def test_what_a_json_patch_adds_is_looked_at() -> None:
+def test_unknown_field_in_a_json_patch_is_rejected_or_warned_about() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         patch = b'[{"op": "add", "path": "/spec/imag", "value": 1}]'
@@ -355,7 +355,7 @@ def test_what_a_json_patch_adds_is_looked_at() -> None:
     run(scenario)
 
 
-def test_deprecated_resources_say_so() -> None:
+def test_deprecated_resource_returns_a_warning() -> None:
     async def scenario(served: Served) -> None:
         answer = await served.get("/api/v1/namespaces/default/endpoints")
         assert answer.headers["Warning"] == (
@@ -409,7 +409,7 @@ def test_unknown_field_of_a_custom_object_is_a_warning_however_it_is_written() -
     run(scenario, resources=BUILT_IN)
 
 
-def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_returned_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         def broken(*_: Any, **__: Any) -> None:
             raise ZeroDivisionError
@@ -425,7 +425,7 @@ def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch)
     run(scenario)
 
 
-def test_health_says_that_the_store_cannot_be_written() -> None:
+def test_health_check_fails_when_the_store_cannot_be_written() -> None:
     async def scenario(served: Served) -> None:
         served.front.fail(status_errors.internal("the disk is full"))
         for path in PUBLIC[:3]:
@@ -454,7 +454,7 @@ def test_a_server_that_has_failed_stores_nothing_and_ends_its_watches() -> None:
     run(scenario)
 
 
-def test_health_says_that_a_write_hangs() -> None:
+def test_health_check_fails_while_a_write_hangs() -> None:
     store = HeldStore()
 
     async def scenario(served: Served) -> None:
@@ -582,7 +582,7 @@ def test_component_statuses_show_who_watches_and_whether_the_store_works() -> No
             assert watch.status == 200
             found = (await served.get(path)).json
             assert (found["kind"], found["metadata"]) == ("ComponentStatusList", {})
-            assert {one["metadata"]["name"]: one["conditions"] for one in found["items"]} == {
+            assert {item["metadata"]["name"]: item["conditions"] for item in found["items"]} == {
                 "scheduler": missing,
                 "controller-manager": ok,
                 "etcd-0": ok,
@@ -590,7 +590,7 @@ def test_component_statuses_show_who_watches_and_whether_the_store_works() -> No
         named = (await served.get(f"{path}/etcd-0")).json
         assert (named["kind"], named["metadata"], named["conditions"]) == ("ComponentStatus", {"name": "etcd-0"}, ok)
         selected = (await served.get(f"{path}?fieldSelector=metadata.name=etcd-0")).json
-        assert [one["metadata"]["name"] for one in selected["items"]] == ["etcd-0"]
+        assert [item["metadata"]["name"] for item in selected["items"]] == ["etcd-0"]
         other = await served.get(f"{path}/other")
         assert (other.status, other.json["message"]) == (404, 'componentstatus "other" not found')
         assert (await served.get(f"{path}?watch=1")).status == 405

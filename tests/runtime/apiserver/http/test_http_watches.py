@@ -130,7 +130,7 @@ def test_a_client_that_reads_nothing_is_cut_off() -> None:
 
 
 class FakeWire:
-    """What a stream writes; it is full after each write until there is room."""
+    """Recorder of the writes of a stream; full after each write until there is room."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -161,7 +161,7 @@ async def turn() -> None:
 
 
 class Told:
-    """What a stream has said: "cut" and "over"."""
+    """Recorder of the callbacks of a stream: "cut" and "over"."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -172,7 +172,7 @@ class Told:
         )
 
 
-def test_what_gathers_in_one_turn_or_while_the_wire_is_busy_is_written_at_once() -> None:
+def test_lines_of_one_turn_or_of_a_busy_connection_are_written_together() -> None:
     async def scenario() -> None:
         wire, told = FakeWire(), Told()
         stream = told.stream(wire)
@@ -210,7 +210,7 @@ def test_too_much_waiting_ends_the_stream_but_a_large_beginning_does_not() -> No
     asyncio.run(scenario())
 
 
-def test_what_there_is_at_the_beginning_is_made_as_it_is_taken() -> None:
+def test_initial_lines_are_generated_as_they_are_read() -> None:
     async def scenario() -> None:
         made: list[int] = []
 

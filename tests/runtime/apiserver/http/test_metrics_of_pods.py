@@ -1,4 +1,4 @@
-"""metrics.k8s.io over HTTP, as kubectl and a controller manager ask for it."""
+"""Requests for metrics.k8s.io over HTTP, as sent by kubectl and a controller manager."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def with_a_pod(served: Served, annotation: str = "250m") -> None:
     spec = {"nodeName": "n", "containers": [{"name": name, "image": "i"} for name in ("c", "d")]}
     await served.ask("POST", PODS, json={"metadata": meta, "spec": spec})
     state = {"running": {"startedAt": STARTED}}
-    statuses = [{"name": one, "state": state, "ready": True, "image": "i", "imageID": ""} for one in ("c", "d")]
+    statuses = [{"name": name, "state": state, "ready": True, "image": "i", "imageID": ""} for name in ("c", "d")]
     status = {"phase": "Running", "startTime": STARTED, "containerStatuses": statuses}
     changed = await served.ask("PATCH", f"{PODS}/web/status", json={"status": status}, headers=MERGE)
     assert changed.status == 200, changed.raw
@@ -33,28 +33,28 @@ def test_kubectl_get_shows_a_table_of_all_containers_together() -> None:
         await with_a_pod(served)
         for path in ("pods", "namespaces/default/pods/web"):
             table = (await served.get(f"{METRICS}/{path}", headers=TABLE)).json
-            assert [one["name"] for one in table["columnDefinitions"]] == ["Name", "cpu", "memory", "Window"]
-            assert [one["cells"] for one in table["rows"]] == [["web", "500m", "8Mi", "15s"]]
+            assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "cpu", "memory", "Window"]
+            assert [row["cells"] for row in table["rows"]] == [["web", "500m", "8Mi", "15s"]]
         table = (await served.get(f"{METRICS}/nodes/n", headers=TABLE)).json
-        assert [one["cells"] for one in table["rows"]] == [["n", "600m", "264Mi", "15s"]]
+        assert [row["cells"] for row in table["rows"]] == [["n", "600m", "264Mi", "15s"]]
 
     run(scenario, resources=(*BUILT_IN, *AGGREGATED))
 
 
-def test_who_prefers_protobuf_gets_json() -> None:
+def test_client_that_prefers_protobuf_gets_json() -> None:
     async def scenario(served: Served) -> None:
         await with_a_pod(served)
         found = await served.get(f"{METRICS}/pods", headers=OF_GO)
         assert found.headers["Content-Type"] == "application/json"
-        assert [one["metadata"]["name"] for one in found.json["items"]] == ["web"]
+        assert [item["metadata"]["name"] for item in found.json["items"]] == ["web"]
 
     run(scenario, resources=(*BUILT_IN, *AGGREGATED))
 
 
 def test_they_are_among_what_is_served_and_described() -> None:
     async def scenario(served: Served) -> None:
-        found = {one["name"]: one for one in (await served.get(METRICS)).json["resources"]}
-        assert {name: (one["kind"], one["verbs"]) for name, one in found.items()} == {
+        found = {resource["name"]: resource for resource in (await served.get(METRICS)).json["resources"]}
+        assert {name: (resource["kind"], resource["verbs"]) for name, resource in found.items()} == {
             "nodes": ("NodeMetrics", ["get", "list"]),
             "pods": ("PodMetrics", ["get", "list"]),
         }
@@ -65,7 +65,7 @@ def test_they_are_among_what_is_served_and_described() -> None:
     run(scenario, resources=(*BUILT_IN, *AGGREGATED))
 
 
-def test_what_is_wrong_with_an_annotation_comes_with_the_metrics() -> None:
+def test_invalid_annotation_returns_a_warning_with_the_metrics() -> None:
     async def scenario(served: Served) -> None:
         await with_a_pod(served, "much")
         found = await served.get(f"{METRICS}/pods")

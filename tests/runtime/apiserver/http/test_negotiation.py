@@ -69,7 +69,7 @@ def test_the_first_form_that_can_be_served_is_taken(accept: str, form: Form) -> 
         "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     ],
 )
-def test_what_cannot_be_served_is_refused(accept: str) -> None:
+def test_unsupported_media_type_is_rejected(accept: str) -> None:
     with pytest.raises(StatusError) as refused:
         negotiate(accept, OF_OBJECTS)
     assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
@@ -82,7 +82,7 @@ def test_a_custom_object_has_no_protobuf_but_its_metadata_has() -> None:
         negotiate("application/vnd.kubernetes.protobuf", OF_CUSTOM_OBJECTS)
 
 
-def test_the_refusal_says_what_there_is() -> None:
+def test_rejection_lists_the_accepted_media_types() -> None:
     with pytest.raises(StatusError, match=r"accepted: application/json, application/vnd.kubernetes.protobuf$"):
         negotiate("text/html", OF_OBJECTS)
     with pytest.raises(StatusError, match=r"application/vnd.kubernetes.protobuf;stream=watch$"):

@@ -33,7 +33,7 @@ def test_the_document_is_json_or_protobuf() -> None:
     run(scenario)
 
 
-def test_who_has_it_is_not_sent_it_again() -> None:
+def test_matching_etag_returns_not_modified() -> None:
     async def scenario(served: Served) -> None:
         etag = (await served.get(PATH)).headers["Etag"]
         for known in (etag, f'"other", {etag}', f"W/{etag}"):

@@ -30,7 +30,7 @@ def test_discovery_is_had_in_protobuf_too(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-def test_who_has_aggregated_discovery_is_not_sent_it_again(path: str) -> None:
+def test_matching_etag_of_aggregated_discovery_returns_not_modified(path: str) -> None:
     async def scenario(served: Served) -> None:
         for media_type in (JSON, PROTOBUF):
             type_ = f"{media_type};{AGGREGATED}"
@@ -68,7 +68,7 @@ def test_the_paths_that_there_are_and_others() -> None:
     run(scenario)
 
 
-def test_who_names_the_hash_of_a_document_may_keep_it_for_ever() -> None:
+def test_openapi_document_with_its_hash_in_the_url_is_cacheable() -> None:
     async def scenario(served: Served) -> None:
         path = (await served.get("/openapi/v3")).json["paths"]["apis/apps/v1"]["serverRelativeURL"]
         named = await served.get(path)
@@ -116,7 +116,7 @@ def test_keys_that_tokens_can_be_checked_with_are_public(key: Any, algorithm: st
     asyncio.run(scenario())
 
 
-def test_where_no_tokens_are_issued_there_are_no_keys() -> None:
+def test_openid_pages_are_not_found_without_a_token_issuer() -> None:
     async def scenario(served: Served) -> None:
         assert {(await served.get(path)).status for path in (KEYS, CONFIGURATION)} == {404}
 
@@ -179,11 +179,16 @@ def test_requests_watches_and_objects_are_counted() -> None:
     run(scenario)
 
 
-def test_what_is_stored_in_another_version_says_so() -> None:
+def test_storage_version_hash_of_events_is_the_same_in_both_groups() -> None:
     async def scenario(served: Served) -> None:
         versions = ["/apis/events.k8s.io/v1", "/api/v1"]
         documents = [(await served.get(path)).json["resources"] for path in versions]
-        hashes = [one.get("storageVersionHash") for found in documents for one in found if one["name"] == "events"]
+        hashes = [
+            resource.get("storageVersionHash")
+            for found in documents
+            for resource in found
+            if resource["name"] == "events"
+        ]
         assert hashes == ["r2yiGXH7wu8=", "r2yiGXH7wu8="]
 
     run(scenario, resources=BUILT_IN)

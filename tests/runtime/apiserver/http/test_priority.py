@@ -1,4 +1,4 @@
-"""Who waits for whom, by a clock that only requests move."""
+"""Order of requests by priority, on a clock that only requests advance."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Loop:
             one()
 
 
-def test_what_finds_nobody_waiting_is_handled_at_once() -> None:
+def test_request_is_handled_immediately_when_the_queues_are_empty() -> None:
     loop = Loop()
     for name in "abc":
         loop.take(name, seconds=SHORT)
@@ -62,7 +62,7 @@ def test_in_one_turn_requests_are_handled_for_a_slice() -> None:
     assert loop.done == ["a", "b", "c", "d"]
 
 
-def test_a_heartbeat_waits_for_nobody() -> None:
+def test_heartbeat_is_handled_before_queued_requests() -> None:
     loop = Loop()
     for i in range(100):
         loop.take(f"list {i}")
@@ -111,11 +111,11 @@ SOMEBODY = User("somebody")
         (None, "GET", PODS, Level.OTHERS),
     ],
 )
-def test_who_asks_for_what_decides(user: User | None, method: str, path: str, level: Level) -> None:
+def test_level_depends_on_user_and_request(user: User | None, method: str, path: str, level: Level) -> None:
     assert level_of(user, RequestInfo.of(method, path, {})) is level
 
 
-def test_a_probe_waits_for_nobody() -> None:
+def test_probe_is_handled_immediately() -> None:
     assert level_of(None, RequestInfo.of("GET", "/livez", {}), is_probe=True) is Level.AT_ONCE
 
 

@@ -161,7 +161,7 @@ def test_an_object_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario)
 
 
-def test_what_was_encoded_first_is_forgotten_first() -> None:
+def test_oldest_encodings_are_evicted_first() -> None:
     encodings = Encodings(ProtobufEncoder(built_in_types()), most=700)
     meta = b'{"name":"%d","resourceVersion":"1"}'
     raws = [
@@ -176,7 +176,7 @@ def test_what_was_encoded_first_is_forgotten_first() -> None:
     assert encodings.of(raws[0]) == first
 
 
-def test_what_is_only_answered_is_not_kept() -> None:
+def test_object_that_is_not_stored_is_not_cached() -> None:
     encodings = Encodings(ProtobufEncoder(built_in_types()))
     token = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","metadata":{},"status":{"token":"secret"}}'
     assert encodings.of(token) is not encodings.of(token)

@@ -57,7 +57,7 @@ def test_a_list_in_steps_is_the_same_as_at_once(kind: str, version: str, media_t
         pytest.skip("a table is never encoded in protobuf")
     document = pod_list(running("a"), running("b"))
     head = {field: value for field, value in document.items() if field != "items"}
-    items = [orjson.dumps(one) for one in document["items"]]
+    items = [orjson.dumps(item) for item in document["items"]]
     at_once = representation(form).body(Response(status=200, body=orjson.dumps(document)))
     steps = representation(form).list_in_steps(ListResponse(status=200, head=head, items=items))
     assert drained(steps) == (at_once, 0 if version == "v1beta1" and media_type == PROTOBUF else 2)

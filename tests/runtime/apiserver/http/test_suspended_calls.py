@@ -1,4 +1,4 @@
-"""Webhooks are called over HTTPS, and nobody else waits for them."""
+"""Webhook calls over HTTPS do not block other requests."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_webhook_refuses_with_any_code(tmp_path: Path, code: int, monkeypatch: p
         ("", False, "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
     ],
 )
-def test_what_goes_wrong_is_said_as_go_says_it(tmp_path: Path, url: str, trusted: bool, why: str) -> None:
+def test_failed_call_returns_the_error_text_of_go(tmp_path: Path, url: str, trusted: bool, why: str) -> None:
     async def scenario(served: Served, _asked: Hook, there: str, authority: bytes) -> None:
         called = url or f"{there}/allow"
         await configure(served, called, authority if trusted else b"")

@@ -1,4 +1,4 @@
-"""metav1.Table around the cells of objects."""
+"""Tables (metav1.Table) around the cells of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an admission configuration says, and what is no good in it."""
+"""Parsing and validation of admission configurations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_empty_configuration_has_the_defaults(tmp_path: Path) -> None:
         ({"name": "PodSecurity", "configuration": []}, r"plugins\[0\]: it is no map"),
         (quota({}), r"limitedResources\[0\]\.resource: Required value"),
         (quota({"resource": "r", "matchContains": "x"}), "it is no list"),
-        (quota({"resource": "r", "matchScopes": [{"scopeName": "x", "operator": "is"}]}), "'is' is none of In"),
+        (quota({"resource": "r", "matchScopes": [{"scopeName": "x", "operator": "is"}]}), "'is' is not one of In"),
         (security(defaults={"enforce": "some"}), "levels are privileged, baseline, restricted"),
         (security(defaults={"enforce-version": "1.30"}), "versions 'latest' or v1.x: enforce-version: 1.30"),
         (security(exemptions={"namespaces": ["A"]}), "exemptions.namespaces: 'A': "),

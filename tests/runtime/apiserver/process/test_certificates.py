@@ -64,7 +64,7 @@ def test_a_key_that_is_not_the_certificates_is_noticed(tmp_path: Path) -> None:
 
 
 def handshake(files: Certificates, *, name: str, client: KeyPair | None) -> dict[str, object] | None:
-    """What a server that takes client certificates sees of its peer, over a pair of in-memory TLS ends."""
+    """Return the peer certificate that a server sees after a handshake over in-memory TLS."""
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(files.serving.certificate, files.serving.key)
     server_side.load_verify_locations(files.authority.certificate)

@@ -39,7 +39,7 @@ def mortal(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 
 def ask(kubeconfig: Path, method: str, path: str, *, tls: ssl.SSLContext | None = None, **options: Any) -> Any:
-    """(status, JSON) of one request, sent as the kubeconfig says; with a TLS context, without its token."""
+    """Send a request with the kubeconfig, and return (status, JSON). With `tls`, no token is sent."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     headers = {"Authorization": f"Bearer {user['token']}"} if tls is None else {}
@@ -55,7 +55,7 @@ def ask(kubeconfig: Path, method: str, path: str, *, tls: ssl.SSLContext | None 
 
 
 def healthy(kubeconfig: Path, path: str) -> int:
-    """The status of a page that is no JSON."""
+    """Return the status of a health endpoint."""
     cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
 

@@ -1,4 +1,4 @@
-"""What the server presents, while it runs, and how many it lets in."""
+"""Serving certificate of a running server, and the limit of its connections."""
 
 from __future__ import annotations
 

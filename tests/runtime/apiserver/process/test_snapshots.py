@@ -46,7 +46,7 @@ def idle(tmp_path: Path) -> Path:
 def held(directory: Path) -> tuple[int, list[Any]]:
     store = SqliteStore(directory / "cluster.db", post=at_once, soon=at_once, refused=print, failed=print)
     try:
-        return store.revision(), [(one.key, one.revision) for one in store.load()]
+        return store.revision(), [(record.key, record.revision) for record in store.load()]
     finally:
         store.close()
 

@@ -1,4 +1,4 @@
-"""What holds of server-side apply, whatever is applied."""
+"""Properties of server-side apply for arbitrary objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTAINERS = st.lists(NAMES, min_size=1, max_size=3, unique=True)
 
 @st.composite
 def deployments(draw: st.DrawFn) -> dict[str, Any]:
-    """What a manager may say of a Deployment; enough to create it."""
+    """Draw the fields of a Deployment that a manager applies, sufficient to create it."""
     containers = [
         {
             "name": name,
@@ -48,7 +48,7 @@ def apply(api: Api, manager: str, body: Any, **query: str) -> Answer:
 
 def fields(answer: Answer, manager: str) -> Any:
     entries = answer.meta.get("managedFields", [])
-    return next((one["fieldsV1"] for one in entries if one["manager"] == manager), {})
+    return next((entry["fieldsV1"] for entry in entries if entry["manager"] == manager), {})
 
 
 @settings(max_examples=30, deadline=None)
@@ -64,7 +64,7 @@ def test_applying_again_changes_nothing(first: Any, second: Any) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(deployments(), deployments())
-def test_who_applies_what_it_reads_changes_only_who_manages_it(first: Any, second: Any) -> None:
+def test_applying_the_object_that_was_read_changes_only_managed_fields(first: Any, second: Any) -> None:
     api = Api()
     apply(api, "me", first)
     read = apply(api, "other", second, force="true").obj
@@ -77,35 +77,37 @@ def test_who_applies_what_it_reads_changes_only_who_manages_it(first: Any, secon
 
 @settings(max_examples=30, deadline=None)
 @given(deployments(), deployments())
-def test_what_two_say_is_all_there_and_managed_by_those_who_say_it(mine: Any, theirs: Any) -> None:
+def test_fields_of_two_managers_are_merged_and_recorded_for_both(mine: Any, theirs: Any) -> None:
     api = Api()
     apply(api, "me", mine)
-    said = fields(api.get("deployments", "d"), "me")
+    applied = fields(api.get("deployments", "d"), "me")
     refused = apply(api, "other", theirs)
     both = apply(api, "other", theirs, force="true")
     others = fields(both, "other")
     kept = fields(both, "me")
-    assert united(kept, said) == said  # nothing is managed that was not said
+    assert united(kept, applied) == applied  # only applied fields are managed
     if refused.status == 200:
-        assert kept == said
-    # All of it is somebody's, and what the second said has its values.
-    assert united(united(kept, others), said) == united(kept, others)
-    containers = {one["name"]: one for one in both.obj["spec"]["template"]["spec"]["containers"]}
-    for one in theirs["spec"]["template"]["spec"]["containers"]:
-        assert containers[one["name"]]["image"] == one["image"]
-    assert {one["name"] for one in mine["spec"]["template"]["spec"]["containers"]} <= set(containers)
+        assert kept == applied
+    # Each field has a manager, and those of the second manager have its values.
+    assert united(united(kept, others), applied) == united(kept, others)
+    containers = {container["name"]: container for container in both.obj["spec"]["template"]["spec"]["containers"]}
+    for container in theirs["spec"]["template"]["spec"]["containers"]:
+        assert containers[container["name"]]["image"] == container["image"]
+    assert {container["name"] for container in mine["spec"]["template"]["spec"]["containers"]} <= set(containers)
 
 
 @settings(max_examples=30, deadline=None)
 @given(deployments(), deployments(), deployments())
-def test_what_one_leaves_out_stays_as_long_as_another_says_it(first: Any, theirs: Any, then: Any) -> None:
+def test_field_dropped_by_one_manager_stays_while_another_applies_it(first: Any, theirs: Any, then: Any) -> None:
     api = Api()
     apply(api, "me", first)
     before = apply(api, "other", theirs, force="true")
     after = apply(api, "me", then, force="true")
     assert (before.status, after.status) == (200, 200)
-    names = {one["name"] for one in after.obj["spec"]["template"]["spec"]["containers"]}
-    wanted = {one["name"] for body in (theirs, then) for one in body["spec"]["template"]["spec"]["containers"]}
+    names = {container["name"] for container in after.obj["spec"]["template"]["spec"]["containers"]}
+    wanted = {
+        container["name"] for body in (theirs, then) for container in body["spec"]["template"]["spec"]["containers"]
+    }
     assert names == wanted
-    said = {**(theirs["metadata"].get("labels") or {}), **(then["metadata"].get("labels") or {})}
-    assert (after.meta.get("labels") or {}) == said
+    labels = {**(theirs["metadata"].get("labels") or {}), **(then["metadata"].get("labels") or {})}
+    assert (after.meta.get("labels") or {}) == labels

@@ -1,7 +1,7 @@
-"""pods/eviction, and the PodDisruptionBudgets that it honours.
+"""Evictions (pods/eviction), limited by PodDisruptionBudgets.
 
-The cases are those of upstream's pkg/registry/core/pod/storage/eviction_test.go, as far as they are about what one
-request does: here requests do not overlap.
+The cases are those of upstream's pkg/registry/core/pod/storage/eviction_test.go that concern a single request: here
+requests do not overlap.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def test_an_eviction_is_noted_in_the_budget(api: Api) -> None:
     assert evict(api).status == 201
     status = status_of(api)
     assert status["disruptedPods"] == {"web": NOW}
-    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
+    assert [(condition["type"], condition["status"], condition["reason"]) for condition in status["conditions"]] == [
         ("Theirs", "True", "R"),
         ("DisruptionAllowed", "False", "InsufficientPods"),
     ]

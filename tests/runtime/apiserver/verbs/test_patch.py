@@ -35,7 +35,7 @@ def test_a_strategic_merge_patch_knows_lists_by_their_keys(api: Api) -> None:
     api.create("deployments", api.replicaset())
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
     containers = api.patch("deployments", "web", change, "strategic").obj["spec"]["template"]["spec"]["containers"]
-    assert [(one["name"], one["image"], one["imagePullPolicy"]) for one in containers] == [
+    assert [(container["name"], container["image"], container["imagePullPolicy"]) for container in containers] == [
         ("c", "nginx:2", "IfNotPresent")
     ]
 
@@ -46,8 +46,8 @@ def applied(api: Api, manager: str, /, body: Any = None, resource: str = "config
     return api.send("PATCH", api.path(resource, "c"), body or manifest, type_=type_, fieldManager=manager)
 
 
-def test_an_applied_object_is_created_and_then_as_its_manager_says(api: Api) -> None:
-    """What kube-apiserver does beside it is in the contract."""
+def test_apply_creates_the_object_and_later_removes_dropped_fields(api: Api) -> None:
+    """The contract tests compare further behaviour with kube-apiserver."""
     assert applied(api, "me", a="1").status == 201
     api.patch("configmaps", "c", {"data": {"d": "4"}})
     again = applied(api, "me", b="2")
@@ -57,7 +57,7 @@ def test_an_applied_object_is_created_and_then_as_its_manager_says(api: Api) -> 
     assert api.patch("configmaps", "d", b"{a: [", "apply").status == 400
 
 
-def test_who_applies_other_values_than_others_is_told_which(api: Api) -> None:
+def test_apply_conflict_lists_the_conflicting_fields(api: Api) -> None:
     applied(api, "me", a="1", b="2")
     api.patch("configmaps", "c", {"data": {"c": "3"}})
     refused = applied(api, "other", a="9", b="9", c="9")
@@ -68,7 +68,7 @@ def test_who_applies_other_values_than_others_is_told_which(api: Api) -> None:
     )
 
 
-def test_what_was_there_before_the_first_apply_stays_when_it_is_left_out(api: Api) -> None:
+def test_fields_from_before_the_first_apply_stay_when_dropped(api: Api) -> None:
     api.create("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}})
     forgotten = api.patch("configmaps", "c", {"metadata": {"managedFields": []}})
     assert "managedFields" not in forgotten.meta
@@ -92,7 +92,7 @@ def test_what_was_there_before_the_first_apply_stays_when_it_is_left_out(api: Ap
         {"metadata": {"finalizers": {"a": "b"}}},
     ],
 )
-def test_what_cannot_be_applied_is_refused(api: Api, body: Any) -> None:
+def test_malformed_apply_configuration_is_rejected(api: Api, body: Any) -> None:
     api.create("replicasets", {**api.replicaset(), "metadata": {"name": "c"}})
     refused = applied(api, "me", {"apiVersion": "apps/v1", "kind": "ReplicaSet", **body}, resource="replicasets")
     assert 400 <= refused.status <= 500, refused.obj

@@ -1,4 +1,4 @@
-"""pods/binding."""
+"""Bindings of pods (pods/binding)."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_a_forgotten_past_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_past_of_what_never_changes_is_gone_after_five_minutes_too(filled: Api) -> None:
-    """As where etcd is compacted."""
+    """The server behaves like etcd, which compacts the whole history."""
     page = filled.list("pods", limit="1")
     then = page.meta["resourceVersion"]
     filled.advance(10)

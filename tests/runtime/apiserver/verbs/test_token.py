@@ -1,4 +1,4 @@
-"""serviceaccounts/token: what is issued, what is refused, and how long a token is good."""
+"""Token requests (serviceaccounts/token): issued and rejected tokens, and their expiration."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_histories_of_all_resources_are_bounded_together(api: Api, monkeypatch: 
 
 
 def test_history_counts_both_objects_of_a_deletion(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was deleted may have been created long before, so that no other change refers to it."""
+    """A deleted object may have been created long before, so that no other event contains it."""
     names = [f"a{number}" for number in range(20)]
     for name in names:
         api.create("configmaps", {"metadata": {"name": name}, "data": {"large": "x" * 10_000}})

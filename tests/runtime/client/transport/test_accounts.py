@@ -64,7 +64,7 @@ def test_each_account_has_a_token_of_its_own_and_all_others_that_of_the_manager(
     for name in ("a", "b", "a", "informers"):
         assert client.ask("GET", client=name).status == 200
     user = "system:serviceaccount:kube-system:"
-    assert [one[:2] for one in accounts.seen] == [
+    assert [request[:2] for request in accounts.seen] == [
         ("Bearer a-1", f"{user}a"),
         ("Bearer b-1", f"{user}b"),
         ("Bearer a-1", f"{user}a"),
@@ -81,7 +81,7 @@ def test_a_token_is_replaced_before_its_time_is_over(connect: Connect, loopback:
     for seconds in (0.0, 2879.0, 2.0):
         hand_clock.advance(seconds)
         assert client.ask("POST", client="a", body=b"{}").status == 200
-    assert [one[0] for one in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-2"]
+    assert [request[0] for request in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-2"]
 
 
 def test_a_token_that_is_refused_is_replaced_at_once(connect: Connect, loopback: Any, hand_clock: Any) -> None:
@@ -92,7 +92,7 @@ def test_a_token_that_is_refused_is_replaced_at_once(connect: Connect, loopback:
     accounts.revoke("a")
     hand_clock.advance(HOLD_OFF)
     assert client.ask("POST", client="a", body=b"{}").status == 200
-    assert [one[0] for one in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-102"]
+    assert [request[0] for request in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-102"]
 
 
 def test_requests_report_the_missing_permission_for_tokens(connect: Connect, loopback: Any, hand_clock: Any) -> None:

@@ -1,4 +1,4 @@
-"""read() hands on the body of a response while the server still writes it."""
+"""Streaming of response bodies with read()."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Connect = Callable[..., Any]
 
 
 class Reader:
-    """What read() of a server brings."""
+    """Collector of the body that read() delivers."""
 
     def __init__(self, connect: Connect, url: str) -> None:
         self.pieces: queue.Queue[bytes] = queue.Queue()

@@ -1,4 +1,4 @@
-"""How a client ends: closed, or because its loop does."""
+"""End of a client: by close(), or with its event loop."""
 
 from __future__ import annotations
 

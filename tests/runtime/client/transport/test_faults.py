@@ -24,9 +24,10 @@ Connect = Callable[..., Any]
 
 
 class Script:
-    """A raw server that answers the requests as they come with these bytes; None closes the connection instead.
+    """Raw server that sends the given bytes as responses, in order, and repeats the last one.
 
-    seen: the methods. The last answer is given again and again.
+    None closes the connection instead.
+    seen: methods of the requests.
     """
 
     def __init__(self, *answers: bytes | None) -> None:
@@ -137,7 +138,7 @@ def test_an_answer_that_never_ends_is_none(connect: Connect, loopback: Any) -> N
 
 
 def test_a_connection_that_does_not_come_about_in_time_carried_nothing(connect: Connect) -> None:
-    with socket.socket() as deaf:  # its backlog takes one connection; nobody says anything there
+    with socket.socket() as deaf:  # its backlog takes one connection, which gets no response
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
         url = f"https://127.0.0.1:{deaf.getsockname()[1]}"
@@ -276,7 +277,7 @@ def test_late_credentials_are_reported(connect: Connect, loopback: Any, gate: An
     class Slow:
         def load(self) -> Any:
             released.wait(PATIENCE)
-            raise AssertionError("nobody waits any more")
+            raise AssertionError("the request has timed out")
 
     client = connect(loopback.serve(gate), config={"credentials": Slow()})
     assert client.ask("GET", timeout=0.01) == Response(status=0, error="no credentials in time", sent=False)
@@ -287,7 +288,7 @@ def test_late_credentials_are_reported(connect: Connect, loopback: Any, gate: An
 def test_a_write_is_not_repeated_though_a_new_connection_would_carry_it(
     connect: Connect, loopback: Any, method: str
 ) -> None:
-    """libcurl would: it opens the new connection, and is not let send."""
+    """libcurl would repeat it: it opens the new connection, and the client prevents it from sending."""
     server = Script(OK, None, OK)
     url = loopback.serve_raw(server)
     client = connect(url)
@@ -300,7 +301,7 @@ def test_a_write_is_not_repeated_though_a_new_connection_would_carry_it(
 
 def test_a_bug_in_here_is_an_answer_too(connect: Connect, loopback: Any) -> None:
     client = connect(loopback.serve_raw(Script(OK)))
-    response = client.ask("GET", "/\ud800")  # no UTF-8 can say this
+    response = client.ask("GET", "/\ud800")  # cannot be encoded as UTF-8
     assert response.status == 0
     assert response.error.startswith("internal error: UnicodeEncodeError")
     assert client.ask("GET").status == 200

@@ -27,7 +27,10 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Arrivals:
-    """A server's handler that notes which requests arrive. at_each: called at each, before it is answered."""
+    """Handler that records the requests that arrive.
+
+    at_each: called for each request before the response.
+    """
 
     def __init__(self, at_each: Callable[[], object] = lambda: None) -> None:
         self.seen: list[str] = []
@@ -141,7 +144,7 @@ def test_a_read_whose_connection_broke_is_not_repeated_once_its_permit_is_over(c
 def test_buffered_bytes_are_not_sent_after_the_permit_expires(
     connect: Connect, loopback: Any, server_tls: ssl.SSLContext, encrypted: bool
 ) -> None:
-    """A close would send the rest as soon as the server reads on, be it after the lease was taken."""
+    """Closing the socket would send the rest as soon as the server reads again, even after the lease was lost."""
     read_on, total = threading.Event(), queue.Queue[int]()
 
     async def reads_late(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:

@@ -51,7 +51,10 @@ def test_a_forwarding_proxy_receives_the_user_that_its_url_names(connect: Connec
 
 
 class Tunnel:
-    """A proxy that lets through to this port. asked: with which heads."""
+    """Proxy that tunnels to a port.
+
+    asked: heads of the CONNECT requests.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port

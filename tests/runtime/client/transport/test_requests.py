@@ -22,7 +22,7 @@ Connect = Callable[..., Any]
 
 
 async def echo(request: web.BaseRequest) -> web.Response:
-    """What arrived, as JSON."""
+    """Return the received request as JSON."""
     body = await request.read()
     return web.json_response(
         {
@@ -148,11 +148,11 @@ def test_callbacks_run_on_the_clients_own_thread_and_one_that_raises_fails_alone
     def on_response(response: Response) -> None:
         names.append(threading.current_thread().name)
         called.set()
-        raise ValueError("a bug of somebody else's")
+        raise ValueError("a bug of the caller")
 
     client.transport.send(Request(method="GET", path="/a"), client="tester", on_response=on_response)
     assert called.wait(20)
-    assert client.ask("GET", "/b").status == 200  # answered after it: on the same thread
+    assert client.ask("GET", "/b").status == 200  # its callback ran later, on the same thread
     assert names == ["http"]
     assert [(entry["event"], entry["path"]) for entry in logs.entries] == [("callback failed", "/a")]
 
@@ -279,7 +279,7 @@ def test_connections_that_were_opened_ahead_carry_what_comes_next(connect: Conne
 
 
 def test_no_further_connection_is_opened_ahead_after_one_that_failed(connect: Connect) -> None:
-    with socket.socket() as taken:  # and nobody listens there
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         client = connect(f"http://127.0.0.1:{taken.getsockname()[1]}")
         client.transport.open_ahead(100)

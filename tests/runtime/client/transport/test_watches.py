@@ -152,7 +152,10 @@ def test_a_refused_connection_ends_the_watch(watch: Watch) -> None:
 
 
 class Endless:
-    """A raw server whose watches last until the client goes. gone: told of each one that did."""
+    """Raw server whose watches last until the client disconnects.
+
+    gone: receives an entry for each client that disconnected.
+    """
 
     def __init__(self) -> None:
         self.gone: queue.Queue[bytes] = queue.Queue()
@@ -209,7 +212,7 @@ def test_a_watch_whose_consumer_fails_ends_alone(connect: Connect, loopback: Any
     ends: queue.Queue[Response] = queue.Queue()
 
     def on_lines(lines: bytes) -> None:
-        raise ValueError("a bug of somebody else's")
+        raise ValueError("a bug of the caller")
 
     start(client, on_lines=on_lines, on_end=ends.put)
     assert ends.get(timeout=PATIENCE).error.startswith("internal error: ValueError")
@@ -225,7 +228,7 @@ def test_an_end_whose_callback_fails_is_logged(connect: Connect, loopback: Any, 
 
     def on_end(end: Response) -> None:
         told.set()
-        raise ValueError("a bug of somebody else's")
+        raise ValueError("a bug of the caller")
 
     start(client, on_lines=lambda _: None, on_end=on_end)
     assert told.wait(PATIENCE)

@@ -44,5 +44,5 @@ def test_number_and_length_of_warnings_are_bounded() -> None:
     many = [b'Warning: 299 - "%d"\r\n' % number for number in range(1000)]
     assert len(warnings_of([OK, *many])) == MOST_WARNINGS
     long = b'Warning: 299 - "' + b"x" * 5000 + b'"\r\n'
-    assert [len(one) for one in warnings_of([OK, long])] == [MOST_CHARACTERS]
+    assert [len(warning) for warning in warnings_of([OK, long])] == [MOST_CHARACTERS]
     assert warnings_of([OK, b"Warning: " + b'299 - "' * 100_000 + b"\r\n"]) == ()

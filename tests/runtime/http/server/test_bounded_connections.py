@@ -1,4 +1,4 @@
-"""What becomes of connections that wait, on asyncio's loop and on the one that we use."""
+"""Idle and slow connections, on asyncio's default event loop and on ours."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ class Rig:
     opened: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def connect(self, *, tls: bool = True) -> Ends:
-        """tls: as the server has it; else without a handshake."""
+        """Open a connection, with TLS if the server has it.
+
+        tls: False to skip the handshake.
+        """
         context = client_context() if tls and self.tls is not None else None
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
         self.opened.append(writer)
         return reader, writer
 
     def cut_after(self, seconds: float) -> int:
-        """As if so much time had passed; how many connections are left."""
+        """Cut overdue connections as if these seconds had passed, and return the number of remaining ones."""
         self.connections.cut_overdue(asyncio.get_running_loop().time() + seconds)
         return len(self.connections)
 
@@ -61,13 +64,13 @@ class Rig:
         self.opened.clear()
 
     async def answered(self, ends: Ends, path: str = "/") -> bool:
-        """Whether a request is answered; False if the connection was cut."""
+        """Report whether a request is answered; False if the connection was cut."""
         reader, writer = ends
         writer.write(GET.replace(b"/", path.encode(), 1))
         return await is_answered(reader)
 
     async def ask(self, path: str = "/") -> Ends:
-        """A new connection that has been answered."""
+        """Open a connection, and wait for the response to a request."""
         ends = await self.connect()
         assert await self.answered(ends, path)
         return ends
@@ -162,7 +165,7 @@ def test_the_one_that_has_waited_longest_makes_room(run: Any, tls: ssl.SSLContex
             assert await rig.answered(first)  # it has waited less than the second, from now on
             another = await rig.ask()
             assert await is_cut(second)
-            assert [await rig.answered(one) for one in (first, fresh, another)] == [True] * 3
+            assert [await rig.answered(ends) for ends in (first, fresh, another)] == [True] * 3
             assert len([entry for entry in rig.logged.entries if entry["log_level"] == "warning"]) == 1
 
     run(test())
@@ -174,7 +177,7 @@ def test_connections_of_known_users_are_cut_last(run: Any, tls: ssl.SSLContext |
             known = await rig.ask("/known")
             strangers = [await rig.ask() for _ in range(5)]
             assert await rig.answered(known)
-            assert [await is_cut(one) for one in strangers[:3]] == [True] * 3
+            assert [await is_cut(stranger) for stranger in strangers[:3]] == [True] * 3
             for _ in range(3):
                 await rig.ask("/known")
             assert await is_cut(known)
@@ -278,7 +281,7 @@ def test_at_the_end_nothing_is_left_listening(run: Any) -> None:
 
 
 def test_one_whose_user_becomes_known_before_its_first_request_is_handled_is_not_cut(run: Any) -> None:
-    """As the API server does, which looks at a head first: its watches were cut 32 s after they began."""
+    """The API server reads a head before it authenticates: its watches were once cut 32 s after they began."""
 
     async def scene() -> None:
         async with serving(ConnectionLimits(most=2)) as rig:

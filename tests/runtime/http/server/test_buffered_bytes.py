@@ -1,4 +1,4 @@
-"""Which connections are cut off when all of them together hold too many bytes."""
+"""Selection of the connections to cut when all of them together buffer too many bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Rig:
         self.due.append(do)
 
     def hold(self, name: str, size: int, *, is_known: bool = True, later: float = 1.0) -> None:
-        """later: seconds since the call before."""
+        """Buffer bytes on a connection.
+
+        later: seconds since the previous call.
+        """
         self.time += later
         connection = self.connections.setdefault(name, Connection(name, is_known=is_known))
         self.buffered.hold(connection, size)

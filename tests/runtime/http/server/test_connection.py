@@ -183,7 +183,7 @@ def test_thousand_pipelined_requests_cause_no_deep_recursion() -> None:
 def test_connection_is_closed_when_the_client_requests_it(
     lines: tuple[str, ...], version: str, connection: bytes | None
 ) -> None:
-    """connection: what the response says; None and keep-alive: it stays open."""
+    """Parametrized with the Connection header of the response; it stays open for None and keep-alive."""
 
     async def scenario(_: Served, line: Line) -> None:
         line.writer.write(asked("GET", "/livez", *lines, version=version))
@@ -299,7 +299,7 @@ def test_a_token_is_looked_at_in_each_request() -> None:
 
 
 class Transport:
-    """A transport that keeps what is written, and says that it is full when told so."""
+    """Fake transport that keeps what is written and reports that it is full on request."""
 
     def __init__(self) -> None:
         self.written, self.ends = b"", list[str]()
@@ -308,7 +308,7 @@ class Transport:
         self.room = 0
 
     def room_for(self, connection: HttpConnection, writes: int) -> None:
-        """Be full after so many writes."""
+        """Report that the transport is full after this number of writes."""
         self.full, self.room = connection.pause_writing, writes
 
     def write(self, data: bytes) -> None:
@@ -456,7 +456,7 @@ def test_a_server_that_ends_lets_requests_be_answered_and_cuts_what_takes_too_lo
             requests[0].respond(Response(status=200, body=b"one"))
             assert transport.ends == ["closed"]
             await ending
-            assert transport.ends == ["closed", "aborted"]  # it never said that it was lost
+            assert transport.ends == ["closed", "aborted"]  # connection_lost was not called
 
     asyncio.run(scenario())
 
