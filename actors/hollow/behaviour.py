@@ -96,7 +96,7 @@ def reports_ready(node: Object) -> bool:
     return annotations_of(node).get(READY) != "false"
 
 
-def is_asked(pod: Object) -> bool:
+def has_annotations(pod: Object) -> bool:
     """Report whether the pod has any annotation of hollow nodes."""
     annotations = annotations_of(pod)
     return bool(annotations) and any(DOMAIN in name for name in annotations)
@@ -110,7 +110,7 @@ def unpullable(*asked: Object) -> tuple[str, ...]:
     )
 
 
-def said_of(pod: Object, name: str, *, container: str, main: bool) -> str | None:
+def annotation_of(pod: Object, name: str, *, container: str, main: bool) -> str | None:
     """Return the value for a container: its own annotation, or the pod's if it is a main container."""
     annotations = annotations_of(pod)
     of_its_own = annotations.get(f"{container}.{name}")

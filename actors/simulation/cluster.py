@@ -65,13 +65,16 @@ DECODED = 4096  # versions of objects that were shown
 
 
 class SimulatedCluster:
-    """The server, the network, and the processes that are its clients. Requests of the test itself take no time.
+    """Simulated API server, network and client processes. Requests of the test itself take no time.
 
-    log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
-    what happens. cloud: what managers with --cloud-provider find. Calls of what is outside take
-    `self.calls.latency` virtual seconds. collect_garbage: until a manager has a garbage collector, the server stands in
-    for it. empty_namespaces: likewise, until one has a namespace controller. authorize: who may do what, as access
-    reviews say it; it may be changed. outside: where a setting puts what stands in for it; see Setting.
+    log: as for ControllerSystem.
+    faults: injected faults, see runtime/faults/vocabulary.py.
+    traced: record a trace.
+    cloud: cloud provider of managers with --cloud-provider. External calls take `self.calls.latency` virtual seconds.
+    collect_garbage: the server deletes dependents until a manager runs a garbage collector.
+    empty_namespaces: the server empties namespaces until a manager runs a namespace controller.
+    authorize: decides access reviews; may be replaced.
+    outside: fakes of external systems by a setting; see Setting.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class SimulatedCluster:
 
     @property
     def processes(self) -> Mapping[str, Running]:
-        """By name, as they run now."""
+        """Return the running processes by name."""
         return self._processes.running
 
     @property
@@ -164,10 +167,10 @@ class SimulatedCluster:
     def hollow_nodes(
         self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True, volumes: bool = False
     ) -> ControllerSystem:
-        """Nodes that run pods, and a scheduler: a system of their own, as in life.
+        """Start hollow nodes that run pods, and a scheduler, as a process of their own.
 
-        heartbeats: they renew their Leases, and say anew how they are; else they do so once. volumes: claims get them,
-        and pods wait for those of their claims.
+        heartbeats: renew the Leases and statuses repeatedly; otherwise write them once.
+        volumes: provision volumes for claims, and let pods wait for their claims.
         """
         options = Options()
         options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
@@ -190,7 +193,7 @@ class SimulatedCluster:
             self.server.registry.add(definition)
 
     def restart_server(self) -> None:
-        """Another server on the same disk: it knows all objects, and nothing of what happened before."""
+        """Replace the server by another one on the same disk: it has all objects, but no history."""
         self.network.server = self._new_server()
         self.network.break_streams()
 
@@ -206,7 +209,7 @@ class SimulatedCluster:
         return drained
 
     def describe(self, system: ControllerSystem, actor: str) -> Object:
-        """What an actor of that system says of itself."""
+        """Return the description of an actor in that system."""
         description = self.world.ask(system.actors, actor, Describe())
         facts: Object = orjson.loads(description.facts)
         return facts
@@ -230,7 +233,7 @@ class SimulatedCluster:
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
             authorize=lambda access: self.authorize(access),
-            record_managers=False,  # nobody here looks at them, and every object would be half as large again
+            record_managers=False,  # no test reads managedFields, which would enlarge objects by half
         )
 
     # The test's own hand on the server.
@@ -243,7 +246,7 @@ class SimulatedCluster:
     # What the server refuses raises CommandError, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
 
     def create(self, resource: Resource[M], given: Mapping[str, Any] | M) -> Object:
-        """apiVersion, kind and a namespace ("default") need not be said."""
+        """Create an object. apiVersion, kind and the namespace ("default") can be omitted."""
         check_resource(resource)
         obj = as_object(given)
         namespace = namespace_of(obj) or ("default" if resource.namespaced else "")
@@ -262,8 +265,9 @@ class SimulatedCluster:
         return items
 
     def shown(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
-        """As `list`, for checks that look at the same objects: not to be changed. Listed once while nothing happens,
-        and decoded once while it is the same.
+        """Return the objects like `list`, for checks that read the same objects repeatedly. Do not modify them.
+
+        The result is cached until a change; unchanged objects are decoded once.
         """
         return [self._decoded(raw) for raw in self._shown_now(resource, namespace)]
 
@@ -293,7 +297,7 @@ class SimulatedCluster:
         return self._do(Patch(resource.id, key, encode_object(changes), PatchType.MERGE, subresource))
 
     def delete(self, resource: Resource, key: Key, *, grace_seconds: int | None = None, policy: str = "") -> None:
-        """policy: what becomes of its dependents: Foreground, Background or Orphan; "" is the server's default."""
+        """Delete an object. policy: Foreground, Background or Orphan; "" is the server's default."""
         key = check_key(resource, key)
         self._do(Delete(resource.id, key, grace_seconds=grace_seconds, propagation=policy or None))
 

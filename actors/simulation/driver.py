@@ -1,4 +1,4 @@
-"""Run a reconciler by hand: no actor, no thread, no server.
+"""Run a reconciler step by step without actors, threads or a server.
 
     bench = Bench({REPLICASETS: [replica_set(...)], PODS: [pod(...)]})
     reconciler = ReplicaSetReconciler(tables=bench.tables, clock=bench.clock, ...)
@@ -6,7 +6,7 @@
     assert deleted_keys(driven) == ["default/web-1"]
 
 `drive` does what the controller actor does: it sends commands, and puts their outcomes into the overlay before the
-reconciler goes on. The tables themselves stay as they are until the test calls `bench.show(...)` or
+reconciler continues. The tables themselves stay unchanged until the test calls `bench.show(...)` or
 `bench.catch_up()`: until then the watch is late.
 """
 
@@ -105,7 +105,7 @@ class Bench:
         self.tables = Tables(self._by_id)
 
     def forget_writes(self) -> None:
-        """As after a crash: writes that the watch has not shown are forgotten. `tables` is replaced by new ones."""
+        """Drop writes that the watch has not shown yet, as after a crash. `tables` is replaced."""
         self.tables = Tables(self._by_id)
 
     def show(self, resource: Resource[M], obj: Object | M) -> None:
@@ -136,9 +136,9 @@ class Bench:
             overlay.prune()
 
     def accept(self, command: Command) -> Outcome:
-        """The outcome of a server that accepts the command: the Answer to use unless a test is about failures.
+        """Return the outcome of a server that accepts the command: the default `answer` in tests.
 
-        What is called outside is called here and now; the waits of an async function take no time.
+        External calls are made at once; waits of an async function take no time.
         """
         match command:
             case Create(subresource="binding"):
@@ -196,7 +196,7 @@ def _patched(obj: Object, command: Patch, of: Resource) -> Object:
     match command.patch_type:
         case PatchType.MERGE:
             return apply_merge_patch(obj, body)
-        case PatchType.APPLY:  # nobody else manages a field here, and what is left out stays
+        case PatchType.APPLY:  # simplified: no field has another manager, and omitted fields stay
             return apply_strategic_merge(obj, body, schema=merge_schema_of(of.group, of.version, of.kind))
         case PatchType.JSON:
             return apply_json_patch(obj, body)
@@ -211,9 +211,12 @@ _SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 
 @dataclass
 class Driven:
-    """What a reconciliation did. batches: as they were yielded; a single command is a batch of one.
+    """Effects of a reconciliation.
 
-    told: messages to other actors. enqueued: keys for the controller's queues. result, error: how it ended.
+    batches: commands as they were yielded; a single command is a batch with one command.
+    told: messages to other actors.
+    enqueued: keys for the controller's queues.
+    result, error: its end.
     """
 
     batches: list[list[Command]] = field(default_factory=list)
@@ -259,10 +262,12 @@ def drive_steps(
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run any generator or coroutine of commands to its end: a periodic pass, the reconcile function of a second queue.
+    """Run a generator or coroutine of commands to its end: a periodic pass, or the reconcile function of a second
+    queue.
 
-    answer: makes the outcome of each command. raises: the error that it must end with. stop_after: kill it after so
-    many batches of commands, before it receives the outcomes of the last one, as a crash would.
+    answer: returns the outcome of each command.
+    raises: exception type that the generator must raise.
+    stop_after: stop after this number of batches, before the outcomes of the last batch are received, as in a crash.
     """
     driven = Driven()
     reply: Any = None
@@ -312,7 +317,7 @@ def _carried_out(command: Outside) -> Outcome:
 
 
 def returned(value: Any) -> Done:
-    """The outcome of a call outside that returned this. Raises TypeError on what is no plain value."""
+    """Return the outcome of an external call with this result. Raises TypeError unless the value is plain data."""
     return Done(pack(value))
 
 
@@ -332,20 +337,20 @@ def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answe
 
 
 def created_names(driven: Driven) -> list[str]:
-    """Names of the objects that it asked to create, in order."""
+    """Return the names of the objects in Create commands, in order."""
     return [name_of(decode_object(command.body)) for command in driven.of(Create)]
 
 
 def deleted_keys(driven: Driven) -> list[Key]:
-    """Keys of the objects that it asked to delete, in order."""
+    """Return the keys of Delete commands, in order."""
     return [command.key for command in driven.of(Delete)]
 
 
 def created_keys(driven: Driven) -> list[Key]:
-    """Keys of the objects that it asked to create, in order."""
+    """Return the keys of the objects in Create commands, in order."""
     return [make_key(command.namespace, name_of(decode_object(command.body))) for command in driven.of(Create)]
 
 
 def bodies(driven: Driven, *types: type[Command]) -> list[Object]:
-    """What commands of these types carry, decoded."""
+    """Return the decoded bodies of commands of these types."""
     return [decode_object(command.body) for command in driven.of(*types)]

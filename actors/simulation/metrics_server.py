@@ -1,5 +1,6 @@
-"""A stand-in for what serves custom and external metrics, in a simulated cluster, and those of resources where it is
-told what they are. Else the server has them, where it is told to serve them: cluster.serve(*AGGREGATED).
+"""Fake server of custom and external metrics in a simulated cluster, and of resource metrics if they are set.
+
+Otherwise the simulated API server computes resource metrics after cluster.serve(*AGGREGATED).
 
 metrics = metrics_server(cluster)
 metrics.external["queue"] = ["30"]
@@ -24,20 +25,25 @@ GROUPS = (RESOURCES, CUSTOM, EXTERNAL)
 WINDOW = 30  # seconds, of every sample
 ALL_OBJECTS = "*"
 
-ValueOf = Callable[[Object], str | None]  # of a pod: a quantity; None where there is none
+ValueOf = Callable[[Object], str | None]  # returns the quantity of a pod; None without a value
 
 
 def metrics_server(cluster: SimulatedCluster) -> MetricsServer:
-    """That of this cluster; made when it is asked for."""
+    """Return the cluster's metrics server; it is created at the first call."""
     found = cluster.network.aggregated.get(CUSTOM)
     server = getattr(found, "__self__", None)
     return server if isinstance(server, MetricsServer) else MetricsServer(cluster)
 
 
 class MetricsServer:
-    """of_pods: by metric, the value of each running pod. of_objects: by metric, and by resource and name ("services
-    web"). external: by metric, the values of its series. cpu: what each container of a running pod uses; with it the
-    metrics of resources are served here. down: groups whose backend is down. absent: groups not served.
+    """Metrics of a simulated cluster.
+
+    of_pods: function of the value for each running pod, by metric.
+    of_objects: values by metric, and by resource and name ("services web").
+    external: values of the series, by metric.
+    cpu: function of the CPU usage of each container of a pod; if set, resource metrics are served here.
+    down: groups with a failing backend.
+    absent: groups not served.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -72,7 +78,7 @@ class MetricsServer:
         return [pod for pod in pods if _runs(pod) and selector.matches(labels_of(pod))]
 
     def _of_containers(self, request: Request, cpu: ValueOf) -> Response:
-        """Of "/apis/metrics.k8s.io/v1beta1/namespaces/NAMESPACE/pods"."""
+        """Respond to a list request for "/apis/metrics.k8s.io/v1beta1/namespaces/NAMESPACE/pods"."""
         namespace, items = request.path.split("/")[5], []
         for pod in self._pods(namespace, request.query):
             value = cpu(pod)

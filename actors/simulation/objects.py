@@ -61,9 +61,11 @@ def pod(
     spec: Fields = None,
     status: Fields = None,
 ) -> Object:
-    """A pod with one container.
+    """Build a pod with one container.
 
-    owner: its controller owner reference. node: "" while unassigned. version: its resourceVersion if it is `stored`.
+    owner: controller of the pod, for its owner reference.
+    node: "" while unscheduled.
+    version: resourceVersion, for a pod as `stored`.
     """
     built = _object(
         _metadata(name, namespace, labels, owner, metadata),
@@ -84,10 +86,12 @@ def running_pod(
     status: Fields = None,
     **options: Any,
 ) -> Object:
-    """A pod that its kubelet has reported on; by default ready for an hour. options: as of `pod`.
+    """Build a pod with a status as of its kubelet; by default ready for an hour. options: see `pod`.
 
-    ready, ready_since: status and last transition of its condition Ready. created: its creation. Unix seconds; None if
-    the object does not say.
+    ready, ready_since: status and last transition of the condition Ready.
+    created: creationTimestamp.
+
+    Times are Unix seconds; None omits them.
     """
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     if ready_since is not None:
@@ -168,7 +172,7 @@ def taint(key: str = "drain", effect: str = "NoExecute", **fields: Any) -> Objec
 
 
 def toleration(key: str = "drain", *, seconds: int | None = None, **fields: Any) -> Object:
-    """An element of a pod's spec.tolerations: of every NoExecute taint with this key, for so many seconds."""
+    """Build a toleration for NoExecute taints with this key, limited to the given seconds."""
     limit = {} if seconds is None else {"tolerationSeconds": seconds}
     return {"key": key, "operator": "Exists", "effect": "NoExecute", **limit, **fields}
 
@@ -211,7 +215,7 @@ def custom_object(
     spec: Fields = None,
     status: Fields = None,
 ) -> Object:
-    """Of any other resource, built in or one's own. namespace: "" of a cluster-wide one."""
+    """Build an object of any other resource, built in or custom. namespace: "" for a cluster-scoped object."""
     return _object(_metadata(name, namespace, labels, owner, metadata), spec=spec, status=status)
 
 

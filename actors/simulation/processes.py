@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Observer = Callable[[str, ControllerSystem], None]  # called with a process's name, and what will run in it
-# What a simulated API server is known by, though nobody there speaks TLS: a certificate that vouches for itself.
+# Self-signed certificate of a simulated API server, although connections do not use TLS.
 AUTHORITY = b"""-----BEGIN CERTIFICATE-----
 MIIBKzCB0qADAgECAgEBMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCXNpbXVsYXRl
 ZDAgFw0yNjAxMDEwMDAwMDBaGA8yMTI2MDEwMTAwMDAwMFowFDESMBAGA1UEAwwJ
@@ -53,7 +53,11 @@ class Running:
 
 
 class Processes:
-    """running: by name, as they run now. started: called for every process before it starts."""
+    """Processes of a simulated cluster.
+
+    running: processes that run now, by name.
+    started: functions called with each process before it starts.
+    """
 
     def __init__(
         self,

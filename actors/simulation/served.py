@@ -1,7 +1,7 @@
-"""The kinds that a simulated API server serves: all but those that no controller of ours, and no trial, touches.
+"""Kinds that a simulated API server serves: all except those that no controller and no trial uses.
 
-Each kind costs every world one more informer of the garbage collector, and one more discovery document. A kind leaves
-NOT_SERVED when a controller begins to watch it.
+Each kind costs every simulated cluster one informer of the garbage collector and one discovery document. A kind is
+removed from NOT_SERVED when a controller begins to watch it.
 """
 
 from __future__ import annotations

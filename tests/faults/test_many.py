@@ -122,7 +122,7 @@ def test_a_setting_that_others_would_not_find_is_named_before_anything_runs() ->
     "arguments, error",
     [
         ({"jobs": -1}, "jobs is 0 or more, not -1"),
-        ({"jobs": 2, "executor": Lazily()}, "an executor says by itself how many"),
+        ({"jobs": 2, "executor": Lazily()}, "which limits its parallel runs itself"),
         ({"references": 0}, "references is 1 or more, not 0"),
         ({"failing": Path("x"), "faults": ()}, "failing is for what seeds draw"),
     ],

@@ -85,26 +85,26 @@ def runs_to_completion(pod: Object) -> bool:
     return HELM_HOOK in annotations_of(pod)
 
 
-def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: bool) -> Scripts:
-    """Return the behaviour of each run by restart count. asked: result of behaviour.is_asked."""
+def scripts_of(pod: Object, container: Mapping[str, Any], *, has_annotations: bool, init: bool) -> Scripts:
+    """Return the behaviour of each run by restart count. has_annotations: result of behaviour.has_annotations."""
     image = container.get("image") or ""
     if init:  # a sidecar is an init container that runs forever
         default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once
     else:
         default = _done_soon if runs_to_completion(pod) and not is_server(image) else _for_ever
     has_command = container.get("command") or container.get("args") or ends_without_arguments(image)
-    if not asked and not has_command:
+    if not has_annotations and not has_command:
         return default
-    annotated = _annotated(pod, container["name"], main=not init) if asked else {}
+    annotated = _annotated(pod, container["name"], main=not init) if has_annotations else {}
 
     def script(restarts: int) -> Script:
-        ends = annotated if "run_seconds" in annotated else {**_has_command(pod, container, restarts), **annotated}
+        ends = annotated if "run_seconds" in annotated else {**_from_command(pod, container, restarts), **annotated}
         return replace(default(restarts), **ends) if ends else default(restarts)
 
     return script
 
 
-def _has_command(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str, Any]:
+def _from_command(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str, Any]:
     result = result_of(container, pod, restarts)
     return {} if result is None else {"run_seconds": result.seconds, "exit_code": result.exit_code}
 
@@ -113,7 +113,7 @@ def _annotated(pod: Object, container: str, *, main: bool) -> dict[str, Any]:
     """The fields of Script that annotations set."""
 
     def annotation(name: str) -> str | None:
-        return behaviour.said_of(pod, name, container=container, main=main)
+        return behaviour.annotation_of(pod, name, container=container, main=main)
 
     run_seconds = behaviour.as_seconds(annotation(behaviour.RUN_SECONDS))
     code = behaviour.as_exit_code(annotation(behaviour.EXIT_CODE))

@@ -115,11 +115,11 @@ def running(
 class _Cast:
     """Containers of a pod, evaluated in order. failed: an init container has failed and will not be restarted."""
 
-    __slots__ = ("_around", "_asked", "_before", "_pod", "due", "events", "failed", "initialised", "memories")
+    __slots__ = ("_around", "_before", "_has_annotations", "_pod", "due", "events", "failed", "initialised", "memories")
 
     def __init__(self, pod: Object, around: Surroundings, memories: Memories) -> None:
         self._pod, self._around, self._before = pod, around, memories
-        self._asked = behaviour.is_asked(pod)
+        self._has_annotations = behaviour.has_annotations(pod)
         self.initialised, self.failed = True, False
         self.due: float | None = None
         self.memories: dict[str, Memory] = {}
@@ -168,7 +168,7 @@ class _Cast:
         self, container: Mapping[str, Any], known: Mapping[str, Any] | None, around: Surroundings, *, init: bool
     ) -> Object:
         name = container["name"]
-        scripts = scripts_of(self._pod, container, asked=self._asked, init=init)
+        scripts = scripts_of(self._pod, container, has_annotations=self._has_annotations, init=init)
         life: Life = live(container, known, scripts, around, self._before.get(name, NOTHING))
         if life.due is not None and (self.due is None or life.due < self.due):
             self.due = life.due

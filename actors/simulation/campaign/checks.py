@@ -47,7 +47,7 @@ def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
     number, actions = setting.number(disturbed.seed), disturbed.chosen
     calm = undisturbed(number, setting, actions)
     if not calm.violations and disturbed.end != calm.end:
-        # It may not have been at its end, if `unsettled` forgets something: the whole run is what counts.
+        # The run may have been stopped too early by an incomplete `unsettled`: compare with the whole run.
         calm = undisturbed(number, setting, actions, brief=False)
     if calm.violations:
         for violation in calm.violations:

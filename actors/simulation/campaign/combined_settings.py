@@ -1,4 +1,4 @@
-"""Several settings as one: what each of them brings along, on one cluster."""
+"""Combination of several settings on one cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def combined(name: str, *parts: Setting) -> Setting:
         options=lambda scenario: _merged(part.options(scenario) for part in parts),
         fleet=lambda scenario: max((part.fleet(scenario) for part in parts), key=lambda fleet: fleet.nodes),
         pod=lambda scenario: {key: value for part in parts for key, value in part.pod(scenario).items()},
-        heartbeats=_said([part.heartbeats for part in parts]),
+        heartbeats=_any_true([part.heartbeats for part in parts]),
         steady=all(part.steady for part in parts),
         cloud=any(part.cloud for part in parts),
         acting=max(part.acting for part in parts),
@@ -73,7 +73,7 @@ def _merged(given: Iterable[Options | None]) -> Options:
     return merged
 
 
-def _said(answers: Iterable[bool | None]) -> bool | None:
-    """Report whether any value is True; None if all are None."""
-    said = [answer for answer in answers if answer is not None]
-    return any(said) if said else None
+def _any_true(answers: Iterable[bool | None]) -> bool | None:
+    """Report whether any value is True; None without any value."""
+    values = [answer for answer in answers if answer is not None]
+    return any(values) if values else None

@@ -26,11 +26,11 @@ from kcm.runtime.simulation.shrinker import shrunk
 from kcm.runtime.simulation.trace import Note
 from kcm.runtime.system.journal_table import described, keys_in
 
-LINES = 60  # of what was said about what is concerned, the newest
+LINES = 60  # number of the latest log lines about the objects of the report
 LONGEST = 1_000  # characters of a text in such a line
 PATIENCE = 300.0  # seconds after the end within which a run may still come to the end that was expected
 MOST_RUNS = 60  # for shrinking the faults, and again for the user actions
-CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that say nothing about an object
+CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that do not concern an object
 HOLLOW = "hollow"  # the process of the hollow nodes
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
 AGAIN = ("run the test again: what it has drawn is kept and tried first; @hypothesis.reproduce_failure repeats it",)
@@ -128,7 +128,7 @@ def must_hold(
 
 
 def _hints(failed: Run, setting: Setting) -> Iterator[str]:
-    """Where an `unsettled` may forget something."""
+    """Return hints that an `unsettled` function may be incomplete."""
     names = {violation.invariant for violation in failed.violations}
     if failed.settled is None:
         return
@@ -165,9 +165,10 @@ def _late_end(failed: Run, setting: Setting) -> float | None:
 
 
 def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
-    """All about a run that failed: one of `small` or `explained`. What it left out, its last part says how to see.
+    """Return the report of a failed run, from `small` or `explained`. Its last part is the command that replays the
+    run.
 
-    replay: how to see it again, where its seed alone does not say so.
+    replay: arguments of the replay, if the seed alone is not sufficient.
     """
     lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
     if failed.hints:
@@ -257,7 +258,12 @@ def _who(note: Note) -> str:
 
 
 class _Concerned(NamedTuple):
-    """keys: "namespace/name" or "name". actors: names. hollow: what hollow nodes say among themselves, too."""
+    """Objects and actors that a report is about.
+
+    keys: "namespace/name" or "name".
+    actors: names.
+    hollow: include log lines of hollow nodes.
+    """
 
     keys: frozenset[str]
     actors: frozenset[str]

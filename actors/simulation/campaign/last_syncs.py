@@ -1,7 +1,7 @@
-"""The last sync of each key of a recorded run, and what could still cause another one.
+"""The last sync of each key of a recorded run, and events that could still cause another one.
 
-A run that does not converge ends in a state in which no controller has anything to do. The report of such a run answers
-for each object concerned when its controllers synced it last, with which result, and why they will not sync it again.
+A run that does not converge ends in a state in which no controller has work left. For each relevant object, the report
+of such a run contains when its controllers synced it last, with which result, and why they will not sync it again.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Attempt:
     def _tried(self) -> Tried:
         setting, began = self.setting, time.process_time()
         first = shown = check(self.seed, self.faults, setting=setting, actions=self.actions, compared=self.compared)
-        if self.journal is not None:  # of the very run that was asked for
+        if self.journal is not None:  # the journal records the requested run, without shrinking
             shown = explained(shown, setting=setting, journal=self.journal)
         elif shown.violations:
             shown = small(shown, setting=setting) if self.shrink else explained(shown, setting=setting)
@@ -177,16 +177,20 @@ def run_campaign(
     stop_after: int | None = None,
     seen: Callable[[Tried], object] = lambda _: None,
 ) -> Campaign:
-    """Try all of these seeds. Results and reports are the same, in the same order, wherever they are carried out.
+    """Run all seeds and return the results. Results and reports are the same, in the same order, with any number of
+    jobs.
 
-    jobs: so many at a time, each in a process of its own; 1 is this process, 0 as many as it may use processors.
-    executor: carries them out instead, and stays the caller's. Whatever is no thread of this process imports the
-    setting by its name. failing: a file of seeds that failed before, which are tried first; those that hold now leave
-    it, those that fail join it. references: one seed in so many is also compared with its run without faults.
-    faults, actions: in place of what seeds draw. stop_after: end the campaign once so many seeds have failed.
+    jobs: number of parallel processes; 1 is this process, 0 the number of usable processors.
+    executor: runs the seeds instead, and is not shut down. Processes other than this one import the setting by its
+        name.
+    failing: file of seeds that failed before. They are run first; seeds that now succeed are removed from it, and
+        failed seeds are added.
+    references: every n-th seed is also compared with its run without faults.
+    faults, actions: replace those drawn from the seeds.
+    stop_after: stop the campaign after this number of failed seeds.
     seen: called with each result, in order.
 
-    Raises what the setting's own functions raise, and ValueError for a setting that other processes cannot find.
+    Raises exceptions of the setting's own functions, and ValueError for a setting that other processes cannot import.
     """
     check_type("run_campaign", setting, Setting, "a Setting")
     check_number("jobs of run_campaign", jobs, whole=True)
@@ -197,7 +201,7 @@ def run_campaign(
     if stop_after is not None and stop_after < 1:
         raise ValueError(f"stop_after is 1 or more, not {stop_after}")
     if executor is not None and jobs != 1:
-        raise ValueError("jobs is for processes of our own: an executor says by itself how many it carries out at once")
+        raise ValueError("jobs must be 1 with an executor, which limits its parallel runs itself")
     if failing is not None and (faults is not None or actions is not None):
         raise ValueError("failing is for what seeds draw, not for faults or actions that are given")
     kept = None if failing is None else KeptSeeds(failing, setting=setting.name)

@@ -17,7 +17,7 @@ from kcm.runtime.process.version import this_version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.system.journal import JournalWriter, NumberedFrame, Run
 
-LARGEST, FILES = 1 << 40, 1_000  # bytes, files: of a process that starts anew each time another one
+LARGEST, FILES = 1 << 40, 1_000  # maximum bytes and number of files; each restart of a process begins a new file
 
 
 class Sent(NamedTuple):

@@ -47,7 +47,12 @@ GOES_ON = "time goes on"
 
 
 class ActionRecord(NamedTuple):
-    """User action of a run. number: in its scenario. at: planned time. done: time when it was done, None if never."""
+    """User action of a run.
+
+    number: position in its scenario.
+    at: planned time.
+    done: actual time, None if it was not carried out.
+    """
 
     number: int
     at: float
@@ -126,7 +131,7 @@ def run(
         simulation = _Run(
             seed, plan, setting=setting, actions=actions, brief=brief, traced=traced or recording is not None
         )
-    except Exception as err:  # the trials' `actions`, say
+    except Exception as err:  # for example of a trial's `actions`
         _note_run(err, setting, seed, at=0.0)
         raise
     if recording is not None:

@@ -147,11 +147,11 @@ class Setting:
         )
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
-        # Of draw_plan a setting may have said some arguments, its resources, say: the faults of calls are drawn too.
-        draw, said = (self.draw.func, self.draw.keywords) if isinstance(self.draw, partial) else (self.draw, NOTHING)
+        # A setting may have bound arguments of draw_plan, for example resources; faults of calls are added to them.
+        draw, bound = (self.draw.func, self.draw.keywords) if isinstance(self.draw, partial) else (self.draw, NOTHING)
         more: dict[str, Any] = {}
         if draw is draw_plan and self.has_calls():
-            more = {"kinds": WITH_CALLS, "callees": ("*",), **said}
+            more = {"kinds": WITH_CALLS, "callees": ("*",), **bound}
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
 
     def actors(self) -> tuple[str, ...]:
@@ -263,8 +263,8 @@ def _check_counted(trials: Iterable[Trial], specs: Mapping[str, ControllerSpec])
         for resource in {dependent for owns in counted for dependent in (owns.owner, owns.dependents)}:
             if any(spec.resource == resource and spec.is_restricted for spec in specs[trial.controller].selecting):
                 raise ValueError(
-                    f"{trial.controller} selects {resource}, and what its owners want is counted over all of them: "
-                    f"its Owns has no `wanted`, and an invariant of its own counts"
+                    f"{trial.controller} uses a selector for {resource}, but the replicas of its owners count all of "
+                    f"them: its Owns must have no `wanted`, and the trial needs an invariant of its own"
                 )
 
 

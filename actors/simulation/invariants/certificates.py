@@ -85,7 +85,7 @@ def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
 
 
 class SignedAsApproved:
-    """Only approved requests are signed; the certificate is what was requested, and does not change.
+    """Signed certificates match approved requests and do not change.
 
     It is signed by an authority that the files contained at some time since the request was created. Which one is not
     checked, because the files are replaced in two steps.

@@ -60,9 +60,7 @@ class Owners:
         return OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], uid) if uid else None
 
     def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
-        """Return the numbers of pods that the owner may want, by its table and by responses; empty for an unknown
-        owner.
-        """
+        """Return the possible replicas of the owner, by its table and by responses; empty for an unknown owner."""
         table = self._tables[self._ownership.counted[owner.kind].owner.id]
         entry, returned = table.get(make_key(namespace, owner.name)), self._known.get(owner.uid)
         wanted = []

@@ -21,7 +21,7 @@ Count = Callable[[Object], int]
 class Owns:
     """A controller creates and deletes `dependents` for each object of `owner`.
 
-    wanted: returns how many dependents an owner wants, if its spec alone determines it; otherwise None.
+    wanted: returns the number of dependents if the owner's spec alone determines it; otherwise None.
     pods: returns the maximum number of pods by the owner's spec, also through its dependents; by default `wanted`.
     removal: number of writes that remove a pod: two if it has a finalizer.
     asked: an incarnation reads each owner and its dependents live once, before an action that must not be repeated.
@@ -109,7 +109,7 @@ class Ownership:
         )
 
     def replicas(self, owner: Object, kind: str) -> int:
-        """Return how many pods an owner of this kind wants. Raises KeyError for other kinds."""
+        """Return the number of pods that the owner's spec requests. Raises KeyError for other kinds."""
         wanted = self.counted[kind].wanted
         assert wanted is not None
         return wanted(owner)

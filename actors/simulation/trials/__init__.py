@@ -1,4 +1,4 @@
-"""How each controller is tried: what its users do, what it has to come to, and what must hold at every moment.
+"""Trials of the controllers: user actions, the expected end state, and invariants.
 
-One file a controller, with its TRIAL; catalogue.py lists them. Campaigns (actors/simulation/campaign/) compose them.
+One file per controller, with its TRIAL; catalogue.py lists them. Campaigns (actors/simulation/campaign/) combine them.
 """

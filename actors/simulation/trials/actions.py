@@ -13,7 +13,7 @@ from kcm.protocols.resources import NAMESPACES, Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:
-    """In the namespace that it says, or "default", once that is there; once there is no other one of that name."""
+    """Create the object in its namespace (default: "default"), once the namespace exists and the name is free."""
     check_resource(resource)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -29,7 +29,7 @@ def create(at: float, resource: Resource, obj: Object) -> Action:
 
 
 def is_gone_or_going(cluster: SimulatedCluster, namespace: str) -> bool:
-    """Whether the server would create nothing in it. It is so where shrinking left out that users make it."""
+    """Report whether the namespace is missing or terminating. It is missing if shrinking removed its creation."""
     there = cluster.get(NAMESPACES, namespace)
     return there is None or is_deleting(there)
 
@@ -49,7 +49,7 @@ def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = 
 
 
 def delete(at: float, resource: Resource, key: Key, *, policy: str = "") -> Action:
-    """Once the object is there. policy: what becomes of its dependents: Foreground, Background or Orphan."""
+    """Delete the object once it exists. policy: Foreground, Background or Orphan."""
     check_key(resource, key)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -62,7 +62,7 @@ def delete(at: float, resource: Resource, key: Key, *, policy: str = "") -> Acti
 
 
 def unless_gone(action: Action, resource: Resource, key: Key) -> Action:
-    """The same; it need not be done once the object is gone, or going."""
+    """Return the action, which is skipped once the object is deleted or terminating."""
 
     def do(cluster: SimulatedCluster) -> bool:
         there = cluster.get(resource, key)

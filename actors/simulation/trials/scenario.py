@@ -38,7 +38,7 @@ Act = Callable[[float], Iterable[Action]]  # returns the actions of a user at a 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Numbers of hollow nodes and zones. Nodes are assigned to the zones in turn."""
+    """Number of hollow nodes and of zones. Nodes are assigned to the zones in turn."""
 
     nodes: int = 3
     zones: int = 2

@@ -1,4 +1,4 @@
-"""With which options the managers of a simulated cluster run."""
+"""Options of the managers of a simulated cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.runtime.cloud.fake import FakeCloud
 
 
 def options_of(cluster: SimulatedCluster) -> Options:
-    """Of its first manager."""
+    """Return the options of the first manager."""
     return cluster.processes["manager"].options or Options()
 
 

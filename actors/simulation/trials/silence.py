@@ -1,4 +1,4 @@
-"""Hollow nodes that users silence, for good: by an annotation that no fault of a plan touches."""
+"""Hollow nodes that users silence permanently, by an annotation that no fault changes."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from kcm.actors.hollow.behaviour import (
     RUN_SECONDS,
     SILENT,
     UNPULLABLE,
+    annotation_of,
     as_exit_code,
+    has_annotations,
     heartbeat_interval,
-    is_asked,
     reports_ready,
-    said_of,
     seconds,
     silence,
     unpullable,
@@ -84,15 +84,15 @@ def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text: str, rea
 
 def test_what_is_said_of_one_container_goes_before_what_is_said_of_all() -> None:
     pod = {"metadata": {"annotations": {RUN_SECONDS: "5", f"web.{RUN_SECONDS}": "7"}}}
-    assert said_of(pod, RUN_SECONDS, container="web", main=True) == "7"
-    assert said_of(pod, RUN_SECONDS, container="log", main=True) == "5"
-    assert said_of(pod, RUN_SECONDS, container="web", main=False) == "7"
-    assert said_of(pod, RUN_SECONDS, container="init", main=False) is None
+    assert annotation_of(pod, RUN_SECONDS, container="web", main=True) == "7"
+    assert annotation_of(pod, RUN_SECONDS, container="log", main=True) == "5"
+    assert annotation_of(pod, RUN_SECONDS, container="web", main=False) == "7"
+    assert annotation_of(pod, RUN_SECONDS, container="init", main=False) is None
 
 
 @pytest.mark.parametrize("name, asked", [(RUN_SECONDS, True), (f"web.{RUN_SECONDS}", True), ("example.com/a", False)])
 def test_a_pod_is_asked_for_something_by_annotations_of_ours(name: str, asked: bool) -> None:
-    assert is_asked(annotated(name, "1")) is asked
+    assert has_annotations(annotated(name, "1")) is asked
 
 
 def test_images_are_listed_by_the_node_and_by_the_pod() -> None:

@@ -1,5 +1,6 @@
-"""No pod is created beyond what its owner wants, and none deleted below it, given the information of the deciding
-process.
+"""No pod is created beyond the replicas of its owner, and none deleted below them.
+
+Decisions are checked by the information of the deciding process.
 
 This information consists of the process's tables and its own commands. The invariant applies to every controller whose
 owners specify a number of pods (ownership.py).

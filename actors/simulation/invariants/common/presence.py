@@ -1,7 +1,7 @@
-"""Owners never have more active pods than they want, except for the effects of stale reads.
+"""No owner has more active pods than its replicas, except for the effects of stale reads.
 
 A pod is surplus if it is surplus by all information of its creator: by the versions that its tables had reached
-(whatever they contain), by its own commands, and by what its owner wanted at the version that the owner's table had
+(whatever they contain), by its own commands, and by the owner's replicas at the version that the owner's table had
 reached. The invariant applies to the same controllers as counts.py. A creation that reaches the server after its sender
 received an outcome for every attempt is not checked.
 """

@@ -138,8 +138,8 @@ class RoutesOfNodesStay:
 
 
 class OnlyGarbageIsRemoved:
-    """podgc deletes only terminated pods beyond its threshold, pods of nodes missing for the quarantine, and
-    terminating pods that are unscheduled or on an out-of-service node.
+    """Pod garbage collection deletes only garbage: terminated pods beyond its threshold, pods of nodes missing for the
+    quarantine, and terminating pods that are unscheduled or on an out-of-service node.
     """
 
     name = "podgc removes garbage only"

@@ -26,10 +26,10 @@ class NeverFewerThanAllowed:
     """A ReplicaSet that shrinks in a rollout deletes no available pod that the Deployment needs.
 
     A shrinking ReplicaSet first loses unavailable pods, and keeps as many available pods as its spec permits. The
-    remaining available pods are counted from the pods that exist. It is a violation only if the deciding process could
-    know it: if the statuses of the ReplicaSets leave too few as well. For the shrinking ReplicaSet this is the status
-    before the write, which names the version it was decided from; for the others it is the best status that the tables
-    may have shown.
+    remaining available pods are counted from the pods that exist. It is a violation only if the deciding
+    process could detect it: if the statuses of the ReplicaSets leave too few as well. For the shrinking ReplicaSet this
+    is the status before the write, which names the version it was decided from; for the others it is the best status
+    that the tables may have shown.
 
     Not detected: pods counted in a ReplicaSet's status that are no longer available because its controller is late
     (upstream decides by these statuses too); pods that are ready but not yet available (minReadySeconds); effects of a

@@ -141,7 +141,7 @@ class OneDaemonPodOnANode:
 
 
 def _is_unforeseen(pod: _Pod, made: _Pod) -> bool:
-    """Report whether the process that created `made` could not know of the other pod then."""
+    """Report whether the process that created `made` could not have seen the other pod then."""
     if pod.asked is None or made.asked is None:
         return False
     previous, other = pod.asked, made.asked

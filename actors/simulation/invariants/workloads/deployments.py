@@ -43,7 +43,7 @@ class _Own:
 
     bounds: Deployments: uid → (version, bounds).
     written: ReplicaSets: uid → (version, uid of the Deployment, size).
-    gone: uids of ReplicaSets that it knows to be deleted.
+    gone: uids of ReplicaSets whose deletion it has seen.
     """
 
     def __init__(self, system: ControllerSystem) -> None:
@@ -53,7 +53,7 @@ class _Own:
         self.gone: set[str] = set()
 
     def view(self, deployment: str) -> View | None:
-        """Return the known state of the Deployment; None if the process cannot know of it."""
+        """Return the known state of the Deployment; None if the process has not seen it."""
         deployments, replica_sets = self.system.tables[DEPLOYMENTS.id], self.system.tables[REPLICASETS.id]
         version, bounds = self.bounds.get(deployment, (0, Bounds(0, 0)))
         if version <= deployments.version:
@@ -205,7 +205,7 @@ class Decisions:
 
 
 class NeverLargerThanAllowed:
-    """When a ReplicaSet is scaled up, the total size is within the limit of its Deployment on the server.
+    """Scaling up a ReplicaSet keeps the total size on the server within the limit of its Deployment.
 
     For each ReplicaSet the smallest size counts that the deciding process may have known, by the versions that its
     tables had reached; for the Deployment, the highest limit.
@@ -264,7 +264,7 @@ class NeverLargerThanAllowed:
 
 
 def deployment_concerned(system: ControllerSystem, command: Command) -> str:
-    """Return the uid of the Deployment that a command concerns, itself or through a ReplicaSet; "" if there is none."""
+    """Return the uid of the Deployment that a command concerns, or its ReplicaSet; "" for other commands."""
     if command.resource == DEPLOYMENTS.id:
         if isinstance(command, Update):
             return uid_of(decode_object(command.body))

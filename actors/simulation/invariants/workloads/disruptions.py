@@ -1,4 +1,4 @@
-"""Evictions never exceed a PodDisruptionBudget, as far as its controller could know."""
+"""Evictions never exceed a PodDisruptionBudget, by the information of its controller."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pods of StatefulSets: each identity exists once, and the order of pods is kept.
 
-Order is checked by what the controller could know: by the versions of pods and sets between those of its tables when
+Order is checked by the information of the controller: by the versions of pods and sets between those of its tables when
 its reconciliation began, and the latest.
 """
 
@@ -85,8 +85,10 @@ class _Begun(NamedTuple):
 
 
 class OrderIsKept:
-    """With policy OrderedReady a pod is created once its predecessors are available, and deleted by a scale-down once
-    its successors are deleted. With any policy, a rolling update deletes a pod only while its successors are available.
+    """Order of creations and deletions of pods.
+
+    With policy OrderedReady a pod is created once its predecessors are available, and deleted by a scale-down once its
+    successors are deleted. With any policy, a rolling update deletes a pod only while its successors are available.
 
     As upstream, a manager whose clock is ahead considers pods available earlier.
     """
@@ -180,7 +182,7 @@ class OrderIsKept:
             fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
 
     def _against_creation(self, owner: str, key: Key, size: _Sized, begun: _Begun) -> str:
-        """Return the reason against a creation if the set has this size; "" if there is none."""
+        """Return the reason against a creation if the set has this size; "" if the set permits it."""
         ordinal = _ordinal(key)
         if ordinal not in size.ordinals:
             return f"its ordinals are {size.ordinals}"
@@ -200,7 +202,7 @@ class OrderIsKept:
         return f"those with ordinals {there} are not gone" if there else ""
 
     def _not_available(self, owner: str, key: Key, ordinals: range, size: _Sized, begun: _Begun) -> str:
-        """Describe the pods that were available at none of the versions that could be known; "" if there are none."""
+        """Describe the pods that were unavailable at all versions that the tables may have shown; or ""."""
         latest = self._clock.now() + self._ahead - size.patience
         waiting = [
             each

@@ -138,10 +138,10 @@ class _Pod(NamedTuple):
 
 
 class NoMoreThanMayRun:
-    """A creation does not exceed the parallelism of a Job, as far as the process could know.
+    """A creation does not exceed the parallelism of a Job, by the information of the process.
 
-    A process knows of the Job what its table showed when its streak began (known_state.py), and all later versions. It
-    does not know later pods created by another process.
+    The information consists of the Job in the table when the streak began (known_state.py), and all later versions, but
+    not of later pods created by another process.
     """
 
     name = "no more pods of a Job than may run at once"
@@ -205,7 +205,7 @@ class NoMoreThanMayRun:
 
 
 def _is_unforeseen(pod: _Pod, decision: _Decision) -> bool:
-    """Report whether the deciding process could not know of this pod."""
+    """Report whether the deciding process could not have seen this pod."""
     if pod.decision is None or pod.created <= decision.created:
         return False
     return (pod.decision.process, pod.decision.start) != (decision.process, decision.start)

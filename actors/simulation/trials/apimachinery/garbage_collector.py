@@ -18,7 +18,7 @@ FAMILY = "family-"  # begins the names of what this trial makes
 POLICIES = ("Background", "Background", "Foreground", "Foreground", "Orphan")
 WAITED_FOR = frozenset({"foregroundDeletion", "orphan"})
 LOOKED_AT = (CONFIGMAPS, PODS, REPLICASETS)
-STRANGER = "00000000-0000-4000-8000-000000000000"  # the uid of nobody
+STRANGER = "00000000-0000-4000-8000-000000000000"  # a uid that no object has
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -45,7 +45,7 @@ def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
     policy = chance.choice(POLICIES)
     yield delete(gone, CONFIGMAPS, make_key(NAMESPACE, name), policy=policy)
     if policy == "Background" and chance.random() < 0.5:  # it is gone at once, so that no later action is held up
-        yield made(gone, name)  # another one of its name, to whom nobody belongs
+        yield made(gone, name)  # another object of that name, without dependents
 
 
 def made(
@@ -86,7 +86,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Who is left of each family, and who owns them. A child that is left to nobody may be too young to be spared."""
+    """Return the remaining members of each family with their owners. Orphans may be too new to be kept."""
     return {
         f"ConfigMap {name_of(configmap)}": _owners(configmap)
         for configmap in cluster.list(CONFIGMAPS, NAMESPACE)

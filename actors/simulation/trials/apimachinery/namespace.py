@@ -41,20 +41,20 @@ def _team(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
             "containers": [{"name": "c", "image": "i"}],
             "terminationGracePeriodSeconds": chance.choice((0, 5, 30)),
         }
-        if scenario.steady:  # else its node may be silent for good, and the pod stays
+        if scenario.steady:  # otherwise its node may be silent permanently, and the pod stays
             yield create(born, PODS, {**_in(name, f"p{number}"), "spec": spec})
     yield delete(gone, NAMESPACES, name)
     if held:
         yield _released(later, CONFIGMAPS, make_key(name, "held"))
     if more:
         yield _released(later, NAMESPACES, name)
-    if chance.random() < 0.5:  # another one of its name, whose content is nobody's to delete
+    if chance.random() < 0.5:  # another namespace of that name, whose content must stay
         yield create(later, NAMESPACES, {"metadata": {"name": name}})
         yield create(later, CONFIGMAPS, _in(name, "kept"))
 
 
 def _released(at: float, resource: Resource, key: Key) -> Action:
-    """Whoever has the finalizer is done."""
+    """Remove the finalizer, as its owner does."""
 
     def do(cluster: SimulatedCluster) -> bool:
         there = cluster.get(resource, key)
@@ -83,7 +83,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Which namespaces there are, and what was put into them."""
+    """Return the namespaces and what users created in them."""
     return {
         f"namespace {name_of(namespace)}": sorted(_own(cluster, name_of(namespace)))
         for namespace in cluster.list(NAMESPACES)
@@ -92,7 +92,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 def _own(cluster: SimulatedCluster, namespace: str) -> Iterator[str]:
-    """The names of ConfigMaps that users put there; other controllers have some of theirs."""
+    """Return the names of the ConfigMaps created by users; other controllers create some too."""
     return (name for name in map(name_of, cluster.list(CONFIGMAPS, namespace)) if name in OURS or name[:1] == "c")
 
 

@@ -28,7 +28,7 @@ from kcm.protocols.resources import (
 NAMESPACE = "limited"
 FORBIDDEN, TAKEN, GONE = 403, 409, 404
 ASKED = ("100m", "200m", "500m")
-DEADLINE = 86_400  # seconds: no pod meets it in a run, and is counted anew
+DEADLINE = 86_400  # seconds: no pod reaches it in a run, which would change the count
 SCOPES: tuple[list[str], ...] = ([], [], ["NotTerminating"], ["Terminating"], ["BestEffort"])
 
 Body = Callable[[str], Object]

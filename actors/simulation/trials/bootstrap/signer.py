@@ -1,4 +1,4 @@
-"""The trial of the signer of cluster-info: what is signed changes, and by whom, and somebody falsifies signatures."""
+"""Trial of the cluster-info signer: the signed data and the tokens change, and users falsify signatures."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Without the signatures of tokens that expire: their own trial makes them."""
+    """Return the end state without signatures of expiring tokens, which belong to the token cleaner's trial."""
     theirs = f"{SIGNATURE}{EXPIRING}"
     return {"cluster-info": {key: text for key, text in _data(cluster).items() if not key.startswith(theirs)}}
 

@@ -31,7 +31,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Action]:
-    """It lives for ever, and some time for no longer; of those that are about to go, some are given more time."""
+    """Create a token with or without expiry and change its expiry; extend some tokens shortly before."""
     born, *changes, after = scenario.times(chance, chance.randint(2, 4))
     yield made(born, token, lives=chance.choice((None, LONG)))
     for at in changes:
@@ -51,7 +51,7 @@ def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Act
 
 
 def _lives(at: float, token: str, seconds: float | None, *, late: bool = False) -> Action:
-    """From then on it lives so many seconds; None: for ever."""
+    """Set the token's expiry to this many seconds from now; None for no expiry."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(SECRETS, key_of(token)) is None:
@@ -74,7 +74,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Without those that were given more time: a manager whose clock is ahead deletes them before."""
+    """Return the end state without extended tokens: a manager whose clock is ahead deletes them earlier."""
     ours = (secret for secret in cluster.shown(SECRETS, NAMESPACE) if name_of(secret).startswith(PREFIX + EXPIRING))
     return {name_of(our): labels_of(our) for our in ours if LATE not in annotations_of(our)}
 

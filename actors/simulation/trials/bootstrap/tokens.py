@@ -25,28 +25,32 @@ def encoded(data: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def token(token_id: str, *, type: str = TYPE, **more: str) -> Object:
-    """more: its data beside id, secret and that it signs, with _ for -."""
+    """Build a bootstrap token. more: further data besides id, secret and signing usage, with _ for -."""
     data = {TOKEN_ID: token_id, TOKEN_SECRET: f"secret-of-{token_id}", SIGNS: "true"}
     data |= {field.replace("_", "-"): text for field, text in more.items()}
     meta = {"name": PREFIX + token_id, "namespace": NAMESPACE}
     return {"metadata": meta, "type": type, "data": encoded(data)}
 
 
-def made(at: float, token_id: str, *, lives: float | None = None, type: str = TYPE, said: str = "") -> Action:
-    """Unless there is one of that id. lives: seconds from then on; None is for ever. said: in place of a time."""
+def made(at: float, token_id: str, *, lives: float | None = None, type: str = TYPE, expiration: str = "") -> Action:
+    """Create a token unless one with this id exists.
+
+    lives: seconds until it expires; None for no expiry.
+    expiration: text to use instead of a time.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
-        expiry = said if lives is None else format_time(cluster.clock.now() + lives)
+        expiry = expiration if lives is None else format_time(cluster.clock.now() + lives)
         if cluster.get(SECRETS, key_of(token_id)) is None:
             cluster.create(SECRETS, token(token_id, type=type, **({EXPIRATION: expiry} if expiry else {})))
         return True
 
-    life = said or ("for ever" if lives is None else f"for {lives:g} s")
+    life = expiration or ("for ever" if lives is None else f"for {lives:g} s")
     return Action(at, f"token {token_id} is made, {life}", do)
 
 
 def changed(at: float, token_id: str, data: Mapping[str, str | None], text: str) -> Action:
-    """If it is there."""
+    """Change the token's data if it exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(SECRETS, key_of(token_id)) is not None:
@@ -57,7 +61,7 @@ def changed(at: float, token_id: str, data: Mapping[str, str | None], text: str)
 
 
 def deleted(at: float, token_id: str) -> Action:
-    """If it is there."""
+    """Delete the token if it exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(SECRETS, key_of(token_id)) is not None:

@@ -16,7 +16,7 @@ from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Kubelets ask for the first time, or anew, and others pretend to be kubelets. One asks for too much."""
+    """Kubelets request their first certificate or renew it, and others pretend to be kubelets or request too much."""
     chance = scenario.chance("certificate approving actions")
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4)))):
         kind = chance.choice((OWN, OWN, FIRST, FORGED, GREEDY))
@@ -34,7 +34,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Who is left undecided. What is decided is cleaned up, by a clock that may be off."""
+    """Return the undecided requests. Decided requests are cleaned up at a time that depends on the clock."""
     requests = cluster.list(CERTIFICATE_SIGNING_REQUESTS)
     undecided = [name_of(request) for request in requests if not (request.get("status") or {}).get("conditions")]
     return {"undecided requests for certificates": sorted(undecided)}

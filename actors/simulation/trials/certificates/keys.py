@@ -21,7 +21,7 @@ def second_pair() -> KeyPair:
 
 @cache
 def authority_files() -> AuthorityFiles:
-    """As they are in the beginning of a process; `reset` has them so again."""
+    """Return the files in their initial state; `reset` restores it."""
     return AuthorityFiles("authority", first_pair())
 
 

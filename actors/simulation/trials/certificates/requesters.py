@@ -1,4 +1,4 @@
-"""Who asks for which certificate in the trials of certificates, and what becomes of it."""
+"""Certificate requests of the trials: their users, signers and expected outcomes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ CLIENT_USAGES, SERVING_USAGES = (DIGITAL_SIGNATURE, CLIENT_AUTH), (DIGITAL_SIGNA
 
 
 class Kind(NamedTuple):
-    """A kind of request. user: who asks; "" for the name that is asked for. approves: which subresource the approver
-    finds its user allowed; "" if it is left to people. fits: whether its signer signs it once it is approved.
+    """Kind of a certificate request.
+
+    user: requesting user; "" for the requested name.
+    approves: subresource that authorizes the user for automatic approval; "" if people approve it.
+    fits: the signer signs it once it is approved.
     """
 
     name: str
@@ -65,12 +68,12 @@ KINDS: Mapping[str, Kind] = {
 
 
 def kind_of(name: str) -> Kind | None:
-    """Of a request of these trials, by its name."""
+    """Return the kind of a request by the request's name."""
     return KINDS.get(name.partition("-")[0])
 
 
 def authorize(access: Access) -> Decision:
-    """Kubelets may renew, and bootstrap tokens ask for the first time; anything may be signed."""
+    """Permit renewals by kubelets, first requests by bootstrap tokens, and all signing."""
     user, subresource = access.user.name, access.attributes.get("subresource")
     if subresource == "selfnodeclient":
         return Decision(allowed=user.startswith(NODE_PREFIX))
@@ -85,7 +88,7 @@ def pem_of(kind: Kind, name: str) -> bytes:
 
 
 def asks(at: float, kind: Kind, name: str, **spec: Any) -> Action:
-    """name: of the request, begins with that of its kind."""
+    """Create a request. name: begins with the kind's name."""
 
     def do(cluster: SimulatedCluster) -> bool:
         user = kind.user or f"{NODE_PREFIX}{name}"

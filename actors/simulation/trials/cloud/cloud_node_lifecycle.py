@@ -37,7 +37,7 @@ def _shut_down(scenario: Scenario, chance: random.Random, name: str) -> Iterable
 
 
 def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
-    """Of a node, which falls silent or speaks again. Returns False if the node is not there."""
+    """Start or shut down a node's machine and its kubelet. Returns False if the node does not exist."""
     if cluster.get(NODES, name) is None:
         return False
     machines = fake_cloud(cluster).instances
@@ -47,7 +47,7 @@ def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
 
 
 def terminate_machine(cluster: SimulatedCluster, name: str) -> bool:
-    """Of a node, which falls silent for good. Returns False if the node is not there."""
+    """Terminate a node's machine; its kubelet stays silent. Returns False if the node does not exist."""
     if cluster.get(NODES, name) is None:
         return False
     cluster.merge(NODES, name, silenced(True))

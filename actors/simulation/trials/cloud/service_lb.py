@@ -29,7 +29,7 @@ TYPES = ("LoadBalancer", "LoadBalancer", "ClusterIP", "NodePort")
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """One to three Services that want a load balancer now and then, and nodes that are kept out of them for a while."""
+    """Create one to three Services that temporarily use load balancers, and exclude nodes from them for a while."""
     chance = scenario.chance("service load balancer actions")
     for name in scenario.names(chance, NAME, 3):
         user = _User(chance, name)
@@ -48,7 +48,7 @@ def _exclude(at: float, node: str, value: str | None, text: str) -> Action:
 
 
 class _User:
-    """Of one Service."""
+    """User of one Service."""
 
     def __init__(self, chance: random.Random, name: str) -> None:
         self._chance, self._name, self._key = chance, name, make_key(NAMESPACE, name)
@@ -74,7 +74,7 @@ class _User:
         yield merge(at, SERVICES, self._key, {"metadata": {"annotations": {"example.com/speed": speed}}})
 
     def change_policy(self, at: float) -> Iterator[Action]:
-        """Where there is one to change."""
+        """Change the traffic policy unless the type is ClusterIP."""
         policy = self._chance.choice(("Local", "Cluster"))
 
         def do(cluster: SimulatedCluster) -> bool:

@@ -25,7 +25,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
-    """For one that nobody else looks after: a claim that waits for the pod is bound for it."""
+    """Report whether the pod waits for a claim that is not bound for it."""
     for key in claim_keys(pod):
         claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, key)
         if claim is None or is_deleting(claim) or phase_of(claim) == "Lost":
@@ -36,9 +36,10 @@ def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
 
 
 def _is_kept_off(cluster: SimulatedCluster, pod: Object) -> bool:
-    """Of a DaemonSet, for a node whose taint lets it stay and not in. It was made before the taint was seen.
+    """Report whether a DaemonSet's pod targets a node whose taint permits existing pods only.
 
-    Its controller leaves it there, as upstream does: by may_stay of placement.py.
+    Such a pod was created before the taint was seen. Its controller keeps it, as upstream: see may_stay of
+    placement.py.
     """
     owner, target = controller_of(pod), pod_facts(pod).target
     if owner is None or owner.kind != DAEMONSETS.kind:

@@ -47,7 +47,7 @@ def if_there(at: float, resource: Resource, key: Key, changes: Object | None, te
 
 
 def managers_restart(at: float) -> Action:
-    """As in a roll-out of the control plane: what runs once at the start runs again."""
+    """Restart the managers, as in an upgrade of the control plane: passes at the start run again."""
 
     def do(cluster: SimulatedCluster) -> bool:
         for name in [name for name in cluster.processes if name.startswith("manager")]:

@@ -27,7 +27,7 @@ def _rules(chance: random.Random) -> list[Object]:
 
 
 def _labels(chance: random.Random, wholes: Iterable[str]) -> dict[str, str | None]:
-    """Of a merge patch: which of these select it."""
+    """Return labels for a merge patch that select or deselect the role for each aggregated role."""
     return {TO + whole: chance.choice(("true", "true", None)) for whole in wholes}
 
 
@@ -38,7 +38,7 @@ def _selectors(chance: random.Random, whole: str) -> list[Object]:
 
 
 def _made(at: float, role: Object) -> Action:
-    """Unless there is one of its name."""
+    """Create the role unless the name exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(CLUSTER_ROLES, name_of(role)) is None:
@@ -54,7 +54,9 @@ def _part(chance: random.Random, name: str) -> Object:
 
 
 def _whole(chance: random.Random, name: str) -> Object:
-    """With rules of its own, which are not to stay. The second may be selected by the first, as edit is by admin."""
+    """Build an aggregated role with rules that must be replaced. The first may select the second, as admin selects
+    edit.
+    """
     labels = {TO + WHOLES[0]: "true"} if name == WHOLES[1] and chance.random() < 0.5 else {}
     rule = {"clusterRoleSelectors": _selectors(chance, name)}
     return {"metadata": {"name": name, "labels": labels}, "aggregationRule": rule, "rules": _rules(chance)}

@@ -33,7 +33,7 @@ NAME = "legacy-serviceaccount-token-cleaner-controller"
 ACCOUNT = "legacy"
 REST = 20.0  # seconds after the faults, so that no list is behind
 LONG_AGO, SOMETIME = "2001-01-01", "soon"
-# What is said of a Secret, and what becomes of it: it is marked, deleted, or left as it is.
+# Annotation of a Secret with its expected result: labelled, deleted, or unchanged.
 MARKED, DELETED, LEFT = "marked", "deleted", "left"
 CASES: dict[str, tuple[dict[str, str], str]] = {
     "never-used": ({}, MARKED),

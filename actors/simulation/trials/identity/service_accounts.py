@@ -14,7 +14,7 @@ from kcm.protocols.resources import SERVICE_ACCOUNTS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Namespaces come and go, and somebody deletes an account now and then."""
+    """Create and delete namespaces, and occasionally delete an account."""
     yield from namespaces_come_and_go(scenario, "accounts")
     chance = scenario.chance("service account actions")
     for at in scenario.times(chance, chance.randint(0, 3)):

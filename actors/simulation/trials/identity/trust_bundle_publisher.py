@@ -35,7 +35,7 @@ def _bundle(name: str, signer: str) -> Object:
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Bundles of authorities before are there, and somebody falsifies or deletes ours."""
+    """Create bundles of former authorities, and falsify or delete the published bundle."""
     chance = scenario.chance("trust bundle actions")
     times = scenario.times(chance, 4)
     if chance.random() < 0.5:

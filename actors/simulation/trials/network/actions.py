@@ -1,4 +1,4 @@
-"""What users do with Services: they point them at other pods, change their ports, remove them and make them again."""
+"""User actions on Services: change selectors and ports, delete and recreate them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ServiceUser:
         yield self._merge(at, {"spec": {"ports": ports}}, f"ports {[port['targetPort'] for port in ports]}")
 
     def distribute(self, at: float) -> Iterator[Action]:
-        """By zone or node, or by topology mode."""
+        """Set the traffic distribution and the topology mode."""
         mode = "Auto" if self._chance.random() < 0.3 else None
         distribution = self._chance.choice(DISTRIBUTIONS)
         changes = {"metadata": {"annotations": {TOPOLOGY_MODE: mode}}, "spec": {"trafficDistribution": distribution}}

@@ -16,7 +16,7 @@ from kcm.protocols.services import HEADLESS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Somebody deletes Endpoints; what is done to Services is another trial's."""
+    """Delete Endpoints; actions on Services belong to another trial."""
     chance = scenario.chance("endpoints actions")
     for at in scenario.times(chance, chance.randint(0, 3)):
         number = chance.randrange(4)
@@ -64,7 +64,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _shown(endpoints: Object) -> Mapping[tuple[str, Any], bool]:
-    """Whether it is ready, by pod and port."""
+    """Return readiness by pod and port."""
     return {
         (address["targetRef"]["name"], (port.get("name") or "", port["port"])): field == "addresses"
         for subset in endpoints.get("subsets") or ()
@@ -75,7 +75,7 @@ def _shown(endpoints: Object) -> Mapping[tuple[str, Any], bool]:
 
 
 def _ports(service: Object) -> list[tuple[str, int]]:
-    """As its pods have them: no name of a port is one of theirs."""
+    """Return the Service's ports without named target ports, because pods have no named ports."""
     ports = [port for port in service["spec"].get("ports") or () if isinstance(port["targetPort"], int)]
     return [(port.get("name") or "", port["targetPort"]) for port in ports]
 

@@ -38,7 +38,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Services change, and somebody meddles with their slices."""
+    """Change Services and falsify their slices."""
     yield from services(scenario)
     chance = scenario.chance("endpointslice actions")
     for at in scenario.times(chance, chance.randint(0, 3)):
@@ -46,7 +46,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _meddle(at: float, chance: random.Random) -> Action:
-    """Where there is a slice just then."""
+    """Falsify or delete a slice if one exists."""
     way, number = chance.choice(("delete", "empty", "relabel", "rename")), chance.randrange(4)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -80,7 +80,7 @@ def selecting(cluster: SimulatedCluster) -> Iterator[Object]:
 
 
 def wanted_endpoints(cluster: SimulatedCluster, service: Object) -> dict[str, tuple[Any, ...]]:
-    """By the name of its pod: address, ready, serving, terminating, node."""
+    """Return the expected endpoints by pod name: addresses, ready, serving, terminating, node."""
     selector = service["spec"]["selector"]
     found = {}
     for pod, facts in cluster.shown_pods(NAMESPACE):
@@ -148,17 +148,17 @@ def _unlike_their_service(
 
 
 def _ports(service: Object) -> list[tuple[str, str, int]]:
-    """As its pods have them: no name of a port is one of theirs."""
+    """Return the Service's ports without named target ports, because pods have no named ports."""
     ports = [port for port in service["spec"].get("ports") or () if isinstance(port["targetPort"], int)]
     return sorted((port.get("name") or "", port["protocol"], port["targetPort"]) for port in ports)
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """How many endpoints each Service has. Which pods these are, and in which slices, is chance.
+    """Return the number of endpoints of each Service; their pods and slices depend on timing.
 
-    So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound, and
-    Deployments and StatefulSets may wait for them, so none of their pods counts where nodes are silent. And so is
-    whether a pod without an owner was adopted before that who would have adopted it was deleted.
+    Two more things depend on timing, and are excluded. The number of pods that stay terminating on silent nodes depends
+    on where they were bound, and Deployments and StatefulSets may wait for them: their pods do not count if nodes are
+    silent. A pod without an owner may or may not have been adopted before its possible owner was deleted.
     """
     rolled_out = {
         uid_of(replicaset)

@@ -60,7 +60,7 @@ def _skipped(chance: random.Random, at: float) -> Iterator[Action]:
 
 
 def _meddled(chance: random.Random, at: float) -> Iterator[Action]:
-    """Where there is a slice just then."""
+    """Falsify or delete a mirrored slice if one exists."""
     way = chance.choice(("delete", "empty"))
     yield Action(at, f"a mirror is meddled with: {way}", partial(_meddle, way))
 

@@ -1,4 +1,4 @@
-"""What happens to nodes, and what users do with them: they fall silent, are cordoned, tainted, deleted, made anew."""
+"""Events and user actions on nodes: silence, cordons, taints, deletion, recreation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST = 5.0  # seconds: before that all nodes are well
 
 
 class Spell(NamedTuple):
-    """When something happens to a node, and when it ends, if it ends at all."""
+    """Period of an event on a node. ends: False if it lasts until the end of the run."""
 
     at: float
     end: float
@@ -46,7 +46,7 @@ def draw_spells(scenario: Scenario, chance: random.Random, *, most: int = 3) -> 
 
 
 def fall_silent(name: str, spell: Spell) -> Iterable[Action]:
-    """And speak again, if the spell ends."""
+    """Silence the kubelet, until the end of the spell if it ends."""
     yield merge(spell.at, NODES, name, silenced(True), "falls silent")
     if spell.ends:
         yield merge(spell.end, NODES, name, silenced(False), "speaks again")
@@ -78,7 +78,7 @@ def cordon(name: str, spell: Spell) -> Iterable[Action]:
 
 
 def remove(name: str, spell: Spell) -> Iterable[Action]:
-    """A user deletes it, for good."""
+    """Delete the node permanently."""
     yield delete(spell.at, NODES, name)
 
 

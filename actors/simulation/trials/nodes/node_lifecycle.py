@@ -26,7 +26,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance, pool = scenario.chance("node lifecycle actions"), scenario.nodes
     outage = chance.random()
     if outage < 0.15:
-        # For a while: else no workload is ever as its spec says.
+        # For a while: otherwise no workload would ever match its spec.
         yield from all_fall_silent(pool.take_all(), draw_spell(scenario, chance)._replace(ends=True))
     elif outage < 0.5:
         spell = draw_spell(scenario, chance)._replace(ends=chance.random() < 0.7)

@@ -24,7 +24,7 @@ from kcm.protocols.objects import Object, is_deleting, name_of
 from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.tolerations import find_toleration
 
-PATIENT = "patient"  # begins the names of pods that tolerate everything for ever, on nodes that are not deleted
+PATIENT = "patient"  # prefix of pods that tolerate all taints forever, on nodes that are not deleted
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -37,9 +37,11 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
-    """The node is cordoned, as `kubectl drain` does, where pods of workloads would be evicted, replaced and bound there
-    again: for ever if there is no end, many times a second if they tolerate the taint for 0 s. The scheduler looks at
-    no tolerationSeconds.
+    """Taint the node for maintenance, and cordon it if its pods would otherwise be rebound there and evicted
+    repeatedly.
+
+    Without an end this would be repeated forever, many times a second if the pods tolerate the taint for 0 s: the
+    scheduler ignores tolerationSeconds. `kubectl drain` cordons too.
     """
     spell = draw_spell(scenario, chance)
     for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
@@ -57,7 +59,7 @@ def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterab
 
 
 def _evicted_at_once(pod: Mapping[str, Any]) -> bool:
-    """Whether pods with this spec are bound to a node under maintenance, and have to go in the same moment."""
+    """Report whether pods with this spec are scheduled to a node under maintenance and evicted at once."""
     toleration = find_toleration(pod.get("tolerations"), {"key": MAINTENANCE, "effect": NO_EXECUTE})
     return toleration is not None and toleration.get("tolerationSeconds") == 0
 

@@ -12,7 +12,7 @@ SOON = (0, 5, 15, 30)  # seconds that a pod tolerates something
 
 
 def tolerations(unreachable: int, *, maintenance: int | None) -> Sequence[Object]:
-    """Of a node that is not ready for so many seconds, and of its maintenance; None: not at all."""
+    """Return tolerations for an unready node and for maintenance, in seconds; maintenance None: no toleration."""
     seconds = {NOT_READY: unreachable, UNREACHABLE: unreachable}
     if maintenance is not None:
         seconds[MAINTENANCE] = maintenance

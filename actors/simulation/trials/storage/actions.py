@@ -1,6 +1,6 @@
-"""What users do with disks, claims and pods that use them.
+"""User actions on volumes, claims and pods that use them.
 
-What was removed is not made again under its name, as nobody knows for how long a pod holds it.
+Names are not reused after a deletion, because it is unknown for how long a pod still uses the object.
 """
 
 from __future__ import annotations

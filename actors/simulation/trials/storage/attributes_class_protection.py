@@ -1,4 +1,4 @@
-"""The trial of the protection of VolumeAttributesClasses: of those that are removed, what nobody uses goes."""
+"""Trial of VolumeAttributesClass protection: deleted classes are removed once they are unused."""
 
 from __future__ import annotations
 

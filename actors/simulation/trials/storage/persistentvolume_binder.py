@@ -1,7 +1,8 @@
-"""The trial of the binder: users make disks and claims, use them in pods, and take all of it away in any order.
+"""Trial of the volume binder: users create volumes and claims, use them in pods, and delete them in any order.
 
-Claims are of a class whose volumes are made, at once or for the first pod, of one whose volumes users make, or say
-nothing of it. What was removed is not made again under its name, as nobody knows for how long a pod holds it.
+A claim's class provisions volumes at once, or provisions them for the first pod, or relies on volumes created by users;
+or the claim has no class. Names are not reused after a deletion, because it is unknown for how long a pod still uses
+the object.
 """
 
 from __future__ import annotations
@@ -107,10 +108,11 @@ def _phases(volume: Object, claims: Mapping[str, Object]) -> tuple[str, ...]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Claims whose volumes are made at once, and whom nobody has removed. Of those of StatefulSets the ones that pods
-    use; none, where nodes are silent: how far one came before it was scaled down is chance. So it is whether a pod of
-    the next set of the name uses a claim that goes with the former one, before it is gone: without those that go with a
-    set.
+    """Return the remaining claims with immediate provisioning.
+
+    Of claims of StatefulSets only those in use by pods are included, and none if nodes are silent, because it depends
+    on timing which ordinals existed before a scale-down. Claims that are deleted with their set are excluded: a pod of
+    the next set of that name may still use such a claim.
     """
     kept = (
         claim

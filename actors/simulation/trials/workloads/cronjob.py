@@ -1,6 +1,4 @@
-"""The trial of the CronJob controller: users make CronJobs, change their schedules and policies, suspend and delete
-them, and somebody else runs the Jobs to their ends.
-"""
+"""Trial of the CronJob controller: users create, change, suspend and delete CronJobs, and their Jobs finish."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ from kcm.runtime.scheduling.time_zones import load_zone
 
 CONTROLLER = "cronjob-controller"
 NAME = "ticking"
-ELSEWHERE = "example.com/elsewhere"  # who runs these Jobs: no controller of ours does
+ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that no controller here runs
 CHANGED = "example.com/changed"  # an annotation: when a user last changed what is due
 SCHEDULES = ("* * * * *", "*/2 * * * *", "@every 1m", "0-58/1 * * * *", "0 5 * * *")
 ZONES = ("Europe/Berlin", "Asia/Kolkata", "America/New_York")
@@ -50,7 +48,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         yield Action(float(second), "Jobs of CronJobs are run", _run_jobs)
     for at in scenario.times(chance, chance.randint(0, 1), first=10.0):
         yield Action(at, "a Job of a CronJob is deleted", _delete_one)
-    # Else it would start Jobs for ever, and never be settled. Until then something was due once more.
+    # Otherwise it would start Jobs forever and never settle. Until then one more start was due.
     yield Action(scenario.disturbed + 61.0, "CronJobs are suspended once what was due is started", _suspend_all)
 
 
@@ -106,7 +104,7 @@ def _change(at: float, key: str, spec: Object) -> Action:
 
 
 def _jobs(cluster: SimulatedCluster) -> list[Object]:
-    """Those of CronJobs, by name."""
+    """Return the Jobs of CronJobs, sorted by name."""
     found = []
     for job in cluster.list(JOBS, NAMESPACE):
         owner = controller_of(job)
@@ -116,7 +114,7 @@ def _jobs(cluster: SimulatedCluster) -> list[Object]:
 
 
 def _run_jobs(cluster: SimulatedCluster) -> bool:
-    """In the place of a Job controller. How long a Job takes, and how it ends, follows from its uid."""
+    """Finish Jobs in place of a Job controller. Duration and result are derived from the Job's uid."""
     now = cluster.clock.now()
     for job in _jobs(cluster):
         chance = random.Random(metadata(job)["uid"])
@@ -139,7 +137,7 @@ def _end(cluster: SimulatedCluster, job: Object, by: str) -> None:
 
 
 def _delete_one(cluster: SimulatedCluster) -> bool:
-    """One that its CronJob tells of: of another nobody could know that it was started."""
+    """Delete a Job that its CronJob's lastScheduleTime covers: no other Job is known to have been started."""
     for job in _jobs(cluster):
         owner = controller_of(job)
         cron_job = None if owner is None else cluster.get(CRONJOBS, make_key(NAMESPACE, owner.name))

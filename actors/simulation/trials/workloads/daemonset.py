@@ -48,7 +48,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """What users do with one DaemonSet, in any order."""
+    """Create one DaemonSet, then change it, its pods or its revisions in any order."""
     key = make_key(NAMESPACE, name)
 
     def changed(at: float) -> Iterator[Action]:
@@ -198,7 +198,9 @@ def _recorded(revision: Object) -> Object:
 
 
 def _is_updated(pod: Object, obj: Object, hash: str | None) -> bool:
-    """As upstream has it, which counts templates too: one that was left behind by a namesake may have that number."""
+    """Report whether the pod is updated, as upstream: also by the template generation, which an earlier DaemonSet of
+    the same name may have left.
+    """
     labels = labels_of(pod)
     number = annotations_of(obj).get(GENERATION_ANNOTATION)
     return labels.get(HASH_LABEL) == hash or (number is not None and labels.get(GENERATION_LABEL) == number)
@@ -214,17 +216,18 @@ def _verdict(obj: Object, node: Object) -> NodeVerdict:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """What each wants, and on how many nodes it is ready where none is silent.
+    """Return the strategy of each DaemonSet, and its pod counts if no node is silent.
 
-    Left out: pods that were there before a taint came (they may stay), and with OnDelete who has the newest template.
+    Not included: pods that existed before a taint (they may stay), and which pods have the latest template with
+    OnDelete.
     """
     state: dict[str, Any] = {}
     for obj in cluster.shown(DAEMONSETS, NAMESPACE):
-        said = state[f"DaemonSet {name_of(obj)} {image_of(obj)}"] = {"strategy": obj["spec"].get("updateStrategy")}
+        entry = state[f"DaemonSet {name_of(obj)} {image_of(obj)}"] = {"strategy": obj["spec"].get("updateStrategy")}
         if nodes_are_well(cluster):
             status = obj.get("status") or {}
             counted = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable")
-            said["status"] = {name: status.get(name, 0) for name in counted}
+            entry["status"] = {name: status.get(name, 0) for name in counted}
     return state
 
 

@@ -25,7 +25,7 @@ from kcm.actors.simulation.trials.workloads.actions import (
     scaled,
     workloads,
 )
-from kcm.actors.simulation.trials.workloads.outcome import image_of, said_of, uncounted
+from kcm.actors.simulation.trials.workloads.outcome import image_of, spec_and_status_of, uncounted
 from kcm.protocols.objects import Key, Object, controller_of, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
 
@@ -54,13 +54,13 @@ def _given_a_strategy(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def _restarted(subject: Subject, at: float) -> Iterator[Action]:
-    """As `kubectl rollout restart` does it."""
+    """Restart the rollout as `kubectl rollout restart` does."""
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": f"at {at}"}}}
     yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"template": template}}, "restart")
 
 
 def _paused(subject: Subject, at: float) -> Iterator[Action]:
-    """For a while: else how far a rollout came would be chance."""
+    """Pause for a limited time; otherwise the progress of the rollout would depend on timing."""
     end = round(at + subject.chance.choice((0.1, 1.0, 10.0)), 2)
     yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"paused": True}}, "paused")
     resumed = merge(end, DEPLOYMENTS, subject.key, {"spec": {"paused": False}}, "resumed")
@@ -74,7 +74,7 @@ def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def unless_held_up(action: Action, key: Key) -> Action:
-    """The same; it need not be done while the Deployment is paused or waits for pods on silent nodes."""
+    """Return the action, which is skipped while the Deployment is paused or waits for pods on silent nodes."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if action.do(cluster):
@@ -130,7 +130,7 @@ def _replica_sets_of(cluster: SimulatedCluster, deployment: Object) -> list[Obje
 
 
 def _is_held_up(cluster: SimulatedCluster, deployment: Object) -> bool:
-    """With the strategy Recreate it waits for pods that are to go, on nodes that are silent for good."""
+    """Report whether a Deployment with strategy Recreate waits for pods that stay terminating on silent nodes."""
     if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
         return False
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
@@ -147,7 +147,7 @@ def _is_held_up(cluster: SimulatedCluster, deployment: Object) -> bool:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {
-        f"Deployment {name_of(obj)} {image_of(obj)}": said_of(cluster, obj)
+        f"Deployment {name_of(obj)} {image_of(obj)}": spec_and_status_of(cluster, obj)
         for obj in cluster.shown(DEPLOYMENTS, NAMESPACE)
     }
 

@@ -29,7 +29,7 @@ from kcm.protocols.resources import (
 )
 from kcm.protocols.selectors import label_selector_of
 
-OF_PODS = (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)  # owners of pods that say how many they want
+OF_PODS = (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)  # owners of pods with spec.replicas
 BASES = tuple(NAMES.values())
 GAPS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.7)  # seconds between two evictions
 BOUNDS: tuple[Object, ...] = (
@@ -97,7 +97,7 @@ def evict(at: float, base: str, index: int) -> Action:
 
 
 def counted(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
-    """What its status has to say, by the objects that there are."""
+    """Return the counts that the status should contain for the existing objects."""
     spec = budget["spec"]
     selector = label_selector_of(spec.get("selector"))
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if selector.matches(labels_of(pod))]
@@ -122,7 +122,7 @@ def _share(percentage: str, size: int) -> int:
 
 
 def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
-    """By the uid of what wants these pods, how many it wants."""
+    """Return the sizes of the pods' controllers by uid."""
     owners = {
         uid_of(owner): owner for resource in (*OF_PODS, DEPLOYMENTS) for owner in cluster.shown(resource, NAMESPACE)
     }
@@ -168,7 +168,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             yield f"{what} waits for {sorted(status['disruptedPods'])}"
     for pod in cluster.shown(PODS):
         since = marked_since(pod)
-        # By a clock that was an hour ahead it is said for an hour longer, for upstream too.
+        # With a clock that was an hour ahead the condition stays an hour longer, as upstream.
         if since is not None and since <= cluster.clock.now():
             yield f"pod {name_of(pod)} is said to be disrupted, and is not being deleted"
 
@@ -177,14 +177,16 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     if not nodes_are_well(cluster):
         return {}
     return {
-        f"PodDisruptionBudget {name_of(budget)}": _said(budget)
+        f"PodDisruptionBudget {name_of(budget)}": _determined_fields(budget)
         for budget in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE)
     }
 
 
-def _said(budget: Object) -> Object:
-    """What it wants. It is chance which pods are still there that nobody owns, or that failed with their node before it
-    came back, and a budget counts them. One that selects a pod whose owner has no scale keeps the counts of before.
+def _determined_fields(budget: Object) -> Object:
+    """Return the fields of the status that do not depend on timing.
+
+    Whether pods without an owner, or pods that failed with their node, still exist depends on timing, and the counts
+    include them. A budget that selects a pod whose owner has no scale keeps its previous counts.
     """
     status = budget.get("status") or {}
     allowed = find_condition(status.get("conditions"), "DisruptionAllowed") or {}

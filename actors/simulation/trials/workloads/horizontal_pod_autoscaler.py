@@ -1,7 +1,7 @@
-"""The trial of the horizontal pod autoscaler: its load comes and goes, users change what it may do, and its target.
+"""Trial of the horizontal pod autoscaler: load varies, and users change the autoscaler and its target.
 
-The load is that of the target as a whole. An autoscaler is told of it by a metric of any type: by the load itself, or
-by what each of the pods that run has of it.
+The load is that of the target as a whole. An autoscaler reads it through a metric of any type: the total load, or the
+share of each running pod.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SHARE = 10  # of the load, that one replica is to have
 LOADS = (0, 1, 2, 3, 4, 6)  # replicas' worth: so far from each other that none is within the tolerance of another
 BOUNDS = ((1, 5), (1, 8), (2, 6), (3, 3), (2, 4))
 SIZES = (0, 1, 2, 5, 7)
-OF_THE_WHOLE = ("External", "Object")  # types of metrics that tell the load, and not what each pod has of it
-SECONDS_DOWN = 4.0  # for which the metrics cannot be had
+OF_THE_WHOLE = ("External", "Object")  # types of metrics with the total load instead of the share of each pod
+SECONDS_DOWN = 4.0  # time during which the metrics are unavailable
 SECONDS_TO_LIST = 5.0  # and to read the scale and the metrics: the most, once nothing is disturbed
 CONTROLLER = "horizontal-pod-autoscaler-controller"
 
@@ -144,7 +144,7 @@ def _load(at: float, name: str, replicas: int) -> Action:
 
 
 def _share(cluster: SimulatedCluster, pod: Object) -> str | None:
-    """What this pod has of the load of its workload: the pods that run and are not being deleted share it."""
+    """Return the pod's share of its workload's load, which all running pods that are not terminating share equally."""
     app = labels_of(pod).get("app")
     load = metrics_server(cluster).external.get(app or "")
     if load is None or not _serves(pod):
@@ -171,7 +171,7 @@ def _metrics(at: float, *, down: bool) -> Action:
 
 
 def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | None:
-    """How many replicas its target has, and how many it should have; None without a target, or a load."""
+    """Return the current and the expected number of replicas of the target; None without a target or a load."""
     name, spec = name_of(autoscaler), autoscaler["spec"]
     found = [replicaset for replicaset in cluster.shown(REPLICASETS, NAMESPACE) if name_of(replicaset) == name]
     load = metrics_server(cluster).external.get(name)
@@ -184,17 +184,22 @@ def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | 
 
 
 def _is_new(cluster: SimulatedCluster) -> bool:
-    """Whether the controller's first look is still to come, or nobody leads.
+    """Report whether the leading controller has not evaluated this autoscaler for a whole window yet, or there is no
+    leader.
 
-    It begins with what the target has as if that were recommended, and says so for the whole window: what an earlier
-    one said last is not the end.
+    It starts with the current number of replicas as a recommendation for the whole window, so the last recommendation
+    of its predecessor is not the end state.
     """
     managers = [
         process for process in cluster.processes.values() if any(spec.name == CONTROLLER for spec in process.specs)
     ]
-    said = [manager.system.vitals.of(MANAGER, ManagerVitals) for manager in managers if manager.process.alive]
+    vitals_by_manager = [
+        manager.system.vitals.of(MANAGER, ManagerVitals) for manager in managers if manager.process.alive
+    ]
     children = [
-        vitals.children.get(controller_name(CONTROLLER)) for vitals in said if vitals is not None and vitals.leading
+        vitals.children.get(controller_name(CONTROLLER))
+        for vitals in vitals_by_manager
+        if vitals is not None and vitals.leading
     ]
     began = [child.started_at for child in children if child is not None and child.started_at is not None]
     if not began:
@@ -214,16 +219,18 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         has, wanted = replicas
         if has != wanted:
             yield f"autoscaler {name}: its target has {has} replicas, it should have {wanted}"
-        said, should = _said(autoscaler), _to_be_said(cluster, autoscaler, wanted)
+        actual, should = _status_fields(autoscaler), _expected_fields(cluster, autoscaler, wanted)
         if _has_young_pods(cluster, autoscaler):
             yield f"autoscaler {name}: pods that have just become ready do not count yet, or change what it recommends"
         for field, value in should.items():
-            if said[field] != value:
-                yield f"autoscaler {name}: {field} is {said[field]}, it should be {value}"
+            if actual[field] != value:
+                yield f"autoscaler {name}: {field} is {actual[field]}, it should be {value}"
 
 
 def _has_young_pods(cluster: SimulatedCluster, autoscaler: Object) -> bool:
-    """Whether a pod was ready too late for what it uses to be known at two looks, after all lower recommendations."""
+    """Report whether a pod became ready too late for two evaluations of its usage after all lower recommendations
+    expired.
+    """
     spec = autoscaler["spec"]
     (metric,) = spec["metrics"]
     if metric["type"] in OF_THE_WHOLE:
@@ -235,7 +242,7 @@ def _has_young_pods(cluster: SimulatedCluster, autoscaler: Object) -> bool:
     return any((pod_facts(pod).ready_since or 0.0) > latest for pod in pods)
 
 
-def _said(autoscaler: Object) -> Mapping[str, Any]:
+def _status_fields(autoscaler: Object) -> Mapping[str, Any]:
     status = autoscaler.get("status") or {}
     conditions = {condition["type"]: condition["reason"] for condition in status.get("conditions") or ()}
     return {
@@ -249,14 +256,14 @@ def _said(autoscaler: Object) -> Mapping[str, Any]:
 
 
 def _average_in(metric: Object) -> str | None:
-    """None of one that could not be had."""
+    """Return the average value of a current metric; None if the metric was unavailable."""
     type: str = metric["type"]
     of_type: Object = metric.get(type[:1].lower() + type[1:]) or {}
     average: str | None = (of_type.get("current") or {}).get("averageValue")
     return average
 
 
-def _to_be_said(cluster: SimulatedCluster, autoscaler: Object, wanted: int) -> Mapping[str, Any]:
+def _expected_fields(cluster: SimulatedCluster, autoscaler: Object, wanted: int) -> Mapping[str, Any]:
     """After a look at which there was nothing to do, so that the next one writes nothing.
 
     Upstream rounds an average up that it gets from the load, and down one of what its pods have.
@@ -269,8 +276,12 @@ def _to_be_said(cluster: SimulatedCluster, autoscaler: Object, wanted: int) -> M
     (metric,) = spec["metrics"]
     thousandths = -(-load // wanted) if metric["type"] in OF_THE_WHOLE else load // wanted
     average = format_quantity(Decimal(thousandths).scaleb(-3))
-    said = {"averages": [average], "AbleToScale": "ReadyForNewScale", "ScalingActive": "ValidMetricFound"}
-    return {**counts, **said, "ScalingLimited": _limit(load // SHARE // 1000, spec["minReplicas"], spec["maxReplicas"])}
+    fixed = {"averages": [average], "AbleToScale": "ReadyForNewScale", "ScalingActive": "ValidMetricFound"}
+    return {
+        **counts,
+        **fixed,
+        "ScalingLimited": _limit(load // SHARE // 1000, spec["minReplicas"], spec["maxReplicas"]),
+    }
 
 
 def _limit(asked: int, lowest: int, highest: int) -> str:

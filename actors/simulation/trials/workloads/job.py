@@ -147,7 +147,7 @@ def _ours(cluster: SimulatedCluster) -> list[Object]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    """A Job waits for pods that are to go, on nodes that are silent for good."""
+    """Yield Jobs that are unfinished or finished unexpectedly, unless they wait for pods on silent nodes."""
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     for job in _ours(cluster):
         name, pods = name_of(job), list(_pods_of(cluster, name_of(job)))
@@ -162,7 +162,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end(job: Object) -> tuple[list[str], int | None]:
-    """How it has ended, and how many have succeeded where it says how many are to."""
+    """Return how the Job finished, and the number of succeeded pods if completions is set."""
     status, completions = job.get("status") or {}, job["spec"].get("completions")
     ends = [
         condition["type"] for condition in status.get("conditions") or () if condition["type"] in ("Complete", "Failed")
@@ -171,7 +171,7 @@ def _end(job: Object) -> tuple[list[str], int | None]:
 
 
 def _wanted_end(job: Object) -> tuple[list[str], int | None]:
-    """What its pods do decides, whatever becomes of nodes: it may fail as often as it takes."""
+    """Return how the Job must finish. Only its command matters, as its backoff limit covers failures of nodes."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     if FAILS in container.get("command", ()):
         return ["Failed"], None
@@ -179,7 +179,7 @@ def _wanted_end(job: Object) -> tuple[list[str], int | None]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """How each ended, where no node is silent: else it may wait for a pod there."""
+    """Return how each Job finished; empty if nodes are silent, because a Job may wait for a pod there."""
     jobs = _ours(cluster) if nodes_are_well(cluster) else ()
     return {f"Job {name_of(job)}": (*_end(job), (job.get("status") or {}).get("completedIndexes")) for job in jobs}
 

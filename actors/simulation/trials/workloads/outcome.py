@@ -1,4 +1,4 @@
-"""What every workload has to come to: a status that counts what there is, and as many pods as the spec says."""
+"""Expected end state of workloads: as many pods as the spec requests, and a status that counts them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcm.protocols.times import parse_time
 
 
 def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterable[str]:
-    """Of workloads that own as many pods as spec.replicas says: ReplicaSets and ReplicationControllers."""
+    """Yield ReplicaSets or ReplicationControllers whose pods differ from spec.replicas."""
     owned: dict[str, list[tuple[Object, PodFacts]]] = {}
     owners = cluster.shown(resource, NAMESPACE)
     uids = set(map(uid_of, owners))
@@ -59,7 +59,7 @@ def is_available(cluster: SimulatedCluster, owner: Object, pod: Object) -> bool:
 
 
 def uncounted(resource: Resource, obj: Object, counts: Mapping[str, int]) -> Iterable[str]:
-    """Where the status does not say what there is, or not for the current spec."""
+    """Yield fields of the status that differ from the counts, and an observedGeneration that is not current."""
     status, what = obj.get("status") or {}, f"{resource.kind} {name_of(obj)}"
     if status.get("observedGeneration", 0) != metadata(obj).get("generation"):
         yield f"{what}: generation {metadata(obj).get('generation')} is not observed"
@@ -69,10 +69,10 @@ def uncounted(resource: Resource, obj: Object, counts: Mapping[str, int]) -> Ite
 
 
 def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping[str, Any]:
-    """Of workloads that own pods: what each wants and says of itself, and the phases of its pods.
+    """Return spec, status and the phases of the pods of workloads that own pods.
 
-    A ReplicaSet of size 0 that a Deployment owns is left out: how many there are depends on how rollouts overlapped.
-    All that a Deployment owns are left out where nodes are silent, as its rollout may wait for pods there.
+    A ReplicaSet of size 0 that a Deployment owns is left out: their number depends on how rollouts overlapped.
+    All that a Deployment owns are left out if nodes are silent, as its rollout may wait for pods there.
     A pod that the pod garbage collector set to Failed is left out if its node came back before the deletion.
     """
     state: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
             continue
         called = f"{resource.kind} {name_of(obj) if owner is None else f'of {owner.name}'} {image_of(obj)}"
         pods = {"pods": dict(sorted(phases.get(uid_of(obj), Counter()).items()))} if nodes_are_well(cluster) else {}
-        state[called] = {**said_of(cluster, obj), **pods}
+        state[called] = {**spec_and_status_of(cluster, obj), **pods}
     return state
 
 
@@ -101,8 +101,8 @@ def _phase(facts: PodFacts) -> str:
     return "Terminating" if facts.deleting else facts.phase
 
 
-def said_of(cluster: SimulatedCluster, obj: Object) -> dict[str, Any]:
-    """spec.replicas, and the status where no node is silent for good: how many pods are ready there is chance."""
+def spec_and_status_of(cluster: SimulatedCluster, obj: Object) -> dict[str, Any]:
+    """Return spec.replicas, and the status unless nodes are silent: readiness of pods there depends on timing."""
     if not nodes_are_well(cluster):
         return {"replicas": obj["spec"]["replicas"]}
     status = obj.get("status") or {}

@@ -34,7 +34,9 @@ STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage
 
 
 def _actions(scenario: Scenario) -> Iterator[Action]:
-    """What becomes of claims is the same for all sets of a scenario, and for those that take the place of others."""
+    """Create and change StatefulSets. Claim templates and retention policy are the same for all sets of a scenario,
+    also for recreated sets.
+    """
     chance = scenario.chance("what becomes of claims")
     claims = chance.choice((0, 0, 1, 2))
     retention = {when: chance.choice(POLICIES) for when in ("whenDeleted", "whenScaled")}
@@ -86,7 +88,7 @@ def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def _ends_a_pod(subject: Subject, at: float) -> Iterator[Action]:
-    """As a node does that evicts it."""
+    """Set a pod to a terminal phase, as an evicting node does."""
     index, phase = subject.chance.randrange(6), subject.chance.choice(("Failed", "Succeeded"))
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -100,10 +102,11 @@ def _ends_a_pod(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def _given_a_namesake(subject: Subject, at: float) -> Iterator[Action]:
-    """A pod without an owner that is called as one of the set's, or nearly so.
+    """Create a pod without an owner whose name is one of the set's, or similar.
 
-    It has no volumes, and the API server does not let a set add its claims to the pod that it adopted: with claims,
-    a set is held up by such a pod for good, as upstream's. So it is called as one of them only where there are none.
+    It has no volumes, and the API server does not permit a set to add its claims to an adopted pod: as upstream, a set
+    with claims is blocked permanently by such a pod. So the pod has a name of the set's pods only if there are no
+    claims.
     """
     suffix = subject.chance.choice(("0", "1", "3", "01", "00", "x"))
     name = f"{subject.name}-{suffix}"
@@ -122,7 +125,7 @@ def _given_a_namesake(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def _has_claims(cluster: SimulatedCluster) -> bool:
-    """Whether the sets have claims; they may, where there is none to tell."""
+    """Report whether the sets have claims; True if there is no set."""
     sets = cluster.list(STATEFULSETS, NAMESPACE)
     return not sets or any(obj["spec"].get("volumeClaimTemplates") for obj in sets)
 
@@ -176,7 +179,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _unsettled_claims(cluster: SimulatedCluster, obj: Object, pod: Object) -> Iterable[str]:
-    """One that goes with a former set of the name may be missing for good, or be about to go while a pod uses it."""
+    """Yield a pod's missing claims.
+
+    A claim that is deleted with a former set of the same name may be missing permanently, or terminating while a pod
+    uses it.
+    """
     retention = obj["spec"]["persistentVolumeClaimRetentionPolicy"]
     goes = retention["whenDeleted"] == "Delete"
     for template in obj["spec"].get("volumeClaimTemplates") or ():
@@ -214,16 +221,17 @@ def _is_to_be_updated(obj: Object, pod: Object) -> bool:
 
 
 def _is_held_up(cluster: SimulatedCluster, obj: Object) -> bool:
-    """A pod of its name is on a node that is silent for good: it has to wait for it, be it its own or not."""
+    """Report whether the set waits for a pod of its name on a silent node; the pod may have another owner."""
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if name_of(pod).rpartition("-")[0] == name_of(obj)]
     return any(pod_facts(pod).node in silent for pod in pods)
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Without revisions: with a partition, or OnDelete, it is chance which one a pod has.
+    """Return the names of pods, without revisions: with a partition or OnDelete the revision of a pod depends on
+    timing.
 
-    Where nodes are silent, it is chance which pods are there: a set may have to wait for one that such a node keeps.
+    If nodes are silent, the existing pods depend on timing as well: a set may wait for a pod on such a node.
     """
     well = nodes_are_well(cluster)
     return {

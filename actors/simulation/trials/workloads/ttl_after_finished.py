@@ -1,4 +1,4 @@
-"""The trial of the controller of finished Jobs: users make Jobs, somebody ends them, and users change their times."""
+"""Trial of the TTL controller for finished Jobs: users create Jobs, finish them, and change their TTL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcm.protocols.times import format_time, parse_time
 CONTROLLER = "ttl-after-finished-controller"
 NAME = "finishing"
 ENDS = ("Complete", "Failed")
-ELSEWHERE = "example.com/elsewhere"  # who runs these Jobs: no controller of ours does
+ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that no controller here runs
 LATE = "example.com/extended"  # an annotation
 SOON = 1000.0  # seconds: who lives longer outlives the run
 EXTENDED = 20  # so long a time is extended after the end, and surely before it is over
@@ -81,13 +81,13 @@ def _end(at: float, key: str, by: str) -> Action:
 
 
 def _ours(cluster: SimulatedCluster) -> list[Object]:
-    """Without Jobs of CronJobs, which another trial runs."""
+    """Return the Jobs without those of CronJobs, which another trial runs."""
     jobs = [job for job in cluster.shown(JOBS, NAMESPACE) if controller_of(job) is None]
     return [job for job in jobs if job["spec"].get("managedBy") == ELSEWHERE]
 
 
 def _expiry(job: Object) -> float | None:
-    """When a Job may be deleted, in Unix seconds; None if never."""
+    """Return when a Job may be deleted, in Unix seconds; None if never."""
     seconds = job["spec"].get("ttlSecondsAfterFinished")
     ended = [
         condition["lastTransitionTime"]
@@ -105,7 +105,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Without those that were given more time: a manager whose clock is ahead deletes them before."""
+    """Return the end state without extended Jobs: a manager whose clock is ahead deletes them before the extension."""
     kept = (job for job in _ours(cluster) if LATE not in annotations_of(job))
     return {f"Job {name_of(job)}": job["spec"].get("ttlSecondsAfterFinished") for job in kept}
 

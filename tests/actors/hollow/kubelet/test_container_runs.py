@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.hollow.behaviour import is_asked
+from kcm.actors.hollow.behaviour import has_annotations
 from kcm.actors.hollow.kubelet.container_runs import (
     DONE_AT_ONCE,
     DONE_SOON,
@@ -27,7 +27,7 @@ def pod(*owners: Object, policy: str = "Never", **annotations: str) -> Object:
 
 def script(pod: Object, *, init: bool = False, restarts: int = 0, **container: Any) -> Script:
     container = {"name": "c", "image": "unknown/thing", **container}
-    return scripts_of(pod, container, asked=is_asked(pod), init=init)(restarts)
+    return scripts_of(pod, container, has_annotations=has_annotations(pod), init=init)(restarts)
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])

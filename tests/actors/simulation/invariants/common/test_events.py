@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, record
