@@ -1,1 +1,1 @@
-"""Controllers of bootstrap tokens: by them a machine that joins knows the cluster, and the cluster the machine."""
+"""Controllers of bootstrap tokens, with which joining nodes and the cluster authenticate each other."""

@@ -1,12 +1,12 @@
-"""bootstrap-signer-controller: signs the ConfigMap kube-public/cluster-info with each bootstrap token that may sign.
+"""Bootstrap signer controller: signs the ConfigMap kube-public/cluster-info with each bootstrap token that may sign.
 
-A machine that joins reads that ConfigMap without being known to anybody, and believes the one that its token signed.
+A joining node reads this ConfigMap anonymously, and trusts it if it has a valid signature of the node's token.
 In: the ConfigMap, Secrets of bootstrap tokens. Out: the ConfigMap. Key: the ConfigMap's. Off by default.
 
 Source: kubernetes v1.36 pkg/controller/bootstrap/bootstrapsigner.go. Differences:
-- What failed is tried again.
-- The signature of a token goes when that expires, and not only when its Secret is deleted.
-- While a token's Secret cannot be read, its signature stays as it is.
+- Failures are retried.
+- The signature of a token is removed when the token expires, not only when its Secret is deleted.
+- While the Secret of a token is unreadable, its signature is kept.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class BootstrapSigner:
             return None
         now = self._clock.now()
         signatures, next_expiry = self._signatures(content, now)
-        for one in self._secrets.unreadable():
-            kept = f"{SIGNATURE}{token_id_of(split_key(one.key)[1])}"
+        for secret in self._secrets.unreadable():
+            kept = f"{SIGNATURE}{token_id_of(split_key(secret.key)[1])}"
             if kept in data:
                 signatures.setdefault(kept, data[kept])
         there = {field: value for field, value in data.items() if field.startswith(SIGNATURE)}
@@ -72,7 +72,7 @@ class BootstrapSigner:
         return None if next_expiry is None else look_again(next_expiry, now=now)
 
     def _signatures(self, content: str, now: float) -> tuple[dict[str, str], float | None]:
-        """Each under its field of the ConfigMap, and when the first of the tokens expires; None if none does."""
+        """Return the signatures by field of the ConfigMap, and the earliest expiry of the tokens (None without one)."""
         signatures: dict[str, str] = {}
         expiries: list[float] = []
         for secret in self._secrets.objects():

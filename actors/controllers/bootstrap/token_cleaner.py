@@ -1,10 +1,10 @@
-"""token-cleaner-controller: deletes Secrets of bootstrap tokens when they expire.
+"""Token cleaner controller: deletes Secrets of bootstrap tokens when they expire.
 
 In: Secrets of bootstrap tokens in kube-system. Out: their deletions. Key: a Secret's. Off by default.
 
 Source: kubernetes v1.36 pkg/controller/bootstrap/tokencleaner.go. Differences:
-- The version that was looked at is a precondition beside the uid: a token whose life was just extended stays.
-- What failed is tried again.
+- The resourceVersion is a precondition besides the uid: a token that was just extended is not deleted.
+- Failures are retried.
 """
 
 from __future__ import annotations

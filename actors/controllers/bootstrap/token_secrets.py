@@ -1,4 +1,4 @@
-"""Secrets of bootstrap tokens: what they hold, whether they may sign, and when they expire.
+"""Secrets of bootstrap tokens: their content, their expiry, and whether they may sign.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go and token/api/types.go,
 pkg/controller/bootstrap/util.go.
@@ -17,7 +17,7 @@ from kcm.protocols.times import parse_time
 
 NAMESPACE = "kube-system"
 TYPE = "bootstrap.kubernetes.io/token"
-OF_TYPE = f"type={TYPE}"  # a field selector: no other Secret comes to us
+OF_TYPE = f"type={TYPE}"  # field selector of the watch
 TOKEN_ID, TOKEN_SECRET, EXPIRATION, SIGNS = "token-id", "token-secret", "expiration", "usage-bootstrap-signing"
 YES = "true"
 LONGEST_WAIT = 60.0  # seconds until an expiry is looked at again: the clock may have been wrong, and be set right
@@ -33,33 +33,33 @@ class Token(NamedTuple):
 
 
 class UnusableError(ValueError):
-    """Why a Secret is no token to sign with."""
+    """A Secret cannot be used to sign."""
 
 
 def expiry_of(secret: Mapping[str, Any]) -> float | None:
-    """When it expires, in Unix seconds; None if never. What is no RFC 3339 time expired long ago."""
-    said = data_of(secret, EXPIRATION)
-    if not said:
+    """Return the expiry of a token in Unix seconds; None without one. An invalid time counts as expired."""
+    expiration = data_of(secret, EXPIRATION)
+    if not expiration:
         return None
     try:
-        return parse_time(said.decode())
+        return parse_time(expiration.decode())
     except ValueError:
         return float("-inf")
 
 
 def look_again(expiry: float, *, now: float) -> RequeueAfter:
-    """When it expires, by Unix seconds and this clock."""
+    """Return when to sync the token again: at its expiry, in at most LONGEST_WAIT seconds."""
     return RequeueAfter(max(0.0, min(expiry - now, LONGEST_WAIT)))
 
 
 def token_id_of(name: str) -> str | None:
-    """The id of a token's Secret of this name; None if a token's has another form."""
+    """Return the token id in the name of a Secret; None if the name has another form."""
     found = _NAME.fullmatch(name)
     return None if found is None else found[1]
 
 
 def signing_token(secret: Mapping[str, Any], *, now: float) -> Token:
-    """The token to sign with. now: Unix seconds. Raises UnusableError if it may not sign, or does so no more."""
+    """Return the token of a Secret. now: Unix seconds. Raises UnusableError if it must not sign, or has expired."""
     name_id, token_id = token_id_of(name_of(secret)), data_of(secret, TOKEN_ID)
     if name_id is None:
         raise UnusableError("its name is not bootstrap-token-<id>")

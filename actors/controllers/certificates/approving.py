@@ -1,4 +1,4 @@
-"""certificatesigningrequest-approving-controller: approves what kubelets ask for to speak to the API server.
+"""CertificateSigningRequest approver: approves client certificates of kubelets.
 
 In: CertificateSigningRequests. Out: SubjectAccessReviews; the condition Approved, through the approval subresource.
 Key: a request's name.

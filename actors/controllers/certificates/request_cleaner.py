@@ -1,4 +1,4 @@
-"""certificatesigningrequest-cleaner-controller: deletes requests that are done with, or that nobody looks at.
+"""CertificateSigningRequest cleaner: deletes requests that are finished or have been pending for too long.
 
 In: CertificateSigningRequests. Out: deletions. Every hour it looks at all of them, and deletes those that were
 
@@ -79,7 +79,7 @@ def _is_since(request: Object, kind: str, before: float) -> bool:
 
 
 def _is_before(time: Any, before: float) -> bool:
-    """A time that is missing is before nothing. Raises ValueError on what is none."""
+    """Report whether a time is set, and before the given one. Raises ValueError for an invalid time."""
     return bool(time) and parse_time(time) < before
 
 
@@ -146,7 +146,7 @@ class RequestCleaner:
 
 
 def _certificate(request: Object) -> bytes:
-    """Base64 that is none is no certificate."""
+    """Return the certificate (PEM). Invalid base64 counts as no certificate."""
     try:
         return base64.b64decode(status_of(request)["certificate"])
     except (ValueError, TypeError):

@@ -1,14 +1,14 @@
-"""legacy-serviceaccount-token-cleaner-controller: token Secrets that were made by themselves, and that nobody uses.
+"""Legacy service account token cleaner: deletes unused token Secrets that were created automatically.
 
-Releases before 1.24 made a token Secret for each account. One that was not used for
---legacy-service-account-token-clean-up-period, and that no pod names, is marked as invalid, and deleted after as long
-again. It looks once a day.
-In: token Secrets, ServiceAccounts, pods, and the ConfigMap by which the API server says since when it has noted use.
+Releases before 1.24 made a token Secret for each account. A Secret that was not used for
+--legacy-service-account-token-clean-up-period, and is not referenced by a pod, is labelled as invalid. It is deleted
+after the same period. The pass runs once a day.
+In: token Secrets, ServiceAccounts, pods, and the ConfigMap with the date since which the API server has tracked usage.
 Out: labels of Secrets, deletions.
 
 Source: kubernetes v1.36 pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go. Differences:
-- What failed, or met a conflict, is tried again after some seconds and not a day later.
-- While a pod of a namespace cannot be read, that namespace is left alone.
+- Failures and conflicts are retried after some seconds, not a day later.
+- While a pod of a namespace is unreadable, no Secret of the namespace is changed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class LegacyTokenCleaner:
         if isinstance(outcome, Done):
             since = read_date((decode_object(outcome.body).get("data") or {}).get(SINCE) or "")
         if since is None:
-            self._log.error("not known since when the use of tokens is noted, none is deleted", key=TRACKING)
+            self._log.error("start of token usage tracking is unknown, deleting nothing", key=TRACKING)
             return None
         now = self._clock.now()
         # It may have begun late on that day.

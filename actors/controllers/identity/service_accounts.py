@@ -1,4 +1,4 @@
-"""serviceaccount-controller: sees to it that each namespace has the ServiceAccount "default".
+"""Service account controller: creates the ServiceAccount "default" in each namespace.
 
 In: namespaces, ServiceAccounts that are deleted. Out: ServiceAccounts. Key: a namespace's name.
 

@@ -1,4 +1,4 @@
-"""What becomes of a token Secret, and of those of an account that has gone.
+"""Reconciler of token Secrets, and of the Secrets of deleted service accounts.
 
 In: token Secrets, ServiceAccounts. Out: the same: Secrets are filled and deleted, references to Secrets that have gone
 are taken out of accounts. Nothing is made for an account that has no Secret.
@@ -238,10 +238,10 @@ class Tokens:
         account, name = decode_object(outcome.body), split_key(key.key)[1]
         if not _is_meant(account, key) or name not in secrets_of(account):
             return
-        left = [one for one in account["secrets"] if one.get("name") != name]
+        left = [reference for reference in account["secrets"] if reference.get("name") != name]
         outcome = yield from must(update(SERVICE_ACCOUNTS, {**account, "secrets": left}), but=(NotFound,))
         if isinstance(outcome, Done):
-            self._log.info("secret taken out of its service account", key=key.key, account=key.account)
+            self._log.info("removed reference to deleted secret from service account", key=key.key, account=key.account)
 
 
 def _account_key(key: SecretKey) -> Key:
