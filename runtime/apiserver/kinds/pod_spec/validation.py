@@ -99,6 +99,40 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
 def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     volumes = _validate_volumes(spec.get("volumes") or [], f"{field}.volumes", errors)
+    secured = _validate_containers(spec, volumes, field, errors)
+    if not spec.keys().isdisjoint(_DEMANDS):
+        errors += _wrong_demands(spec, field)
+    containers = spec.get("containers") or []
+    errors += _taken_host_ports(containers, f"{field}.containers")
+    if spec.get("hostNetwork"):
+        errors += _wrong_host_ports(containers, f"{field}.containers")
+    _one_of(spec, "restartPolicy", _RESTART_POLICIES, field, errors)
+    _one_of(spec, "dnsPolicy", _DNS_POLICIES, field, errors)
+    if spec.get("nodeSelector"):
+        errors += validate_labels(spec["nodeSelector"], f"{field}.nodeSelector")
+    errors += wrong_pod_context(spec, f"{field}.securityContext")
+    errors += _wrong_scheduling(spec, field)
+    errors += wrong_host_users(spec, field)
+    errors += _wrong_names(spec, field)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= MOST:
+        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST}, inclusive"))
+    for i, toleration in enumerate(spec.get("tolerations") or ()):
+        validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
+    errors += wrong_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
+    if (runtime := spec.get("runtimeClassName")) is not None:
+        errors += [invalid(f"{field}.runtimeClassName", runtime, text) for text in dns_subdomain(runtime)]
+    if "os" in spec:
+        errors += _wrong_os(spec, field)
+    if "hostnameOverride" in spec:
+        errors += wrong_hostname(spec, f"{field}.hostnameOverride")
+    if secured or "windowsOptions" in spec["securityContext"]:
+        errors += wrong_host_processes(spec, field)
+    return errors
+
+
+def _validate_containers(spec: Object, volumes: set[str], field: str, errors: list[FieldError]) -> bool:
+    """Validate all containers; return whether one that is not ephemeral has a securityContext."""
     containers, init = spec.get("containers") or [], spec.get("initContainers") or []
     if not containers:
         errors.append(required(f"{field}.containers"))
@@ -122,42 +156,25 @@ def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
                 errors += [forbidden(f"{at}.{name}", detail) for name in _OF_RUNNING if name in container]
     if spec.get("ephemeralContainers"):
         _validate_ephemeral_containers(spec, volumes, names, field, errors)
-    if not spec.keys().isdisjoint(_DEMANDS):
-        errors += _wrong_demands(spec, field)
-    errors += _taken_host_ports(containers, f"{field}.containers")
-    if spec.get("hostNetwork"):
-        errors += _wrong_host_ports(containers, f"{field}.containers")
-    _one_of(spec, "restartPolicy", _RESTART_POLICIES, field, errors)
-    _one_of(spec, "dnsPolicy", _DNS_POLICIES, field, errors)
-    if spec.get("nodeSelector"):
-        errors += validate_labels(spec["nodeSelector"], f"{field}.nodeSelector")
-    errors += wrong_pod_context(spec, f"{field}.securityContext")
-    errors += _wrong_scheduling(spec, field)
-    errors += wrong_host_users(spec, field)
+    return secured
+
+
+def _wrong_names(spec: Object, field: str) -> Iterator[FieldError]:
     for name in ("serviceAccountName", "nodeName", "priorityClassName"):
         if value := spec.get(name):
-            errors += [invalid(f"{field}.{name}", value, text) for text in dns_subdomain(value)]
+            yield from (invalid(f"{field}.{name}", value, text) for text in dns_subdomain(value))
     for name in ("hostname", "subdomain"):
         if value := spec.get(name):
-            errors += [invalid(f"{field}.{name}", value, text) for text in dns_label(value)]
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= MOST:
-        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST}, inclusive"))
-    for i, toleration in enumerate(spec.get("tolerations") or ()):
-        validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
-    errors += wrong_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
-    if (runtime := spec.get("runtimeClassName")) is not None:
-        errors += [invalid(f"{field}.runtimeClassName", runtime, text) for text in dns_subdomain(runtime)]
-    if "os" in spec and (system := spec["os"].get("name") or "") not in ("linux", "windows"):
-        unknown = not_supported(f"{field}.os", system, ("linux", "windows"))
-        errors.append(unknown if system else required(f"{field}.os.name"))
-    if "os" in spec:
-        errors += wrong_on_windows(spec, field) if spec["os"].get("name") == "windows" else wrong_on_linux(spec, field)
-    if "hostnameOverride" in spec:
-        errors += wrong_hostname(spec, f"{field}.hostnameOverride")
-    if secured or "windowsOptions" in spec["securityContext"]:
-        errors += wrong_host_processes(spec, field)
-    return errors
+            yield from (invalid(f"{field}.{name}", value, text) for text in dns_label(value))
+
+
+def _wrong_os(spec: Object, field: str) -> Iterator[FieldError]:
+    name = spec["os"].get("name") or ""
+    if not name:
+        yield required(f"{field}.os.name")
+    elif name not in ("linux", "windows"):
+        yield not_supported(f"{field}.os", name, ("linux", "windows"))
+    yield from wrong_on_windows(spec, field) if name == "windows" else wrong_on_linux(spec, field)
 
 
 def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
@@ -171,7 +188,7 @@ def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
 
 
 def _wrong_scheduling(spec: Object, field: str) -> Iterator[FieldError]:
-    """And the resolver and the readiness gates, which upstream looks at in between."""
+    """Validate scheduling, dnsConfig and readiness gates, in upstream's order."""
     if spec.get("affinity"):
         yield from wrong_affinity(spec["affinity"], f"{field}.affinity")
     yield from wrong_resolver(spec, f"{field}.dnsConfig")
@@ -206,7 +223,7 @@ def _wrong_host_ports(containers: list[Object], field: str) -> Iterator[FieldErr
 
 
 def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError]) -> set[str]:
-    """Returns the names of the valid volumes."""
+    """Return the names of the valid volumes."""
     names: set[str] = set()
     for i, volume in enumerate(volumes):
         name, before = volume.get("name") or "", len(errors)

@@ -54,43 +54,56 @@ def _uncounted(pods: Part) -> Iterator[FieldError]:
 
 
 def _finished(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
-    complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
-    target, finished = is_true(status, "FailureTarget"), complete or failed
-    start, end = status.get("startTime"), status.get("completionTime")
-    turned = _turned(status, before, "Complete")
-    ended = turned or _changed(status, before, "completionTime")
-    finishes = finished != (is_true(before, "Complete") or is_true(before, "Failed"))
-    if complete and failed and _turned(status, before, "Complete", "Failed"):
-        yield without_value(_CONDITIONS, "cannot set Complete=True and Failed=true conditions")
-    if complete and target and _turned(status, before, "Complete", "FailureTarget"):
-        yield without_value(_CONDITIONS, "cannot set Complete=True and FailureTarget=true conditions")
-    if end is not None and not complete and ended:
-        detail = "cannot set completionTime when there is no Complete=True condition"
-        yield invalid(f"{_FIELD}.completionTime", end, detail)
-    if end is None and complete and ended:
-        yield required(f"{_FIELD}.completionTime", "completionTime is required for Complete jobs")
-    if (
-        start is not None
-        and end is not None
-        and end < start
-        and _changed(status, before, "startTime", "completionTime")
-    ):
-        yield invalid(f"{_FIELD}.completionTime", end, "must be equal to or after `startTime`")
-    if failed and not target and (_turned(status, before, "Failed") or _changed(status, before, "failedIndexes")):
-        yield without_value(_CONDITIONS, "cannot set Failed=True condition without the FailureTarget=true condition")
-    if (
-        complete
-        and not is_true(status, "SuccessCriteriaMet")
-        and _turned(status, before, "Complete", "SuccessCriteriaMet")
-    ):
-        detail = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-        yield without_value(_CONDITIONS, detail)
-    if not finished:
+    """Validate the conditions and fields of a finished Job, in upstream's order.
+
+    As upstream (getStatusValidationOptions), a rule applies only if one of the fields that it reads has changed.
+    """
+    yield from _contrary_conditions(status, before)
+    yield from _completion_time(status, before)
+    yield from _missing_conditions(status, before)
+    if is_true(status, "Complete") or is_true(status, "Failed"):
+        yield from _left_over(spec, status, before)
+
+
+def _contrary_conditions(status: Part, before: Part) -> Iterator[FieldError]:
+    if not is_true(status, "Complete"):
         return
+    for other in ("Failed", "FailureTarget"):
+        if is_true(status, other) and _turned(status, before, "Complete", other):
+            yield without_value(_CONDITIONS, f"cannot set Complete=True and {other}=true conditions")
+
+
+def _completion_time(status: Part, before: Part) -> Iterator[FieldError]:
+    at, complete = f"{_FIELD}.completionTime", is_true(status, "Complete")
+    start, end = status.get("startTime"), status.get("completionTime")
+    if _turned(status, before, "Complete") or _changed(status, before, "completionTime"):
+        if end is not None and not complete:
+            yield invalid(at, end, "cannot set completionTime when there is no Complete=True condition")
+        if end is None and complete:
+            yield required(at, "completionTime is required for Complete jobs")
+    if start is not None and end is not None and end < start:
+        if _changed(status, before, "startTime", "completionTime"):
+            yield invalid(at, end, "must be equal to or after `startTime`")
+
+
+def _missing_conditions(status: Part, before: Part) -> Iterator[FieldError]:
+    if is_true(status, "Failed") and not is_true(status, "FailureTarget"):
+        if _turned(status, before, "Failed") or _changed(status, before, "failedIndexes"):
+            detail = "cannot set Failed=True condition without the FailureTarget=true condition"
+            yield without_value(_CONDITIONS, detail)
+    if is_true(status, "Complete") and not is_true(status, "SuccessCriteriaMet"):
+        if _turned(status, before, "Complete", "SuccessCriteriaMet"):
+            detail = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
+            yield without_value(_CONDITIONS, detail)
+
+
+def _left_over(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
+    """Validate that a finished Job has a start time, and no pods left that are active, terminating or uncounted."""
+    finishes = not (is_true(before, "Complete") or is_true(before, "Failed"))
     if status.get("active") and (finishes or _changed(status, before, "active")):
         yield invalid(f"{_FIELD}.active", status["active"], "active>0 is invalid for finished job")
     never_ran = spec.get("suspend") is True and spec.get("completions") == 0
-    if start is None and not never_ran and (finishes or _changed(status, before, "startTime")):
+    if status.get("startTime") is None and not never_ran and (finishes or _changed(status, before, "startTime")):
         yield required(f"{_FIELD}.startTime", "startTime is required for finished job")
     pods = status.get("uncountedTerminatedPods") or {}
     if any(pods.values()) and (finishes or _changed(status, before, "uncountedTerminatedPods")):
