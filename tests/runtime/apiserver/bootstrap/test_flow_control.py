@@ -16,7 +16,7 @@ SCHEMAS, LEVELS = RECORDED
 
 
 def shown(listed: dict[str, Any]) -> dict[str, Any]:
-    """By name, without times."""
+    """Return the objects by name, without transition times."""
     found = {}
     for obj in listed["items"]:
         for condition in obj["status"].get("conditions", ()):
@@ -37,7 +37,7 @@ def test_they_are_those_of_kube_apiserver(served: Api, path: str) -> None:
     assert shown(served.send("GET", path).obj) == RECORDED[path]
 
 
-def test_what_is_deleted_or_changed_comes_back_within_a_minute(served: Api) -> None:
+def test_deleted_or_changed_objects_are_restored_within_a_minute(served: Api) -> None:
     served.send("DELETE", f"{LEVELS}/node-high")
     changed = {"spec": {"matchingPrecedence": 5}}
     served.send("PATCH", f"{SCHEMAS}/probes", changed, type_="application/merge-patch+json")
@@ -46,7 +46,7 @@ def test_what_is_deleted_or_changed_comes_back_within_a_minute(served: Api) -> N
         assert shown(served.send("GET", path).obj) == recorded
 
 
-def test_what_an_administrator_took_over_stays(served: Api) -> None:
+def test_object_without_autoupdate_is_not_corrected(served: Api) -> None:
     own = {"metadata": {"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}}}
     changed = {**own, "spec": {"matchingPrecedence": 5}}
     served.send("PATCH", f"{SCHEMAS}/probes", changed, type_="application/merge-patch+json")
@@ -54,7 +54,7 @@ def test_what_an_administrator_took_over_stays(served: Api) -> None:
     assert served.send("GET", f"{SCHEMAS}/probes").obj["spec"]["matchingPrecedence"] == 5
 
 
-def test_a_schema_says_whether_its_level_exists(served: Api) -> None:
+def test_dangling_condition_reports_whether_the_level_exists(served: Api) -> None:
     def reason() -> str:
         (condition,) = served.send("GET", f"{SCHEMAS}/mine").obj["status"]["conditions"]
         assert condition["status"] == str(condition["reason"] == "NotFound")

@@ -51,7 +51,7 @@ def test_endpoints_and_slice_lead_to_the_server(reached: Api) -> None:
 
 
 @pytest.mark.parametrize("resource", ["services", "endpoints", "endpointslices"])
-def test_what_is_deleted_is_there_again_after_the_next_look(reached: Api, resource: str) -> None:
+def test_deleted_object_is_recreated_at_the_next_reconciliation(reached: Api, resource: str) -> None:
     assert reached.delete(resource, "kubernetes").status == 200
     assert not reached.exists(resource, "kubernetes")
     reached.advance(kubernetes_service.EVERY)

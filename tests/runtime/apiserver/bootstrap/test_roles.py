@@ -32,7 +32,7 @@ def test_they_exist_as_upstream_has_them(api: Api) -> None:
     found = []
     for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
         answer = api.send("GET", f"{RBAC}/{plural}").obj
-        found += [{"kind": answer["kind"].removesuffix("List"), **one} for one in answer["items"]]
+        found += [{"kind": answer["kind"].removesuffix("List"), **item} for item in answer["items"]]
     assert condensed(found) == condensed(bootstrap_policy())
     assert len(found) == len([*bootstrap_policy(), *hollow_nodes_policy()]) > 130
 
@@ -51,7 +51,7 @@ def test_the_rights_that_hollow_nodes_had_together_are_taken_away(api: Api) -> N
     assert api.send("GET", f"{RBAC}/clusterrolebindings/{FORMER}").status == 404
 
 
-def test_what_was_spoiled_comes_back_and_what_was_added_stays(api: Api) -> None:
+def test_removed_rules_are_restored_and_added_rules_are_kept(api: Api) -> None:
     own = {"verbs": ["get"], "apiGroups": ["own"], "resources": ["x"]}
     path = f"{RBAC}/clusterroles/system:kube-scheduler"
     before = api.send("GET", path).obj["rules"]
@@ -65,10 +65,10 @@ def test_what_was_spoiled_comes_back_and_what_was_added_stays(api: Api) -> None:
     assert after["rules"][0] == own
     assert len(after["rules"]) > len(before)  # one verb and resource a rule, as upstream adds what is missing
     assert api.send("GET", f"{RBAC}/clusterroles/cluster-admin").status == 200
-    assert [one["name"] for one in api.send("GET", binding).obj["subjects"]] == ["own", "system:kube-scheduler"]
+    assert [subject["name"] for subject in api.send("GET", binding).obj["subjects"]] == ["own", "system:kube-scheduler"]
 
 
-def test_who_says_so_is_left_alone(api: Api) -> None:
+def test_role_without_autoupdate_is_not_reconciled(api: Api) -> None:
     path = f"{RBAC}/clusterroles/system:kube-scheduler"
     left = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []}
     api.send("PATCH", path, left, type_=MERGE)
@@ -109,11 +109,11 @@ def obj(*, labels: Any = None, annotations: Any = None, **fields: Any) -> Object
         ),
     ],
 )
-def test_what_a_stored_role_becomes(stored: Object, wanted: Object, settled: Object) -> None:
+def test_stored_role_is_reconciled_with_the_wanted_one(stored: Object, wanted: Object, settled: Object) -> None:
     assert reconciled(stored, wanted) == settled
 
 
-def test_what_upstreams_users_may_do(api: Api) -> None:
+def test_bootstrap_roles_permit_what_upstreams_users_need(api: Api) -> None:
     def may(user: str, method: str, path: str, *groups: str) -> bool:
         who = User(user, groups=(*groups, "system:authenticated"))
         return api.server.decide(who, RequestInfo.of(method, path, {})).allowed

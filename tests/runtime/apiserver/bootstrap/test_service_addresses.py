@@ -19,9 +19,9 @@ def served(api: Api) -> Api:
 
 
 def parents(api: Api) -> dict[str, str]:
-    """Address → the name of its Service."""
+    """Return the name of the Service by address."""
     items = api.send("GET", ADDRESSES).obj["items"]
-    return {one["metadata"]["name"]: one["spec"]["parentRef"]["name"] for one in items}
+    return {address["metadata"]["name"]: address["spec"]["parentRef"]["name"] for address in items}
 
 
 def create(api: Api, name: str, **spec: Any) -> str:

@@ -11,12 +11,12 @@ SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 def test_every_served_version_has_an_available_api_service(api: Api) -> None:
     api.server.reached_at("127.0.0.1", 6443)
-    found = {one["metadata"]["name"]: one for one in api.send("GET", SERVICES).obj["items"]}
-    served = {f"{one.version}.{one.group}" for one in BUILT_IN}
+    found = {service["metadata"]["name"]: service for service in api.send("GET", SERVICES).obj["items"]}
+    served = {f"{definition.version}.{definition.group}" for definition in BUILT_IN}
     assert set(found) == served - {"v1.apiregistration.k8s.io"}  # the aggregator serves it itself
-    assert {one["status"]["conditions"][0]["reason"] for one in found.values()} == {"Local"}
-    said = {part: found["v1.apps"][part] for part in ("spec", "status")}
-    assert cells("apiregistration.k8s.io/v1", "APIService", **said)[1:3] == ["Local", "True"]
+    assert {service["status"]["conditions"][0]["reason"] for service in found.values()} == {"Local"}
+    parts = {part: found["v1.apps"][part] for part in ("spec", "status")}
+    assert cells("apiregistration.k8s.io/v1", "APIService", **parts)[1:3] == ["Local", "True"]
     assert found["v2.autoscaling"]["spec"] == {
         "group": "autoscaling",
         "version": "v2",
@@ -35,7 +35,7 @@ def test_the_range_of_cluster_ips_and_the_classes_of_the_system_exist(api: Api) 
     assert (node["value"], node["preemptionPolicy"]) == (2_000_001_000, "PreemptLowerPriority")
 
 
-def test_what_is_deleted_comes_back_with_the_next_start_and_nothing_else_changes(api: Api) -> None:
+def test_deleted_api_service_is_recreated_at_startup_and_others_are_unchanged(api: Api) -> None:
     api.server.reached_at("127.0.0.1", 6443)
     before = api.send("GET", f"{SERVICES}/v1.apps").obj
     api.send("DELETE", f"{SERVICES}/v1.batch")
@@ -68,7 +68,7 @@ def test_a_custom_group_has_an_api_service_for_each_served_version(api: Api) -> 
     assert api.send("GET", f"{SERVICES}/v1.example.com").status == 404
 
 
-def test_an_api_service_that_somebody_made_stays_his(api: Api) -> None:
+def test_api_service_created_by_a_user_is_kept(api: Api) -> None:
     api.server.reached_at("127.0.0.1", 6443)
     spec = {"group": "example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
     assert api.send("POST", SERVICES, {"metadata": {"name": "v1.example.com"}, "spec": spec}).status == 201
@@ -89,7 +89,7 @@ def custom_definition(*versions: dict[str, object]) -> dict[str, object]:
     }
 
 
-def test_api_service_of_a_version_that_is_no_longer_served_is_removed() -> None:
+def test_api_service_of_an_unserved_version_is_removed() -> None:
     store = KeptStore()
     Api(store).server.reached_at("127.0.0.1", 6443)
     api = Api(store, resources=served_kinds())

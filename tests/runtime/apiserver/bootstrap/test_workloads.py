@@ -25,8 +25,8 @@ def test_job_controller_may_create_workloads_only_where_they_are_served() -> Non
 
 
 def test_nothing_else_changes() -> None:
-    before = {(one["kind"], name_of(one)) for one in bootstrap_policy()}
-    after = {(one["kind"], name_of(one)) for one in with_workloads(bootstrap_policy())}
+    before = {(role["kind"], name_of(role)) for role in bootstrap_policy()}
+    after = {(role["kind"], name_of(role)) for role in with_workloads(bootstrap_policy())}
     protection = "system:controller:podgroup-protection-controller"
     assert after - before == {("ClusterRole", protection), ("ClusterRoleBinding", protection)}
     assert len(with_workloads(bootstrap_policy())) == len(bootstrap_policy()) + 2

@@ -1,4 +1,4 @@
-"""Conversion webhooks: how often they are asked, and what waits for them. What they are asked is in a contract."""
+"""Conversion webhooks: number of calls, and requests and watches that wait for them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def thing(name: str, version: str = "v1", host: str = "h", **labels: str) -> Obj
 
 
 class Later:
-    """Questions of watches that are answered when the test says so."""
+    """Pending questions of watches, which a test resolves."""
 
     def __init__(self, hook: Converter) -> None:
         self._hook = hook
@@ -57,14 +57,14 @@ class Later:
 
     def answer(self) -> None:
         questions, then = self.waiting.pop(0)
-        then([self._hook.ask(one) for one in questions])
+        then([self._hook.ask(question) for question in questions])
 
     @property
     def names(self) -> list[str]:
-        """Of the objects that are asked about."""
+        """Return the names of the objects in the pending question."""
         (question,) = self.waiting[0][0]
         assert isinstance(question, Post)
-        return [one["metadata"]["name"] for one in json.loads(question.body)["request"]["objects"]]
+        return [obj["metadata"]["name"] for obj in json.loads(question.body)["request"]["objects"]]
 
 
 class Rig:
@@ -97,7 +97,7 @@ def test_a_list_asks_about_all_objects_at_once(rig: Rig) -> None:
     assert rig.hook.heard == []  # they are stored as they came
     assert rig.api.send("GET", V2).names == ["a", "b", "c"]
     ((_, request),) = rig.hook.heard
-    assert [one["metadata"]["name"] for one in request["objects"]] == ["a", "b", "c"]
+    assert [obj["metadata"]["name"] for obj in request["objects"]] == ["a", "b", "c"]
 
 
 def test_a_list_that_selects_content_converts_before_it_selects(rig: Rig) -> None:
@@ -110,13 +110,13 @@ def test_a_list_that_selects_content_converts_before_it_selects(rig: Rig) -> Non
     assert rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:").names == ["a", "c"]
 
 
-def test_a_write_in_the_stored_version_asks_nobody(rig: Rig) -> None:
+def test_write_in_the_stored_version_calls_no_webhook(rig: Rig) -> None:
     rig.make("a")
     assert rig.api.send("PATCH", f"{V1}/a", {"spec": {"host": "z"}}, type_="application/merge-patch+json").status == 200
     assert rig.hook.heard == []
 
 
-def test_a_watch_is_told_what_is_there_once_it_is_converted(rig: Rig) -> None:
+def test_watch_sends_existing_objects_once_they_are_converted(rig: Rig) -> None:
     rig.make("a")
     rig.make("b")
     watch = rig.watch()
@@ -127,7 +127,7 @@ def test_a_watch_is_told_what_is_there_once_it_is_converted(rig: Rig) -> None:
     assert watch.events[0]["object"]["spec"] == {"hostPort": "h:"}
 
 
-def test_what_happens_meanwhile_follows_in_its_order(rig: Rig) -> None:
+def test_events_during_a_conversion_are_sent_afterwards_in_order(rig: Rig) -> None:
     rig.make("a")
     watch = rig.watch()
     rig.make("b")
@@ -137,7 +137,7 @@ def test_what_happens_meanwhile_follows_in_its_order(rig: Rig) -> None:
     assert watch.seen == [("ADDED", "a")]
     rig.later.answer()
     assert watch.seen == [("ADDED", "a"), ("ADDED", "b")]
-    rig.later.answer()  # about both: nobody asked while the webhook thought
+    rig.later.answer()  # for both events: they waited for the first call
     assert watch.seen[2:] == [("ADDED", "c"), ("DELETED", "a")]
     assert rig.later.waiting == []
 
@@ -186,7 +186,7 @@ def test_a_watch_whose_webhook_never_answers_ends(rig: Rig, monkeypatch: pytest.
     assert len(watch.events) == 1
 
 
-def test_a_watch_that_has_ended_is_told_nothing_more(rig: Rig) -> None:
+def test_cancelled_watch_receives_no_converted_events(rig: Rig) -> None:
     watch = rig.watch()
     rig.make("a")
     assert isinstance(watch.watch, Watch)

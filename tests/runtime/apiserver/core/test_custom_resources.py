@@ -38,7 +38,7 @@ def things(api: Api) -> Api:
 
 def test_a_definition_is_established_at_once(things: Api) -> None:
     definition = things.get("customresourcedefinitions", "things.example.com").obj
-    conditions = {one["type"]: one["status"] for one in definition["status"]["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in definition["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
     assert definition["status"]["storedVersions"] == ["v1"]
     assert definition["spec"]["names"]["listKind"] == "ThingList"
@@ -152,7 +152,7 @@ def test_a_definition_that_cannot_be_served_is_refused(api: Api, spec: Object, f
     assert field in refused.causes
 
 
-def test_what_is_defined_stays_what_it_is(things: Api) -> None:
+def test_scope_of_a_definition_is_immutable(things: Api) -> None:
     refused = things.patch("customresourcedefinitions", "things.example.com", {"spec": {"scope": "Cluster"}})
     assert refused.causes == {"spec.scope": 'Invalid value: "Cluster": field is immutable'}
 
@@ -175,7 +175,7 @@ def leases(**fields: Any) -> Object:
 
 def conditions(api: Api, name: str) -> Object:
     found = api.get("customresourcedefinitions", name).obj["status"]["conditions"]
-    return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
+    return {condition["type"]: (condition["status"], condition["reason"], condition["message"]) for condition in found}
 
 
 @pytest.mark.parametrize(

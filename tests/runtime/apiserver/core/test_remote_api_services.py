@@ -1,4 +1,4 @@
-"""APIServices of other servers: their condition, and what becomes of requests for them."""
+"""APIServices of other servers: their condition, and requests for their group versions."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_they_are_unavailable_after_a_restart() -> None:
     assert status_of(Api(store), "/apis/custom.metrics.k8s.io/v1beta1/nodes") == 503
 
 
-def test_built_in_metrics_stay_available_under_an_api_service_of_others() -> None:
+def test_built_in_metrics_stay_available_with_an_api_service_of_a_user() -> None:
     api = Api(resources=(*BUILT_IN, *AGGREGATED))
     api.send("POST", SERVICES, api_service("metrics.k8s.io"))
     assert available(api, "v1beta1.metrics.k8s.io") == ("True", "Passed", "all checks passed")

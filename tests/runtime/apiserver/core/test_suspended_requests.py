@@ -1,4 +1,4 @@
-"""A request that needs an answer of somebody else goes on when it is there, against what is stored then."""
+"""Suspended requests resume against the current state once they have the results of calls."""
 
 from __future__ import annotations
 

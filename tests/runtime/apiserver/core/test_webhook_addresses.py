@@ -1,4 +1,4 @@
-"""Where webhooks are called, and what answers in place of hollow pods."""
+"""Addresses of webhooks, and their substitutes for hollow pods."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Asked:
 
 class Rig:
     def __init__(self, *, runtime: str = "hollow://1.36.0", annotated: str = "", value: str = "") -> None:
-        """annotated: the kind of object that has the annotation."""
+        # annotated: kind of the object that has the annotation.
         self.asked = Asked()
         self.api = Api(ask=self.asked)
 
@@ -238,7 +238,7 @@ def test_conversion_by_hollow_pods_is_refused_without_a_connection() -> None:
 
 
 def test_annotation_converts_by_the_version_alone() -> None:
-    """As with the conversion strategy None."""
+    """Objects are converted as with the conversion strategy None."""
     rig = Rig(annotated="Node", value="admit")
     rig.endpoint()
     _define(rig)

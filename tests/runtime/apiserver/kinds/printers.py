@@ -13,7 +13,8 @@ NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 META = {"name": "x", "creationTimestamp": "2026-01-02T02:00:00Z"}
 
 PRINTERS: dict[tuple[str, str], Printer] = {
-    (one.api_version, one.kind): one.printer for one in (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
+    (definition.api_version, definition.kind): definition.printer
+    for definition in (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
 }
 
 

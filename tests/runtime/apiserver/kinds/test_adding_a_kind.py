@@ -1,4 +1,4 @@
-"""docs/adding-a-kind.md, followed from scratch: the file on the page is taken from it, served and used."""
+"""Example kind of docs/adding-a-kind.md: its file is extracted from the page, served and used."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_file_passes_the_checks_of_the_project(source: Path) -> None:
 def test_it_is_discovered(api) -> None:
     document = discovery(api.server.registry, "/apis/certificates.k8s.io/v1beta1", address="")
     assert document is not None
-    assert [one["name"] for one in document["resources"]] == [
+    assert [resource["name"] for resource in document["resources"]] == [
         "clustertrustbundles",
         "podcertificaterequests",
         "podcertificaterequests/status",

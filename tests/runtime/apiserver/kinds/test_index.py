@@ -33,23 +33,25 @@ def test_every_file_of_a_kind_is_listed(file: str) -> None:
     module = import_module(f"{kinds.__name__}.{file}")
     definitions = [value for name, value in vars(module).items() if name.startswith("RESOURCE")]
     assert definitions
-    assert all(any(one is definition for one in LISTED) for definition in definitions)
+    assert all(any(listed is definition for listed in LISTED) for definition in definitions)
 
 
 def test_no_kind_is_listed_twice() -> None:
-    identities = [(one.group, one.version, one.plural) for one in LISTED]
+    identities = [(definition.group, definition.version, definition.plural) for definition in LISTED]
     assert len(set(identities)) == len(identities)
 
 
-@pytest.mark.parametrize("definition", STORED, ids=lambda one: one.name)
+@pytest.mark.parametrize("definition", STORED, ids=lambda definition: definition.name)
 def test_every_kind_has_types(definition: ResourceDefinition) -> None:
-    """Else a wrong type would reach code that trusts it."""
+    """Without types, values of a wrong type would reach the hooks."""
     assert built_in_types().of_kind(definition.group, definition.version, definition.kind)
 
 
-@pytest.mark.parametrize("definition", [*BUILT_IN, *OFF_BY_DEFAULT], ids=lambda one: f"{one.name}-{one.version}")
+@pytest.mark.parametrize(
+    "definition", [*BUILT_IN, *OFF_BY_DEFAULT], ids=lambda definition: f"{definition.name}-{definition.version}"
+)
 def test_every_kind_could_be_served(make_api, definition) -> None:
-    """An empty object is stored, or refused with what is missing; a review is answered, or refused."""
+    """An empty object is stored, or rejected for missing fields; a review is evaluated or rejected."""
     resources = BUILT_IN if definition in BUILT_IN else (*BUILT_IN, definition)
     api = make_api(resources=resources)
     root = f"/apis/{definition.group}/{definition.version}" if definition.group else f"/api/{definition.version}"

@@ -30,8 +30,8 @@ OPTIONAL = {BUNDLES, REQUESTS, CANDIDATES, WORKLOADS, GROUPS}
 )
 def test_alpha_and_beta_kinds_are_served_as_configured(config: tuple[str, ...], served: set[str]) -> None:
     kinds = served_kinds(config)
-    assert {one.plural for one in kinds} & OPTIONAL == served
-    assert any(one.plural == "pods" for one in kinds)
+    assert {kind.plural for kind in kinds} & OPTIONAL == served
+    assert any(kind.plural == "pods" for kind in kinds)
 
 
 @pytest.mark.parametrize("text", ["apps/v1=false", "apps/v1beta1", "nosuch", "api/ga=false", "api/all=maybe", "=true"])

@@ -1,4 +1,4 @@
-"""Rules of schemas (x-kubernetes-validations): what is said of them when they are written, and of objects then.
+"""Schema rules (x-kubernetes-validations): validation of the rules and of custom objects.
 
 Source of the expectations: apiextensions-apiserver pkg/apiserver/schema/cel/validation_test.go,
 pkg/apis/apiextensions/validation/validation_test.go (v1.36).
@@ -36,7 +36,7 @@ def shown(schema: dict[str, Any], spec: Any, old: Any = ABSENT) -> list[str]:
 
 
 def refused(schema: dict[str, Any]) -> list[str]:
-    """What is said of a definition with this schema."""
+    """Return the errors of a definition with this schema."""
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return [str(error) for error in validate_alike([version], leniency([]))]
 
@@ -204,7 +204,7 @@ def test_an_update_is_compared_with_what_was(schema: dict[str, Any], old: Any, n
     assert shown(schema, new, old) == errors
 
 
-def test_what_an_update_leaves_alone_is_not_refused() -> None:
+def test_unchanged_invalid_field_is_accepted_in_an_update() -> None:
     rule = STRING | {"x-kubernetes-validations": [{"rule": "self != 'x'"}]}
     schema = crd({"n": rule, "other": STRING})
     assert shown(schema, {"n": "x", "other": "b"}, {"n": "x", "other": "a"}) == []

@@ -1,4 +1,4 @@
-"""What rules allow and what they cover.
+"""Matching and covering of RBAC rules.
 
 Cases of kubernetes v1.36 plugin/pkg/auth/authorizer/rbac/rbac_test.go (TestRuleMatches), component-helpers
 auth/rbac/validation/policy_comparator_test.go, pkg/registry/rbac/validation/policy_compact_test.go.
@@ -22,7 +22,7 @@ def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", url
 
 
 @pytest.mark.parametrize(
-    ("one", "allowed"),
+    ("allowing", "allowed"),
     [
         (rule("*", "group1", "resource1"), {"verb1 group1 resource1", "verb2 group1 resource1"}),
         (rule("verb1", "*", "resource1"), {"verb1 group1 resource1", "verb1 group2 resource1"}),
@@ -34,14 +34,14 @@ def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", url
         (rule("*", "*", "resource1/subresource1"), set()),
     ],
 )
-def test_rule_allows_matching_resources(one: Rule, allowed: set[str]) -> None:
+def test_rule_allows_matching_resources(allowing: Rule, allowed: set[str]) -> None:
     every = itertools.product(("verb1", "verb2"), ("group1", "group2"), ("resource1", "resource2"))
     asked = [RequestInfo(verb, group, "v1", resource) for verb, group, resource in every]
-    assert {" ".join((a.verb, a.group, a.resource)) for a in asked if allows(one, a)} == allowed
+    assert {" ".join((a.verb, a.group, a.resource)) for a in asked if allows(allowing, a)} == allowed
 
 
 @pytest.mark.parametrize(
-    ("one", "resource", "subresource", "allowed"),
+    ("pattern", "resource", "subresource", "allowed"),
     [
         ("resource1/subresource1", "resource1", "subresource1", True),
         ("resource1/subresource1", "resource1", "subresource2", False),
@@ -53,12 +53,14 @@ def test_rule_allows_matching_resources(one: Rule, allowed: set[str]) -> None:
         ("*", "deployments", "scale", True),
     ],
 )
-def test_subresources(one: str, resource: str, subresource: str, allowed: bool) -> None:
-    assert allows(rule("*", "*", one), RequestInfo("get", "", "v1", resource, subresource)) == allowed
+def test_subresource_is_allowed_only_by_a_matching_rule(
+    pattern: str, resource: str, subresource: str, allowed: bool
+) -> None:
+    assert allows(rule("*", "*", pattern), RequestInfo("get", "", "v1", resource, subresource)) == allowed
 
 
 @pytest.mark.parametrize(
-    ("one", "allowed"),
+    ("allowing", "allowed"),
     [
         (rule("verb1", urls="*"), {"/foo", "/foo/bar", "/foo/bar/one", "/notfoo"}),
         (rule("verb1", urls="/foo/*"), {"/foo/bar", "/foo/bar/one"}),
@@ -67,10 +69,10 @@ def test_subresources(one: str, resource: str, subresource: str, allowed: bool) 
         (rule("*", "*", "*"), set()),
     ],
 )
-def test_rule_allows_matching_paths(one: Rule, allowed: set[str]) -> None:
+def test_rule_allows_matching_paths(allowing: Rule, allowed: set[str]) -> None:
     paths = ("/foo", "/foo/bar", "/foo/bar/one", "/notfoo")
     assert {
-        path for path in paths if allows(one, RequestInfo("verb1", path=path, is_resource_request=False))
+        path for path in paths if allows(allowing, RequestInfo("verb1", path=path, is_resource_request=False))
     } == allowed
 
 

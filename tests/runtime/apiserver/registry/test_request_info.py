@@ -1,4 +1,4 @@
-"""RequestInfo: what a target asks for, and how its refusal reads.
+"""RequestInfo: attributes of a request target, and texts of authorization errors.
 
 Cases of kubernetes v1.36 apiserver pkg/endpoints/request/requestinfo_test.go.
 """

@@ -72,20 +72,20 @@ def test_an_owner_does_not_wait_for_what_does_not_block(api: Api) -> None:
     assert api.get("configmaps", "owned").meta["deletionTimestamp"]
 
 
-def test_what_has_another_owner_stays_with_that_one(api: Api) -> None:
-    one, other = (api.create("configmaps", {"metadata": {"name": name}}).obj for name in ("one", "other"))
-    body = api.owned({"metadata": {"name": "shared"}}, one)
-    body["metadata"]["ownerReferences"] += api.owned(body, other)["metadata"]["ownerReferences"]
+def test_dependent_with_another_owner_is_kept(api: Api) -> None:
+    first, second = (api.create("configmaps", {"metadata": {"name": name}}).obj for name in ("one", "other"))
+    body = api.owned({"metadata": {"name": "shared"}}, first)
+    body["metadata"]["ownerReferences"] += api.owned(body, second)["metadata"]["ownerReferences"]
     body["metadata"]["ownerReferences"][1]["controller"] = False
     api.create("configmaps", body)
 
     api.delete("configmaps", "one")
-    assert [one["name"] for one in api.get("configmaps", "shared").meta["ownerReferences"]] == ["other"]
+    assert [reference["name"] for reference in api.get("configmaps", "shared").meta["ownerReferences"]] == ["other"]
     api.delete("configmaps", "other")
     assert not api.exists("configmaps", "shared")
 
 
-def test_what_is_made_for_an_owner_that_is_gone_goes_too(api: Api) -> None:
+def test_object_created_for_a_deleted_owner_is_deleted(api: Api) -> None:
     owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
     api.delete("configmaps", "owner")
     api.create("configmaps", {"metadata": {"name": "owner"}})  # another one, of the same name
@@ -93,7 +93,7 @@ def test_what_is_made_for_an_owner_that_is_gone_goes_too(api: Api) -> None:
     assert not api.exists("pods", "web")
 
 
-def test_what_is_adopted_by_an_owner_that_is_gone_goes_too(api: Api) -> None:
+def test_object_adopted_by_a_deleted_owner_is_deleted(api: Api) -> None:
     owner = api.create("replicasets", api.replicaset("rs")).obj
     api.create("pods", api.pod("p"))
     api.delete("replicasets", "rs")

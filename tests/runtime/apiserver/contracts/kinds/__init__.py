@@ -1,5 +1,5 @@
-"""Objects of every kind, valid and not: what is made of them here and by kube-apiserver 1.36.
+"""Valid and invalid objects of every kind, sent to this server and to kube-apiserver 1.36.
 
-play.py     how they are sent; tables/: the objects, by group
-answers/    what kube-apiserver answered, by table
+play.py     sends the objects; tables/ contains them by group
+answers/    responses of kube-apiserver, by table
 """

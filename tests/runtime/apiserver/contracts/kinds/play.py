@@ -1,4 +1,4 @@
-"""Requests for the objects of the tables, and the recorded part of the answers."""
+"""Requests for the objects of the tables, and the recorded part of the responses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def laid_over(obj: Any, overlay: Overlay) -> Any:
 
 
 def play(kind: Kind, send: Exchange) -> dict[str, Any]:
-    """Return the answers by case. Only the valid object is stored, and it is deleted afterwards."""
+    """Return the responses by case. Only the valid object is stored, and it is deleted afterwards."""
     dry = {"dryRun": "All"}
 
     def ask(method: str, path: str, body: Any, query: dict[str, str]) -> Any:
@@ -101,7 +101,7 @@ _OF_THE_KIND = "v1 Endpoints is deprecated"  # a warning of the HTTP server, wit
 
 
 def _plain(status: int, answer: Any, warnings: list[str]) -> dict[str, Any]:
-    """Return the answer without what differs from run to run, or an error's reason and causes in sorted order.
+    """Return the response without the parts that differ between runs, or an error's reason and causes in sorted order.
 
     The order of causes upstream is that of iteration over Go's maps.
     """
@@ -132,7 +132,7 @@ def _times(value: Any) -> Any:
 
 
 def record(directory: Path, assets: Path) -> None:
-    """Record the answers of a kube-apiserver."""
+    """Record the responses of a kube-apiserver."""
     from tests.e2e.kubectl import Api
     from tests.e2e.real_server import real_server
     from tests.runtime.apiserver.contracts.kinds.tables import TABLES

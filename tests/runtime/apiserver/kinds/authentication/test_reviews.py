@@ -1,4 +1,4 @@
-"""TokenReviews and SelfSubjectReviews. Expected: what kube-apiserver 1.36 answered to the same."""
+"""TokenReviews and SelfSubjectReviews. Expected values are responses of kube-apiserver 1.36."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_static_token_is_of_its_user_and_for_the_server_alone(api: Api) -> Non
 
 
 @pytest.mark.parametrize("token", ["nonsense", "a.b.c", "sécret"])
-def test_an_unknown_token_is_of_nobody(api: Api, token: str) -> None:
+def test_unknown_token_is_rejected(api: Api, token: str) -> None:
     assert status(api, token) == INVALID
 
 
@@ -63,7 +63,7 @@ def test_an_accounts_token_is_of_the_account_for_the_audiences_that_it_has(api: 
     assert status(api, token) == {"user": {}, "error": f"[invalid bearer token, {because}]"}
 
 
-def test_it_says_why_an_accounts_token_is_good_no_more(api: Api) -> None:
+def test_review_of_an_expired_account_token_has_the_reason(api: Api) -> None:
     token = account_token(api)
     api.advance(3661.0)
     assert status(api, token)["error"] == "[invalid bearer token, service account token has expired]"
@@ -77,7 +77,7 @@ def test_a_review_without_a_token_is_refused(api: Api) -> None:
     assert (answer.status, answer.obj["message"]) == (400, "token is required for TokenReview in authentication")
 
 
-def test_who_asks_is_told_who_that_is(api: Api) -> None:
+def test_self_subject_review_returns_the_user(api: Api) -> None:
     answer = api.send("POST", f"{ROOT}/selfsubjectreviews", {})
     assert answer.obj["status"] == {
         "userInfo": {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}

@@ -1,4 +1,4 @@
-"""Access reviews: what they must say, and that they are answered and not kept.
+"""Access reviews: validation and evaluation; they are not stored.
 
 Cases of kubernetes v1.36 pkg/apis/authorization/validation/validation_test.go.
 """
@@ -21,13 +21,13 @@ def spec(**fields: Any) -> dict[str, Any]:
     return {"spec": {"user": "jane", "resourceAttributes": PODS, **fields}}
 
 
-def test_everybody_may_do_everything(api) -> None:
+def test_everything_is_allowed_by_default(api) -> None:
     answered = api.send("POST", REVIEWS, spec())
     assert (answered.status, answered.obj["status"]) == (201, {"allowed": True})
     assert answered.obj["kind"] == "SubjectAccessReview"
 
 
-def test_what_is_asked_reaches_the_authorizer_and_its_reason_the_client(make_api) -> None:
+def test_review_passes_attributes_to_the_authorizer_and_returns_its_reason(make_api) -> None:
     asked: list[Access] = []
 
     def authorize(access: Access) -> Decision:
@@ -74,12 +74,12 @@ def test_what_is_asked_reaches_the_authorizer_and_its_reason_the_client(make_api
         ),
     ],
 )
-def test_what_is_refused(api, path: str, body: dict[str, Any], causes: dict[str, str]) -> None:
+def test_invalid_review_is_rejected(api, path: str, body: dict[str, Any], causes: dict[str, str]) -> None:
     refused = api.send("POST", path, body)
     assert (refused.status, refused.causes) == (422, causes)
 
 
-def test_nothing_is_kept(api) -> None:
+def test_reviews_are_not_stored(api) -> None:
     before = api.server.revision
     api.send("POST", REVIEWS, spec())
     assert api.server.revision == before

@@ -44,7 +44,7 @@ def with_status(obj: dict[str, Any], *conditions: dict[str, Any], **status: Any)
     return {**obj, "status": {**status, **({"conditions": list(conditions)} if conditions else {})}}
 
 
-def test_who_asks_is_written_down_whatever_is_said(api) -> None:
+def test_requester_is_recorded_whatever_the_request_contains(api) -> None:
     jane = User("jane", uid="7", groups=("dev", "system:authenticated"), extra={"example.com/a": ("1", "2")})
     lie = request(username="root", groups=["system:masters"], uid="0", extra={"x": ["y"]})
     asked = Request(method="POST", path=COLLECTION, body=orjson.dumps(lie), content_type="application/json", query={})
@@ -65,7 +65,7 @@ def asked_again(obj: dict[str, Any]) -> Request:
     return Request(method="POST", path=COLLECTION, body=body, content_type="application/json", query={})
 
 
-def test_nobody_makes_one_that_is_approved_already(api) -> None:
+def test_approved_condition_of_a_new_request_is_dropped(api) -> None:
     made = api.send("POST", COLLECTION, with_status(request(), condition(), certificate=text(CERTIFICATE)))
     assert (made.status, made.obj["status"]) == (201, {})
 
@@ -121,13 +121,13 @@ USAGES = (
         ({"request": ""}, {"spec.request": 'Invalid value: "": PEM block type must be CERTIFICATE REQUEST'}),
     ],
 )
-def test_what_is_refused(api, spec: dict[str, Any], causes: dict[str, str]) -> None:
+def test_invalid_request_is_rejected(api, spec: dict[str, Any], causes: dict[str, str]) -> None:
     refused = api.send("POST", COLLECTION, request(**spec))
     assert (refused.status, refused.causes) == (422, causes)
 
 
 @pytest.mark.parametrize("signer", ["a.b/c", "some.thing.example.com/some.path", "example.com/x" + "y" * 62])
-def test_names_of_signers(api, signer: str) -> None:
+def test_valid_signer_name_is_accepted(api, signer: str) -> None:
     assert api.send("POST", COLLECTION, request(signerName=signer)).status == 201
 
 
@@ -141,7 +141,7 @@ def test_names_of_signers(api, signer: str) -> None:
         ("a" * 64 + ".b/c", "must be no more than 63 characters"),
     ],
 )
-def test_names_that_no_signer_has(api, signer: str, why: str) -> None:
+def test_invalid_signer_name_is_rejected(api, signer: str, why: str) -> None:
     assert why in api.send("POST", COLLECTION, request(signerName=signer)).causes["spec.signerName"]
 
 
@@ -155,8 +155,8 @@ def test_the_spec_stays_and_labels_change(api) -> None:
 
 def test_approval_writes_conditions_and_their_times(api) -> None:
     made = api.send("POST", COLLECTION, request()).obj
-    wish = with_status(made, condition(reason="R", message="M"), certificate=text(CERTIFICATE))
-    shown = written(api, "approval", {**wish, "spec": {}})
+    wanted = with_status(made, condition(reason="R", message="M"), certificate=text(CERTIFICATE))
+    shown = written(api, "approval", {**wanted, "spec": {}})
     times = {"lastUpdateTime": NOW, "lastTransitionTime": NOW}
     assert shown.status == 200
     assert shown.obj["status"] == {"conditions": [condition(reason="R", message="M", **times)]}
@@ -166,7 +166,7 @@ def test_approval_writes_conditions_and_their_times(api) -> None:
     assert again == [condition(reason="S", lastUpdateTime="2001-09-09T01:47:40Z", lastTransitionTime=NOW)]
     patch = {"status": {"conditions": [*again, condition("Other", "False")]}}
     patched = api.send("PATCH", f"{COLLECTION}/r/approval", patch, type_="application/merge-patch+json")
-    assert [one["type"] for one in patched.obj["status"]["conditions"]] == ["Approved", "Other"]
+    assert [condition["type"] for condition in patched.obj["status"]["conditions"]] == ["Approved", "Other"]
     assert api.send("GET", f"{COLLECTION}/r/approval").obj == patched.obj
 
 
@@ -198,7 +198,7 @@ def test_approved_and_denied_exclude_each_other_and_stay(api) -> None:
         ),
     ],
 )
-def test_conditions_that_are_none(api, given: dict[str, Any], causes: dict[str, str]) -> None:
+def test_invalid_conditions_are_rejected(api, given: dict[str, Any], causes: dict[str, str]) -> None:
     made = api.send("POST", COLLECTION, request()).obj
     assert written(api, "approval", with_status(made, given)).causes == causes
 
@@ -240,13 +240,13 @@ def test_the_status_approves_nothing(api) -> None:
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "x509: malformed certificate"),
     ],
 )
-def test_what_is_no_certificate(api, content: bytes, why: str) -> None:
+def test_invalid_certificate_is_rejected(api, content: bytes, why: str) -> None:
     made = api.send("POST", COLLECTION, request()).obj
     refused = written(api, "status", with_status(made, certificate=text(content)))
     assert refused.causes["status.certificate"].startswith(f'Invalid value: "<certificate data>": {why}')
 
 
-def test_nobody_becomes_a_master(api) -> None:
+def test_client_certificate_for_system_masters_is_rejected(api) -> None:
     masters = request_pem("jane", "system:masters")
     refused = api.send("POST", COLLECTION, request(pem=masters))
     because = f"use of {CLIENT} signer with system:masters group is not allowed"
@@ -254,7 +254,7 @@ def test_nobody_becomes_a_master(api) -> None:
     assert api.send("POST", COLLECTION, request(pem=masters, signerName="example.com/other")).status == 201
 
 
-def test_who_may_not_use_the_signer_neither_approves_nor_signs(make_api) -> None:
+def test_approval_and_signing_need_permission_for_the_signer(make_api) -> None:
     asked: list[Access] = []
 
     def authorize(access: Access) -> Decision:
@@ -266,7 +266,7 @@ def test_who_may_not_use_the_signer_neither_approves_nor_signs(make_api) -> None
     refused = written(api, "approval", with_status(made, condition()))
     because = f'user not permitted to approve requests with signerName "{CLIENT}"'
     assert (refused.status, refused.message) == (403, FORBIDDEN + because)
-    assert [one.attributes["name"] for one in asked] == [CLIENT, "kubernetes.io/*"]
+    assert [access.attributes["name"] for access in asked] == [CLIENT, "kubernetes.io/*"]
     refused = written(api, "status", with_status(made, certificate=text(CERTIFICATE)))
     assert refused.message.endswith(f'user not permitted to sign requests with signerName "{CLIENT}"')
     assert written(api, "status", made).status == 200  # nothing changed

@@ -1,4 +1,4 @@
-"""LimitRanges: what they may say.
+"""Validation of LimitRanges.
 
 Source of the cases: kubernetes pkg/apis/core/validation/validation_test.go (TestValidateLimitRange) (v1.36).
 """
@@ -49,7 +49,7 @@ def test_limits_that_are_good(api: Api, items: list[Object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "field", "told"),
+    ("items", "field", "message"),
     [
         ([item("Pod"), item("Pod")], "[1].type", 'Duplicate value: "Pod"'),
         ([item("bogus")], "[0].type", 'Invalid value: "bogus": must be a standard limit type or fully qualified'),
@@ -120,10 +120,10 @@ def test_limits_that_are_good(api: Api, items: list[Object]) -> None:
         ),
     ],
 )
-def test_limits_that_are_not(api: Api, items: list[Object], field: str, told: str) -> None:
+def test_invalid_limits_are_rejected(api: Api, items: list[Object], field: str, message: str) -> None:
     answer = create(api, *items)
     assert answer.status == 422
-    assert told in answer.message
+    assert message in answer.message
     assert f"spec.limits{field}" in answer.causes
 
 

@@ -28,7 +28,7 @@ def test_a_node_keeps_its_pod_network(api):
 
 
 @pytest.mark.parametrize("text", ["x", "10.0.0.0", "10.0.0.0/33", "/24"])
-def test_a_pod_network_that_is_none_is_refused(api, text):
+def test_invalid_pod_cidr_is_rejected(api, text):
     refused = api.create("nodes", {"metadata": {"name": "n"}, "spec": {"podCIDR": text}})
     detail = f'Invalid value: "{text}": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'
     assert (refused.status, refused.causes) == (422, {"spec.podCIDRs[0]": detail})

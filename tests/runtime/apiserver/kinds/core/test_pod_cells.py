@@ -180,7 +180,7 @@ def test_wide_columns_show_where_the_pod_is() -> None:
 
 @pytest.mark.parametrize("phase, reasons", [("Running", []), ("Succeeded", ["Succeeded"]), ("Failed", ["Failed"])])
 def test_a_row_has_a_condition_once_its_pod_is_done(phase: str, reasons: list[str]) -> None:
-    assert [one["reason"] for one in pod_completion(pod_with(phase=phase))] == reasons
+    assert [condition["reason"] for condition in pod_completion(pod_with(phase=phase))] == reasons
 
 
 def test_a_pod_of_nothing_but_a_name_is_printed() -> None:

@@ -1,4 +1,4 @@
-"""What may be written into the status of a pod that the recorded answers do not show: steps that follow one another."""
+"""Updates of a pod's status in several steps, which the recorded responses do not cover."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_quotas_that_are_not(api: Api, hard: Object, spec: Object, causes: Objec
     assert causes.items() <= answer.causes.items()
 
 
-def test_an_unnamed_resource_is_told_twice_as_upstream_does(api: Api) -> None:
+def test_unqualified_resource_is_reported_twice_as_upstream(api: Api) -> None:
     message = create(api, {"batteries": "1"}).message
     assert message == (
         'ResourceQuota "q" is invalid: [spec.hard[batteries]: Invalid value: "batteries": must be a standard resource '
@@ -182,7 +182,7 @@ def test_a_status_is_checked(api: Api) -> None:
     assert refused.causes == {"status.used[pods]": 'Invalid value: "500m": must be an integer'}
 
 
-def test_a_row_says_what_is_used_of_requests_and_of_limits() -> None:
+def test_row_shows_usage_of_requests_and_limits() -> None:
     hard = {"pods": "8", "requests.cpu": "2", "limits.cpu": "4", "limits.memory": "2Gi"}
     shown: Object = {
         "metadata": {"name": "q", "creationTimestamp": "2001-09-09T01:46:40Z"},

@@ -83,7 +83,7 @@ def test_a_service_is_given_what_its_new_type_needs_and_loses_what_it_does_not(a
     assert "provided IP is already allocated" in refused.message
 
 
-def test_who_replaces_a_service_need_not_repeat_what_it_was_given(api: Api) -> None:
+def test_update_without_allocated_values_keeps_them(api: Api) -> None:
     given = {"type": "NodePort", "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}
     before = api.create("services", service("s", spec=given)).obj["spec"]
     after = api.put("services", service("s", spec={**given, "ports": [{"name": "b", "port": 3}]})).obj["spec"]

@@ -1,4 +1,4 @@
-"""metrics.k8s.io: what hollow pods and their nodes use, as a metrics-server would show it."""
+"""Metrics of hollow pods and their nodes in metrics.k8s.io, as of metrics-server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(api: Api, name: str, *containers: dict[str, Any], phase: str = "Running"
     spec = {"nodeName": "n", "containers": list(containers) or [container("c", cpu="100m", memory="64Mi")]}
     meta = {"name": name, "labels": {"app": name.partition("-")[0]}}
     assert api.create("pods", {"metadata": meta, "spec": spec}).status == 201
-    statuses = [running(one["name"]) for one in spec["containers"]]
+    statuses = [running(container_["name"]) for container_ in spec["containers"]]
     status = {"phase": phase, "startTime": STARTED, "containerStatuses": statuses}
     assert api.patch("pods", name, {"status": status}, subresource="status").status == 200
 
@@ -53,8 +53,10 @@ def annotate(api: Api, name: str, **annotations: str | None) -> Any:
 
 
 def used(api: Api, name: str) -> dict[str, dict[str, str]]:
-    """By container."""
-    return {one["name"]: one["usage"] for one in api.send("GET", f"{PODS}/{name}").obj["containers"]}
+    """Return the usage by container."""
+    return {
+        container_["name"]: container_["usage"] for container_ in api.send("GET", f"{PODS}/{name}").obj["containers"]
+    }
 
 
 def test_a_pod_uses_a_tenth_of_what_it_requests(api: Api) -> None:
@@ -78,7 +80,7 @@ def test_a_pod_uses_a_tenth_of_what_it_requests(api: Api) -> None:
     }
 
 
-def test_annotations_say_what_it_uses_of_one_container_before_all(api: Api) -> None:
+def test_container_annotation_overrides_that_of_the_pod(api: Api) -> None:
     run(api, "web", container("c"), container("d"), container("e"))
     meta = {"annotations": {CPU: "250m", f"d.{CPU}": "1500u", MEMORY: "100M", f"d.{MEMORY}": "1500Ki"}}
     api.patch("pods", "web", {"metadata": meta})
@@ -149,7 +151,7 @@ def test_a_pod_may_be_without(api: Api) -> None:
     assert api.send("GET", PODS).names == []
 
 
-def test_a_node_that_says_nothing_is_not_measured_nor_are_its_pods(api: Api) -> None:
+def test_unreachable_node_and_its_pods_have_no_metrics(api: Api) -> None:
     run(api, "web")
     api.advance(20)
     says(api, "Unknown")
@@ -161,7 +163,7 @@ def test_a_node_that_says_nothing_is_not_measured_nor_are_its_pods(api: Api) -> 
     assert api.send("GET", PODS).names == []
 
 
-def test_what_is_not_there_is_not_found(api: Api) -> None:
+def test_missing_pod_or_node_is_not_found(api: Api) -> None:
     assert api.send("GET", f"{PODS}/web").message == 'pods "web" not found'
     assert api.send("GET", f"{NODES}/m").message == 'nodes "m" not found'
 
@@ -205,23 +207,23 @@ def test_they_can_only_be_read(api: Api) -> None:
     assert {api.send(method, PODS, {}).status for method in ("POST", "DELETE")} == {405}
 
 
-def test_an_annotation_that_cannot_be_read_is_said_and_the_default_counts(api: Api) -> None:
+def test_malformed_annotation_is_warned_of_and_the_default_is_used(api: Api) -> None:
     run(api, "web")
-    told = annotate(api, "web", cpu="lots")
-    assert told.status == 200
-    assert [WARNED in one and f"metadata.annotations[{CPU}]" in one for one in told.warnings] == [True]
+    response = annotate(api, "web", cpu="lots")
+    assert response.status == 200
+    assert [WARNED in text and f"metadata.annotations[{CPU}]" in text for text in response.warnings] == [True]
     api.advance(20)
     found = api.send("GET", PODS)
     assert found.obj["items"][0]["containers"][0]["usage"]["cpu"] == "10m"
-    assert [one.startswith("pod default/web: ") and WARNED in one for one in found.warnings] == [True]
+    assert [text.startswith("pod default/web: ") and WARNED in text for text in found.warnings] == [True]
     assert annotate(api, "web", cpu="1").warnings == ()
 
 
-def test_whoever_writes_a_template_is_told_too(api: Api) -> None:
+def test_malformed_annotation_of_a_template_is_warned_of(api: Api) -> None:
     made = api.replicaset()
     made["spec"]["template"]["metadata"]["annotations"] = {f"c.{CPU}": "steps(1, 2)"}
-    (told,) = api.create("deployments", made).warnings
-    assert told.startswith(f'spec.template.metadata.annotations[c.{CPU}]: step "2" is not like 60s: 800m')
+    (warning,) = api.create("deployments", made).warnings
+    assert warning.startswith(f'spec.template.metadata.annotations[c.{CPU}]: step "2" is not like 60s: 800m')
 
 
 def test_few_of_many_warnings_are_sent(api: Api) -> None:
@@ -244,7 +246,7 @@ def test_an_api_service_is_available_and_who_may_view_may_read_metrics(api: Api)
     assert role["rules"][0]["resources"] == ["pods", "nodes"]
 
 
-def test_they_are_not_there_where_nobody_asked_for_them() -> None:
+def test_metrics_are_not_served_by_default() -> None:
     api = Api()
     api.server.reached_at("127.0.0.1", 6443)
     assert api.send("GET", PODS).status == 404

@@ -21,4 +21,4 @@ def test_a_driver_is_named_and_options_leave_names_of_kubernetes_alone(
     source: dict[str, Any], wrong: list[str]
 ) -> None:
     found = list(wrong_source({"name": "v", "flexVolume": source}, "v"))
-    assert [one.field.removeprefix("v.flexVolume.options") for one in found] == wrong
+    assert [error.field.removeprefix("v.flexVolume.options") for error in found] == wrong

@@ -22,7 +22,7 @@ SPEC: Object = {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": 
 @pytest.mark.parametrize("served", [True, False])
 def test_field_is_kept_where_pod_groups_are_served(plural: str, spec: Object, path: Any, served: bool) -> None:
     kinds = with_scheduling_groups((*BUILT_IN, pod_group.RESOURCE) if served else BUILT_IN)
-    strategy = next(one for one in kinds if one.plural == plural).strategy
+    strategy = next(kind for kind in kinds if kind.plural == plural).strategy
     obj: Object = {"metadata": {"name": "o"}, "spec": copy.deepcopy(spec)}
     strategy.set_defaults(obj)
     strategy.canonicalize(obj)

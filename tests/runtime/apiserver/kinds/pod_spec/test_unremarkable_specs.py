@@ -11,7 +11,7 @@ DRAWN, OTHER = "kube-api-access-bcdfg", "kube-api-access-24568"
 
 
 def spec(*volumes: str, mounted: str = DRAWN, image: str = "i", **fields: object) -> dict[str, object]:
-    """With these volumes, of which one is mounted."""
+    """Return a spec with these volumes, one of which is mounted."""
     mounts = [{"name": mounted, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]
     made: dict[str, object] = {
         "containers": [{"name": "c", "image": image, "volumeMounts": mounts}],
@@ -53,14 +53,14 @@ def test_specs_that_differ_in_anything_else_are_not(other):
         (spec(DRAWN, hostname="*"), "spec.hostname"),
     ],
 )
-def test_what_is_wrong_is_found_beside_specs_that_are_known_and_found_again(wrong, field):
+def test_invalid_spec_is_reported_each_time_beside_cached_specs(wrong, field):
     assert validate_pod_spec(spec(DRAWN), "spec") == []
     assert validate_pod_spec(spec(OTHER, mounted=OTHER), "spec") == []
     for _ in range(2):
-        assert field in [one.field for one in validate_pod_spec(wrong, "spec")]
+        assert field in [error.field for error in validate_pod_spec(wrong, "spec")]
 
 
-def test_what_there_is_to_warn_of_is_said_each_time_and_annotations_are_looked_at():
+def test_warnings_are_repeated_and_annotations_are_always_checked():
     remarkable = spec(DRAWN, nodeSelector={"beta.kubernetes.io/os": "linux"})
     for _ in range(2):
         assert [*warnings_of_pod({"metadata": {}, "spec": spec(DRAWN)})] == []
@@ -69,7 +69,7 @@ def test_what_there_is_to_warn_of_is_said_each_time_and_annotations_are_looked_a
         assert len([*warnings_of_pod({"metadata": annotated, "spec": spec(DRAWN)})]) == 1
 
 
-def test_only_so_many_are_kept_and_no_long_ones():
+def test_cache_is_bounded_and_excludes_long_specs():
     kept = UnremarkableSpecs()
     kept.add(b"x" * (LONGEST_KEPT + 1))
     assert b"x" * (LONGEST_KEPT + 1) not in kept

@@ -1,4 +1,4 @@
-"""How usage is written: what a text means at which moment, and what is said of one that means nothing."""
+"""Notation of usage: values over time, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
         ("none", 5, None),
     ],
 )
-def test_a_text_says_how_much_is_used_at_a_moment(text: str, seconds: float, amount: str | None) -> None:
+def test_usage_is_computed_from_its_text_and_the_time(text: str, seconds: float, amount: str | None) -> None:
     assert read_usage(text)(seconds) == (None if amount is None else Decimal(amount))
 
 
@@ -59,7 +59,7 @@ def test_a_text_says_how_much_is_used_at_a_moment(text: str, seconds: float, amo
         ("ramp(1, x, 1m)", '"x" is no quantity'),
     ],
 )
-def test_what_is_wrong_with_a_text_is_said(text: str, problem: str) -> None:
+def test_malformed_usage_is_rejected_with_its_problem(text: str, problem: str) -> None:
     with pytest.raises(ValueError) as raised:
         read_usage(text)
     assert str(raised.value).startswith(problem)

@@ -1,4 +1,4 @@
-"""What the kinds with a pod template share."""
+"""Defaults, validation and columns that the kinds with a pod template share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server refuses of a PodDisruptionBudget, and what it makes of one.
+"""Validation and defaults of PodDisruptionBudgets.
 
 Source of the cases: pkg/apis/policy/validation/validation_test.go, pkg/registry/policy/poddisruptionbudget (v1.36).
 """
@@ -53,7 +53,7 @@ def budget(**spec: object) -> Object:
         ),
     ],
 )
-def test_what_is_refused(api: Api, spec: Object, field: str, message: str) -> None:
+def test_invalid_budget_is_rejected(api: Api, spec: Object, field: str, message: str) -> None:
     refused = api.create("poddisruptionbudgets", budget(**spec))
     assert (refused.status, refused.causes) == (422, {field: message})
 
@@ -69,7 +69,7 @@ def test_what_is_refused(api: Api, spec: Object, field: str, message: str) -> No
         {"selector": None},
     ],
 )
-def test_what_is_taken(api: Api, spec: Object) -> None:
+def test_valid_budget_is_created_with_an_empty_status(api: Api, spec: Object) -> None:
     made = api.create("poddisruptionbudgets", {**budget(**spec), "status": {"disruptionsAllowed": 7}})
     assert made.status == 201
     counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -118,7 +118,7 @@ def test_an_update_needs_a_version_and_a_new_spec_is_a_new_generation(api: Api) 
         ),
     ],
 )
-def test_a_status_that_is_refused(api: Api, status: Object, field: str, message: str) -> None:
+def test_invalid_status_is_rejected(api: Api, status: Object, field: str, message: str) -> None:
     made = api.create("poddisruptionbudgets", budget()).obj
     refused = api.put("poddisruptionbudgets", {**made, "status": {**made["status"], **status}}, subresource="status")
     assert (refused.status, refused.causes) == (422, {field: message})

@@ -1,4 +1,4 @@
-"""Nobody gives rights that they do not have.
+"""Prevention of privilege escalation through roles and bindings.
 
 Cases of kubernetes v1.36 pkg/registry/rbac/{role,clusterrole}/policybased/storage_test.go.
 """
@@ -46,7 +46,7 @@ def role(name: str, *rules: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def binding(name: str, to: str, *subjects: str, kind: str = "ClusterRole") -> dict[str, Any]:
-    bound = [dict(zip(("kind", "name"), one.split(":"), strict=True), apiGroup=GROUP) for one in subjects]
+    bound = [dict(zip(("kind", "name"), subject.split(":"), strict=True), apiGroup=GROUP) for subject in subjects]
     ref = {"apiGroup": GROUP, "kind": kind, "name": to}
     return {"metadata": {"name": name}, "roleRef": ref, "subjects": bound}
 
@@ -85,14 +85,14 @@ def test_a_change_of_a_role(api: Api) -> None:
     assert refused(api.send("PUT", f"{ROLES}/new", role("new", WRITE), user=JANE), lack, f'roles.{GROUP} "new"')
 
 
-def test_what_a_garbage_collector_changes_gives_nobody_rights(api: Api) -> None:
+def test_change_of_finalizers_needs_no_permissions(api: Api) -> None:
     api.send("POST", ROLES, role("r", WRITE))
     assert api.send("PATCH", f"{ROLES}/r", {"metadata": {"finalizers": ["a/b"]}}, type_=MERGE, user=JANE).status == 200
     body = {"metadata": {"finalizers": []}, "rules": [WRITE, WRITE]}
     assert api.send("PATCH", f"{ROLES}/r", body, type_=MERGE, user=JANE).status == 403
 
 
-def test_who_may_escalate(api: Api) -> None:
+def test_escalate_permits_granting_more_permissions(api: Api) -> None:
     give(api, "esc", {"verbs": ["escalate"], "apiGroups": [GROUP], "resources": ["roles"]})
     assert api.send("POST", ROLES, role("r", WRITE), user=JANE).status == 201
     assert api.send("POST", CLUSTER_ROLES, role("r", WRITE), user=JANE).status == 403

@@ -1,4 +1,4 @@
-"""admissionregistration.k8s.io."""
+"""Objects of admissionregistration.k8s.io."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""autoscaling, both versions, and policy."""
+"""Objects of autoscaling, in both versions, and of policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""batch: Jobs and CronJobs."""
+"""Jobs and CronJobs."""
 
 from __future__ import annotations
 

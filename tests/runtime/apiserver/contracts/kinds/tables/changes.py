@@ -1,4 +1,4 @@
-"""What of workloads, Jobs, Nodes, volumes, Services and others may be changed, and what their templates warn of."""
+"""Updates of workloads, Jobs, Nodes, volumes, Services and others, and warnings about templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control plane itself is told by: coordination, scheduling, node, flowcontrol, apiregistration."""
+"""Objects of coordination, scheduling, node, flowcontrol and apiregistration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The core group but for what holds pods and addresses."""
+"""Objects of the core group, except pods, Services and Endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""networking.k8s.io, discovery.k8s.io and Endpoints."""
+"""Objects of networking.k8s.io and discovery.k8s.io, and Endpoints."""
 
 from __future__ import annotations
 

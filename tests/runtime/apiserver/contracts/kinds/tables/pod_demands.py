@@ -1,4 +1,4 @@
-"""Pods: what they ask of nodes, what of them may change, and what kube-apiserver warns of."""
+"""Resources, scheduling, updates and warnings of pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def _resources(**fields: Any) -> dict[str, Any]:
 
 
 def _of_pod(own: dict[str, Any], *containers: dict[str, Any]) -> dict[str, Any]:
-    made = [{"name": f"c{i}", "image": "a:1", "resources": one} for i, one in enumerate(containers or ({},))]
+    made = [
+        {"name": f"c{i}", "image": "a:1", "resources": resources} for i, resources in enumerate(containers or ({},))
+    ]
     return {"spec": {"resources": own, "containers": made}}
 
 

@@ -38,8 +38,8 @@ def _affinity(**affinity: Any) -> dict[str, Any]:
 
 
 def _spread(**constraint: Any) -> dict[str, Any]:
-    one = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    return {"spec": {"topologySpreadConstraints": [{**one, **constraint}]}}
+    valid = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    return {"spec": {"topologySpreadConstraints": [{**valid, **constraint}]}}
 
 
 def _mount(**mount: Any) -> dict[str, Any]:

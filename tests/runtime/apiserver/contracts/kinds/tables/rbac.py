@@ -1,4 +1,4 @@
-"""rbac.authorization.k8s.io."""
+"""Objects of rbac.authorization.k8s.io."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""resource.k8s.io."""
+"""Objects of resource.k8s.io."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""storage.k8s.io."""
+"""Objects of storage.k8s.io."""
 
 from __future__ import annotations
 

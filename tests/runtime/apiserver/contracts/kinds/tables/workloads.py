@@ -1,4 +1,4 @@
-"""apps, ReplicationControllers and PodTemplates."""
+"""Objects of apps, ReplicationControllers and PodTemplates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who lets an admission policy read parameters may read them.
+"""Authorization for the parameters of admission policies.
 
 Cases of kubernetes v1.36 pkg/registry/admissionregistration/*/authz_test.go; played side by side with kube-apiserver in
 tests/e2e/test_access_side_by_side.py.
@@ -85,7 +85,7 @@ def test_a_binding_leads_to_what_its_author_may_read(api: Api, which: str, first
     assert binding(api, which, "c", selector={}).status == 422
 
 
-def test_what_stays_is_not_asked_for_again(api: Api) -> None:
+def test_unchanged_param_kind_needs_no_permission(api: Api) -> None:
     assert policy(api, "validating", by=User("root", groups=("system:masters",))).status == 201
     path = f"{REGISTERED}/validatingadmissionpolicies/p"
     merge = "application/merge-patch+json"

@@ -1,4 +1,4 @@
-"""pods/resize: cpu and memory of a pod that exists, within limits and quotas.
+"""Subresource pods/resize: changes of cpu and memory within limits and quotas.
 
 Source of the cases: kubernetes pkg/apis/core/validation/validation_test.go (TestValidatePodResize),
 pkg/registry/core/pod/strategy_test.go (v1.36).
@@ -21,7 +21,7 @@ def container(name: str = "c", requests: Object | None = None, limits: Object | 
     return {
         "name": name,
         "image": "i",
-        "resources": {part: one for part, one in parts.items() if one is not None},
+        "resources": {part: amounts for part, amounts in parts.items() if amounts is not None},
         **more,
     }
 
@@ -77,7 +77,7 @@ INIT = container("i", requests={"cpu": "1m"})
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted", "said"),
+    ("given", "wanted", "message"),
     [
         ([container(requests=SMALL)], [container(requests={"cpu": "1"})], "resource requests cannot be removed"),
         ([GUARANTEED], [container(requests=SMALL)], "resource limits cannot be removed"),
@@ -108,11 +108,11 @@ INIT = container("i", requests={"cpu": "1m"})
         ),
     ],
 )
-def test_what_cannot_be_resized(api: Api, given: list[Object], wanted: list[Object], said: str) -> None:
+def test_invalid_resize_is_rejected(api: Api, given: list[Object], wanted: list[Object], message: str) -> None:
     a_pod(api, *given)
     answer = resize(api, *wanted)
     assert answer.status == 422, answer.obj
-    assert said in answer.message
+    assert message in answer.message
     assert api.get("pods", "p").obj["metadata"]["generation"] == 1
 
 
@@ -127,7 +127,7 @@ def test_init_containers_are_resized_too_unless_they_would_be_restarted(api: Api
 
 
 @pytest.mark.parametrize(("has", "status"), [({}, 422), ({"resources": {"requests": SMALL}}, 200)])
-def test_a_kubelet_has_to_say_that_it_can(api: Api, has: Object, status: int) -> None:
+def test_resize_needs_a_kubelet_that_reports_resources(api: Api, has: Object, status: int) -> None:
     a_pod(api)
     running = {"name": "c", "state": {"running": {}}, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
     api.patch("pods", "p", {"status": {"containerStatuses": [{**running, **has}]}}, subresource="status")
@@ -147,7 +147,7 @@ def a_quota(api: Api, hard: Object, used: Object) -> None:
     assert api.put("resourcequotas", {**made.obj, "status": {"hard": hard, "used": used}}, "status").status == 200
 
 
-def test_what_is_more_is_charged_and_stays_within_the_quota(api: Api) -> None:
+def test_resize_is_charged_to_the_quota_and_limited_by_it(api: Api) -> None:
     a_pod(api)
     a_quota(api, {"pods": "1", "requests.cpu": "1"}, {"pods": "1", "requests.cpu": "100m"})
 
@@ -165,8 +165,8 @@ def test_what_is_more_is_charged_and_stays_within_the_quota(api: Api) -> None:
     assert used() == {"pods": "1", "requests.cpu": "600m"}  # the controller gives back
 
 
-def test_what_a_container_still_has_is_paid_already(api: Api) -> None:
-    """Usage is the most of what is asked for and given: it was lowered, and goes up again before that is done."""
+def test_resize_up_to_allocated_resources_is_not_charged_again(api: Api) -> None:
+    """Usage is the maximum of requested and allocated resources, as a reduction may not be complete yet."""
     a_pod(api)
     has = {"name": "c", "state": {"running": {}}, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
     has |= {"resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "500m"}}
@@ -191,9 +191,9 @@ def test_limits_of_the_namespace_hold_for_it(api: Api) -> None:
 def test_resources_of_the_pod_as_a_whole(api: Api) -> None:
     a_pod(api, resources={"requests": {"cpu": "1"}})
     assert resize(api, resources={"requests": {"cpu": "2"}}).status == 200
-    for wanted, said in (
+    for wanted, message in (
         ({"requests": {}}, "pod-level resource requests cannot be removed"),
         (None, "pod-level resources cannot be removed"),
     ):
         answer = resize(api, resources=wanted)
-        assert (answer.status, said in answer.message) == (422, True), answer.message
+        assert (answer.status, message in answer.message) == (422, True), answer.message

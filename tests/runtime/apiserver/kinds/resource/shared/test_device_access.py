@@ -1,4 +1,4 @@
-"""Who may have devices, and who writes which part of a claim's status.
+"""Authorization for device claims and for the parts of their status.
 
 Cases of kubernetes v1.36 pkg/registry/resource/utils_test.go; played side by side with kube-apiserver in
 tests/e2e/test_access_side_by_side.py.
@@ -54,7 +54,7 @@ def give(api: Api, verb: str, resource: str, names: list[str] | None = None) -> 
     assert api.send("POST", f"{RBAC}/clusterrolebindings", body).status == 201
 
 
-def test_administrators_access_is_for_namespaces_that_say_so(api: Api) -> None:
+def test_admin_access_needs_a_labelled_namespace(api: Api) -> None:
     assert claim(api, "c", admin=True).causes == {
         "spec.devices.requests[0].adminAccess": f"Forbidden: admin access to devices requires the `{ADMIN_LABEL}: "
         "true` label on the containing namespace"
@@ -67,7 +67,7 @@ def test_administrators_access_is_for_namespaces_that_say_so(api: Api) -> None:
     assert claim(api, "d", admin=True).status == 201
 
 
-def test_who_binds_writes_what_is_allocated(api: Api) -> None:
+def test_allocation_needs_permission_to_bind(api: Api) -> None:
     claim(api, "c")
     assert write(api, {"allocation": ALLOCATION}, DRIVER).causes == {
         "status.allocation": "Forbidden: changing status.allocation or status.reservedFor requires "
@@ -82,11 +82,11 @@ def test_who_binds_writes_what_is_allocated(api: Api) -> None:
 def test_a_driver_writes_of_its_own_devices_on_its_node(api: Api) -> None:
     claim(api, "c")
     assert write(api, {"allocation": ALLOCATION}, User("root", groups=("system:masters",))).status == 200
-    said = {"devices": [{**DEVICE, "data": {"a": 1}}]}
+    status = {"devices": [{**DEVICE, "data": {"a": 1}}]}
     verbs = 'verb="[associated-node:patch arbitrary-node:patch]"'
-    assert verbs in write(api, said, DRIVER).causes["status.devices"]
-    assert 'verb="[arbitrary-node:patch]"' in write(api, said, ELSEWHERE).causes["status.devices"]
+    assert verbs in write(api, status, DRIVER).causes["status.devices"]
+    assert 'verb="[arbitrary-node:patch]"' in write(api, status, ELSEWHERE).causes["status.devices"]
     give(api, "associated-node:patch", "resourceclaims/driver", ["d.io"])
-    assert write(api, said, ELSEWHERE).status == 422
-    assert write(api, said, DRIVER).status == 200
+    assert write(api, status, ELSEWHERE).status == 422
+    assert write(api, status, DRIVER).status == 200
     assert write(api, {"devices": []}, ELSEWHERE).status == 422
