@@ -184,8 +184,7 @@ def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | 
 
 
 def _is_new(cluster: SimulatedCluster) -> bool:
-    """Report whether the leading controller has not evaluated this autoscaler for a whole window yet, or there is no
-    leader.
+    """Report whether the first sync of the leading controller is still to come, or there is no leader.
 
     It starts with the current number of replicas as a recommendation for the whole window, so the last recommendation
     of its predecessor is not the end state.
