@@ -1,11 +1,11 @@
-"""The Common Expression Language, as Kubernetes uses it.
+"""The Common Expression Language (CEL), as Kubernetes uses it.
 
-A small language of expressions without loops or side effects. This package parses, type-checks, estimates and
-evaluates it with the meaning of cel-go v0.26 and with the libraries that Kubernetes 1.36 adds, without any other
-part of the API server. docs/decisions says why it is ours.
+CEL is a small language of expressions without loops or side effects. This package parses, type-checks, estimates and
+evaluates expressions with the semantics of cel-go v0.26 and the libraries that Kubernetes 1.36 adds. It does not depend
+on the API server. docs/decisions explains why it is our own.
 
  source -> lexer -> parser (macros expanded) -> checker (types, overloads) -> program (closures)
-                                                             \\-> cost (the most that a run can cost)
+                                                             \\-> cost (upper bound of the cost of a run)
 
-Nobody imports it before there is an expression to compile.
+It is imported when the first expression is compiled.
 """

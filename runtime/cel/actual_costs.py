@@ -1,4 +1,4 @@
-"""What a call has cost, in cel-go's units.
+"""Actual costs of calls, in cel-go's units.
 
 Source: cel-go interpreter/runtimecost.go, ext/lists.go; k8s.io/apiserver/pkg/cel/library/cost.go (CallCost).
 """
@@ -17,7 +17,7 @@ AUTHORIZATION = 350_000  # leaves room for two of them
 
 
 def call_cost(function: str, overload: str, arguments: list[Value], result: Value) -> int:
-    """overload: cel-go's id of it, empty where the types left several."""
+    """Return the cost of a call. overload: cel-go's id of the overload; empty if the types leave several."""
     if not arguments:
         return 1
     if function in NOMINAL:

@@ -109,8 +109,11 @@ def _environment(*, params: bool, authorizer: bool, mutates: bool) -> Environmen
 def admission_environment(
     *, params: bool, authorizer: bool, mutates: bool = False, variables: Mapping[str, Type] | None = None
 ) -> Environment:
-    """variables: those of a policy that come before the expression; None where it may have none. mutates: objects and
-    JSON patches may be made."""
+    """Return the environment of an expression of a policy or webhook.
+
+    variables: variables of the policy that precede the expression; None if the expression cannot use any
+    mutates: the expression may construct objects and JSON patches
+    """
     environment = _environment(params=params, authorizer=authorizer, mutates=mutates)
     if variables is None:
         return environment
@@ -123,9 +126,11 @@ def admission_environment(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """problem: why it cannot be used, program is None then. type: dyn where it is not known.
+    """A compiled expression, or the reason why it cannot be used.
 
-    is_internal: the problem came up after the expression was found to be valid, which upstream takes for its own fault.
+    type: type of the result; dyn if it is unknown
+    problem: why the expression cannot be used; `program` is None in that case
+    is_internal: the problem was found after the expression was valid; upstream reports such a problem as internal
     """
 
     text: str
@@ -215,9 +220,9 @@ class Run:
 
 
 def conditions_hold(conditions: Sequence[Expression], run: Run, *, ignores_failures: bool) -> bool:
-    """Whether a webhook or policy with these match conditions is asked. One that is false decides, whatever others are.
+    """Report whether all match conditions of a webhook or policy are true. A false one decides, even if others fail.
 
-    Raises FailedError where that cannot be said, unless failures are ignored, and then it is not asked.
+    Raises FailedError if a condition fails and none is false. With `ignores_failures` the result is False instead.
     """
     failures: list[str] = []
     for condition in conditions:
@@ -245,7 +250,11 @@ def names(
     params: Any = None,
     ask: Ask | None = None,
 ) -> dict[str, Value]:
-    """What expressions see. request: an AdmissionRequest without objects. ask: answers what `authorizer` is asked."""
+    """Return the variables of an expression.
+
+    request: an AdmissionRequest without its objects
+    ask: authorization for the variable `authorizer`; None omits that variable
+    """
     seen: dict[str, Value] = {
         "object": new,
         "oldObject": old,

@@ -1,7 +1,7 @@
-"""What is reached from a value by fields, keys and indices: self.spec[0].?name, has(self.x), (c ? a : b).d.
+"""Access to parts of a value by fields, keys and indices: self.spec[0].?name, has(self.x), (c ? a : b).d.
 
-A step into what has no steps finds no such key; a test for it, or an optional step, finds nothing. After an optional
-step all further ones are optional.
+Access to a part of a scalar fails as for a missing key; a test, or an optional step, returns that nothing was found.
+After an optional step all further steps are optional.
 
 Source: cel-go interpreter/attributes.go.
 """
@@ -30,7 +30,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """key: a constant, if it is not computed. tests: only whether there is something."""
+    """One access by key. key: a constant, if it is not computed. tests: only report whether the key exists."""
 
     key: Value = None
     computed: Closure | None = None
@@ -118,7 +118,7 @@ def _walk(value: Value, steps: list[Step], frame: Frame) -> Value:
 
 
 def reached(container: Value, key: Value) -> Value:
-    """container[key], or container.key. Raises EvaluationError where there is no such element."""
+    """Return container[key] or container.key. Raises EvaluationError if there is no such element."""
     present, value = found(container, key)
     if present:
         return value
@@ -128,14 +128,14 @@ def reached(container: Value, key: Value) -> Value:
 
 
 def found(container: Value, key: Value) -> tuple[bool, Value]:
-    """Whether there is such an element, and which. Raises EvaluationError for an index that can be none."""
+    """Report whether an element exists, and return it. Raises EvaluationError if the key is not a valid index."""
     if type(container) is dict:
         return values.lookup(container, key)
     if isinstance(container, list):
         place = _place(key)
         return (True, container[place]) if 0 <= place < len(container) else (False, None)
     if type(container) is Fields:
-        return True, container.field(key)  # the checker knows its fields
+        return True, container.field(key)  # the checker has checked the field
     return False, None
 
 

@@ -230,7 +230,7 @@ class _Checker:
         return types.map_of(keys, values)
 
     def _held(self, node: Node, kind: Type, *, optional: bool) -> Type:
-        """What an element or entry holds, the inside of an optional one."""
+        """Return the type of the value in an element or entry: for an optional one, the type inside the optional."""
         if not optional:
             return kind
         inside, was_optional = types.unwrapped(kind)
@@ -291,7 +291,7 @@ class _Checker:
             self._issue(step.at, f"expected type '{accumulated}' but found '{step.type}'")
 
     def _join(self, previous: Type | None, current: Type) -> Type:
-        """Of an aggregate's elements. That they are of one type is checked afterwards, as some need not be."""
+        """Return the common type of an aggregate's elements so far. Other checks report elements of different types."""
         if previous is None:
             return current
         return types.most_general(previous, current) if self._assign((previous,), (current,)) else DYN

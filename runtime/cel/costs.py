@@ -33,7 +33,7 @@ TRAVERSAL, PATTERN = 0.1, 0.25
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Of a size or a cost. Arithmetic stops at MOST."""
+    """Range of a size or a cost. Sums and products are capped at MOST."""
 
     least: int
     most: int

@@ -17,7 +17,11 @@ Implementation = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """name: cel-go's overload id, by which costs are known. generic: the signature has type parameters."""
+    """One overload of a function.
+
+    name: cel-go's overload id, under which its cost is known
+    type_parameters: names of the type parameters in the signature
+    """
 
     name: str
     parameters: tuple[Type, ...]
@@ -37,7 +41,10 @@ Library = dict[str, Function]
 
 
 def overload(name: str, signature: str, implementation: Implementation) -> Overload:
-    """signature: "string, int -> string", with a dot in front of a member's; capital letters are type parameters."""
+    """Parse an overload's signature, such as "string, int -> string".
+
+    A leading dot marks a member function, and capital letters are type parameters.
+    """
     member = signature.startswith(".")
     left, right = signature.removeprefix(".").split("->")
     parameters = tuple(parsed(each) for each in _split(left))
@@ -96,7 +103,7 @@ def _split(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may name: functions, variables with their types, and the fields of struct types."""
+    """Names that an expression may use: functions, variables with their types, and the fields of struct types."""
 
     functions: Library
     variables: Mapping[str, Type] = field(default_factory=dict)
@@ -105,7 +112,7 @@ class Environment:
     type_names: frozenset[str] = frozenset()  # of opaque types that an expression may name
 
     def extended(self, variables: Mapping[str, Type], structs: Mapping[str, Mapping[str, Type]]) -> Environment:
-        """With further variables and struct types; the latter may be a mapping that knows more than it lists."""
+        """Return a copy with further variables and struct types. structs: may resolve names that it does not list."""
         known = {**self.structs, **structs} if self.structs else structs
         return Environment(self.functions, {**self.variables, **variables}, known, self.checks, self.type_names)
 
@@ -118,7 +125,7 @@ RUNTIME_NAMES = {
 
 
 def accepts(parameter: Type, value: Value) -> bool:
-    """Whether a value may be passed at run time; of lists and maps the first element says it."""
+    """Report whether a parameter accepts a value at run time. Lists and maps are judged by their first element."""
     kind = parameter.kind
     if kind in ("dyn", "param", "any"):
         return True

@@ -29,7 +29,11 @@ STRING_SCHEMA: Schema = {"type": "string"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """smallest: of the value in JSON, in bytes. most: elements, entries or characters it can have; 0 of a scalar."""
+    """Declaration of a value by a schema.
+
+    smallest: minimum size of the value in JSON, in bytes
+    most: maximum number of elements, entries or characters; 0 for a scalar
+    """
 
     type: Type
     smallest: int
@@ -38,7 +42,7 @@ class Declared:
     fields: Mapping[str, Declared] | None = None  # by escaped names
 
     def at(self, path: tuple[str, ...]) -> Declared | None:
-        """What stands at a path of fields, @items, @keys and @values."""
+        """Return the declaration at a path of fields, @items, @keys and @values."""
         here: Declared | None = self
         for step in path:
             if here is None:
@@ -52,7 +56,7 @@ class Declared:
         return here
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
-        """For estimates of costs; the path begins with the name of a variable."""
+        """Return the size range of a value, for estimates of costs. The path begins with the name of a variable."""
         found = self.at(path[1:])
         return None if found is None else Range(0, found.most)
 
@@ -86,7 +90,10 @@ _STRINGS: dict[str, tuple[Type, int, int]] = {
 
 
 def declared(schema: Schema, *, root: bool, name: str = "selfType") -> Declared | None:
-    """None for what expressions do not see. root: of a whole object, or one that is embedded whole."""
+    """Return the declaration of a schema; None if expressions cannot see its values.
+
+    root: the schema describes a whole object, or an embedded object
+    """
     if schema.get("x-kubernetes-int-or-string"):
         return Declared(type=types.DYN, smallest=1, most=_longest(schema))
     if root:
@@ -167,7 +174,7 @@ def _longest(schema: Schema) -> int:
 
 
 def with_object_meta(schema: Schema) -> Schema:
-    """kind, apiVersion, metadata.name and metadata.generateName of a whole object can always be read."""
+    """Add kind, apiVersion, metadata.name and metadata.generateName, which every whole object has, to a schema."""
     known = schema.get("properties") or {}
     meta = known.get("metadata") or {}
     inner = meta.get("properties") or {}
@@ -184,7 +191,7 @@ Reader = Callable[[Any], Value]
 
 
 def reader(schema: Schema, *, root: bool) -> Reader | None:
-    """What turns a JSON value into one that expressions see; None where that is the value itself."""
+    """Return a function that converts JSON values to values of expressions; None if no conversion is necessary."""
     if schema.get("x-kubernetes-int-or-string"):
         return None
     if root:

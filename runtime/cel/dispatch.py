@@ -1,4 +1,4 @@
-"""Which overload a call means whose types are known only when it runs, and what is said where there is none.
+"""Selection of the overload of a call whose argument types are known only at run time, and the errors if none matches.
 
 Source: cel-go interpreter/interpretable.go, common/decls/decls.go.
 """
@@ -41,7 +41,7 @@ OPERANDS: dict[str, frozenset[type]] = {
 }
 """Functions that cel-go looks up by what their first operand can do, and of which types it can; others by signature."""
 NAMELESS = frozenset({"!_", "@in", "contains", "startsWith", "endsWith"})
-RECEIVERS = _TIMES | {str}  # which are asked themselves, whatever they can do
+RECEIVERS = _TIMES | {str}  # types whose own method is called
 
 
 def mismatch(name: str, arguments: list[Value]) -> str:

@@ -1,10 +1,11 @@
-"""How much one evaluation may do that its cost does not show, and when it gives way to others.
+"""Limits of the work of one evaluation that its cost does not reflect, and points at which it yields to others.
 
-Upstream counts a comparison by the length of what is compared, whatever lies in it. A list that holds another twice,
-which holds a third twice, … is compared for ever so, at the cost of two; there, another thread goes on meanwhile.
+Upstream charges a comparison by the length of its operands, whatever they contain. The comparison of a list that
+contains another list twice, which contains a third one twice, and so on, takes exponential time at a cost of two.
+Upstream's other goroutines continue meanwhile.
 
-Here one thread serves all. So expressions that are compiled or evaluated pass the time, in units of cost, and who has
-them compiled or evaluated may be called when an allowance is spent: to stop them, or to serve others meanwhile.
+This server has one thread. So compilation and evaluation count the time that passes, in units of cost, and their caller
+can set an allowance: when it is spent, the computation is stopped, or others are served first.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def spend(elements: int) -> None:
 
 
 def begin() -> None:
-    """With a whole evaluation, or an expression that is made ready."""
+    """Reset the limit of elements, at the start of an evaluation or compilation."""
     _left.number = MOST
 
 
@@ -62,9 +63,9 @@ def pass_time(units: int) -> None:
 
 @contextmanager
 def allowance(units: float) -> Iterator[Callable[[], float]]:
-    """Let computations of this thread take so many units; then they raise TooLongError.
+    """Limit the computations of this thread to a number of units. Beyond it they raise TooLongError.
 
-    Yields a function that returns how many are left.
+    Yields a function that returns the number of units left.
     """
     before = _left.allowance
     _left.allowance = units
@@ -75,7 +76,7 @@ def allowance(units: float) -> Iterator[Callable[[], float]]:
 
 
 def give_way(units: int, pause: Callable[[], None]) -> None:
-    """Have `pause` called by computations of this thread, from now on, each time that they have taken so many units."""
+    """Have computations of this thread call `pause` whenever they have taken another `units` units."""
 
     def overdue() -> None:
         _left.allowance = units

@@ -1,4 +1,4 @@
-"""What goes wrong with an expression: while it is compiled, and while it runs."""
+"""Errors of compilation and evaluation."""
 
 from __future__ import annotations
 

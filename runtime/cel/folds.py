@@ -85,7 +85,7 @@ def exactly_one(elements: Closure, first: str, second: str | None, predicate: Cl
 def mapped(
     elements: Closure, first: str, second: str | None, predicate: Closure | None, transform: Closure, *, constant: bool
 ) -> Closure:
-    """constant: the transformed value is one, and so is the list of it that is appended."""
+    """Return the closure of a map macro. constant: the transformed value is a constant, which lowers the cost."""
     cost = 2 if constant else 2 + LIST_COST
 
     def mapped(frame: Frame) -> Value:

@@ -1,4 +1,4 @@
-"""What one evaluation works with: the values of names, and what it has cost."""
+"""State of one evaluation: the values of names, and the cost so far."""
 
 from __future__ import annotations
 

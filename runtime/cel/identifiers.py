@@ -1,4 +1,4 @@
-"""How names of fields become identifiers.
+"""Escaping of field names to identifiers.
 
 Source: k8s.io/apiserver/pkg/cel/escaping.go.
 """
@@ -15,7 +15,7 @@ _SPECIAL = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__sl
 
 
 def escaped(name: str) -> str | None:
-    """None for a name that no expression can spell."""
+    """Return the identifier of a field name; None if no identifier can represent it."""
     if name in RESERVED:
         return f"__{name}__"
     if re.fullmatch(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*", name) is None:

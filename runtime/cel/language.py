@@ -35,14 +35,14 @@ OPAQUE_NAMES = frozenset(
 
 @functools.cache
 def base_environment() -> Environment:
-    """Without variables. Made once, when the first expression is compiled."""
+    """Return the environment without variables. It is created once, when the first expression is compiled."""
     functions = merged([STANDARD, STRINGS, LISTS, NETWORKS, KUBERNETES, AUTHORIZATION])
     return Environment(functions, checks=CHECKS, type_names=OPAQUE_NAMES)
 
 
 @functools.cache
 def mutation_environment() -> Environment:
-    """With what JSON patches need."""
+    """Return the base environment with the functions for JSON patches."""
     base = base_environment()
     return Environment(merged([base.functions, JSON_PATCH]), checks=base.checks, type_names=base.type_names)
 

@@ -33,7 +33,7 @@ SIMPLE_ESCAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """kind: ident, escaped, int, uint, float, string, end, or the text of an operator or keyword."""
+    """One token. kind: ident, escaped, int, uint, float, string, end, or the text of an operator or keyword."""
 
     kind: str
     text: str
@@ -45,7 +45,10 @@ class Token:
 
 
 def tokens(expression: str) -> tuple[list[Token], list[Issue]]:
-    """And what is none of the language: it is left out, as what is around it may have further mistakes."""
+    """Return the tokens of an expression, and an issue for each unreadable part.
+
+    Unreadable parts are skipped, so that further errors around them are found.
+    """
     found: list[Token] = []
     issues: list[Issue] = []
     at = 0
@@ -65,7 +68,7 @@ def tokens(expression: str) -> tuple[list[Token], list[Issue]]:
 
 
 def _unreadable(expression: str, at: int) -> str:
-    """What the lexer gives up on: all that could have been the beginning of a token, and the character after it."""
+    """Return the unreadable text: the longest beginning of a token, and the character after it."""
     match expression[at]:
         case '"' | "'":
             end = _STRING_PREFIX.match(expression, at + 1)
@@ -87,7 +90,7 @@ _STRING_PREFIX = re.compile(
 
 
 def unescaped(text: str) -> str | bytes:
-    """A string literal's value. Raises ValueError for a character that is none."""
+    """Return the value of a string literal. Raises ValueError for an invalid escape."""
     prefix = re.match(r"[bBrR]*", text)
     marks = prefix.group().lower() if prefix is not None else ""
     body = text[len(marks) :]

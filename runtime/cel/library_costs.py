@@ -1,4 +1,4 @@
-"""What calls of Kubernetes' libraries and of cel-go's extensions can cost.
+"""Estimated costs of calls of Kubernetes' libraries and of cel-go's extensions.
 
 Source: k8s.io/apiserver/pkg/cel/library/cost.go (EstimateCallCost), cel-go ext/lists.go.
 """

@@ -32,7 +32,7 @@ Expander = Callable[[int, Node, list[Node]], Node]
 
 
 def expand(at: int, name: str, target: Node | None, arguments: list[Node]) -> Node | None:
-    """What a call is rewritten to, None for one that is no macro. Raises MacroError."""
+    """Return the expansion of a macro call; None if the call is not a macro. Raises MacroError."""
     if target is None:
         if name == "has" and len(arguments) == 1:
             return _has(at, arguments[0])
@@ -130,7 +130,7 @@ def _transformer(macro: str, count: int, *, filters: bool, only_filters: bool = 
 
 
 def _sort_by(at: int, target: Node, arguments: list[Node]) -> Node:
-    """elements.sortBy(e, key): the elements are bound to a name, and sorted by what e.map(e, key) makes of them."""
+    """Expand elements.sortBy(e, key): bind the elements to a name, and sort them by the results of e.map(e, key)."""
     if not isinstance(target, (ListLiteral, Ident, Comprehension, Call, Select)):
         allowed = "a list, identifier, comprehension, call or select expression"
         raise MacroError(target.at, f"sortBy can only be applied to {allowed}")
@@ -148,7 +148,7 @@ def _sort_by(at: int, target: Node, arguments: list[Node]) -> Node:
 
 
 def _option(*, flat: bool) -> Expander:
-    """optional.optMap(v, e): e with v for what the optional holds; in optFlatMap e is an optional itself."""
+    """Expand optional.optMap(v, e): evaluate e with v bound to the optional's value. In optFlatMap e is optional."""
 
     def expander(at: int, target: Node, arguments: list[Node]) -> Node:
         variable = _variable(arguments[0], "optMap() variable name must be a simple identifier")

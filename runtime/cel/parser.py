@@ -1,7 +1,8 @@
-"""From an expression to its tree.
+"""Parser: expression to syntax tree.
 
-Source: cel-go parser/parser.go, parser/gen/CEL.g4. Of several errors of syntax the first is reported, beside
-what is no token.
+Of several syntax errors it reports the first, and all unreadable tokens.
+
+Source: cel-go parser/parser.go, parser/gen/CEL.g4.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ class _Parser:
         return Call(at=token.at, function="!_" if token.kind == "!" else "-_", target=None, arguments=[operand])
 
     def _unsigned(self, minus: Token) -> CompileError:
-        """What stands after a minus can have none there."""
+        """Return the error for an operand that cannot follow a minus sign."""
         token = self._peek()
         if token.kind in ("true", "false", "null"):
             return self._error(token, f"mismatched input '{token.text}' expecting IDENTIFIER")

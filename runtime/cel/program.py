@@ -77,7 +77,7 @@ class Program:
             self._closure = _Planner(environment).plan(tree.root)
 
     def evaluate(self, variables: Mapping[str, Value], limit: int = LIMIT) -> tuple[Value, int]:
-        """The value, and what it cost. Raises EvaluationError, CostExceededError; their `cost` says what it was."""
+        """Return the value and its cost. Raises EvaluationError or CostExceededError with the cost until then."""
         frame = Frame(dict(variables), limit)
         effort.begin()
         effort.pass_time(effort.OF_EACH)
@@ -130,7 +130,7 @@ class _Planner:
         return constant
 
     def _attribute(self, node: Node) -> _Attribute | Closure:
-        """Of anything else than an attribute its closure."""
+        """Return the attribute of a node, or the closure of a node that is not an attribute."""
         match node:
             case Ident():
                 return self._variable(node.name)
@@ -153,7 +153,7 @@ class _Planner:
         return attribute if isinstance(attribute, _Attribute) else _Attribute(attribute, ())
 
     def _resolved(self, node: Node) -> Closure:
-        """Of an attribute without its charge."""
+        """Return the closure of a node; an attribute is resolved without its charge."""
         attribute = self._attribute(node)
         return attribute.resolve if isinstance(attribute, _Attribute) else attribute
 
@@ -214,7 +214,7 @@ class _Planner:
         return contained
 
     def _check_pattern(self, pattern: Closure) -> None:
-        """A constant pattern that is none is found before anything is evaluated."""
+        """Check a constant pattern before the evaluation. Raises ProgramError if it is invalid."""
         constant = self._constants.get(pattern)
         if type(constant) is not str:
             return
@@ -358,7 +358,7 @@ class _Planner:
 
 
 def _uncertain(node: Node) -> bool:
-    """Whether the value's type is left to run time: somewhere in its type there is dyn."""
+    """Report whether a value's type is known only at run time: whether its type contains dyn."""
     pending = [node.type]
     while pending:
         kind = pending.pop()
@@ -383,7 +383,7 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
 
 
 def _growing(call: Closure) -> Closure:
-    """Of a call whose result may be larger than what it costs: it ends an evaluation that makes too much."""
+    """Count the size of a call's result, which may exceed its cost. Too large a sum ends the evaluation."""
 
     def growing(frame: Frame) -> Value:
         result = call(frame)
@@ -423,7 +423,7 @@ def _charged(attribute: _Attribute) -> Closure:
 
 
 def _hashable(key: Value) -> Value:
-    """Of a list or map as a key there is little use, and no equal one."""
+    """Return a key of a map. Raises EvaluationError for a list or map."""
     if isinstance(key, (list, dict)):
         raise EvaluationError(f"unsupported key type: {values.type_name(key)}")
     return key

@@ -25,10 +25,12 @@ ABSENT: Any = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """source: as the schema has it. problem, message_problem: why it, or its messageExpression, cannot be used.
+    """A compiled validation rule of a schema.
 
-    most_cost, message_most_cost: what one evaluation can cost. most_times: how often the rule can apply in an object,
-    were it below an unbounded list or map.
+    source: the rule in the schema
+    problem, message_problem: why the rule, or its messageExpression, cannot be used
+    most_cost, message_most_cost: maximum cost of one evaluation
+    most_times: maximum number of evaluations for one object, if the rule is below an unbounded list or map
     """
 
     source: dict[str, Any]
@@ -53,13 +55,13 @@ class Rule:
         return bool(self.source.get("optionalOldSelf"))
 
     def variables(self, value: Value, old: Value) -> dict[str, Value]:
-        """old: ABSENT where there is none."""
+        """Return the rule's variables. old: the former value, or ABSENT."""
         if self.optional_old_self:
             return {SELF: value, OLD_SELF: NOTHING if old is ABSENT else Optional(True, old)}
         return {SELF: value} if old is ABSENT else {SELF: value, OLD_SELF: old}
 
     def evaluate(self, value: Value, old: Value = ABSENT) -> bool | EvaluationError | CostExceededError:
-        """Whether the rule holds, or why that cannot be said. Values as a reader made them; the rule has no problem."""
+        """Report whether a value meets the rule, or return the error. Only for a rule without a problem."""
         assert self.program is not None
         try:
             return self.program.evaluate(self.variables(value, old))[0] is True
@@ -68,7 +70,7 @@ class Rule:
 
 
 def compile_rules(rules: list[dict[str, Any]], kind: Declared) -> list[Rule]:
-    """Of one node of a schema, against the type that it declares."""
+    """Compile the rules of one node of a schema. kind: the node's declaration."""
     structs = kind.structs()
     return [_compiled(rule, kind, structs) for rule in rules]
 

@@ -16,7 +16,7 @@ ACCUMULATOR = "@result"
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Node:
-    """at: offset of the token that an error is reported at."""
+    """Node of a syntax tree. at: offset of the token at which an error is reported."""
 
     at: int
     type: Type = DYN
@@ -34,7 +34,7 @@ class Ident(Node):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Select(Node):
-    """operand.field, operand.?field (optional), or has(operand.field) (test)."""
+    """Selection: operand.field, operand.?field (optional), or has(operand.field) (test)."""
 
     operand: Node
     field: str
@@ -109,7 +109,7 @@ class Comprehension(Node):
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """depth: levels of nodes, as the expression is written."""
+    """A parsed expression. depth: nesting of nodes, as written."""
 
     expression: str
     root: Node

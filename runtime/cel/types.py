@@ -1,4 +1,4 @@
-"""The types that the checker knows, how they are named, and when one may stand for another.
+"""The types of the checker, their names, and assignability.
 
 Source: cel-go common/types/types.go, checker/types.go, checker/format.go.
 """
@@ -17,7 +17,12 @@ SIMPLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """kind: what it is; name: of a struct, an opaque type or a type parameter; params: element, key and value types."""
+    """A type.
+
+    kind: such as "list" or "dyn"
+    name: of a struct, an opaque type or a type parameter
+    params: types of elements, keys and values
+    """
 
     kind: str
     name: str = ""
@@ -28,7 +33,7 @@ class Type:
         object.__setattr__(self, "free", self.kind == "param" or any(each.free for each in self.params))
 
     def __str__(self) -> str:
-        """As error messages call it."""
+        """Return the name in error messages."""
         match self.kind:
             case "error":
                 return "!error!"
@@ -80,7 +85,7 @@ def is_optional(kind: Type) -> bool:
 
 
 def unwrapped(kind: Type) -> tuple[Type, bool]:
-    """What an optional type may hold, and whether it is one."""
+    """Return the type inside an optional and True; for another type that type and False."""
     return (kind.params[0], True) if is_optional(kind) else (kind, False)
 
 
@@ -99,7 +104,7 @@ def substitute(mapping: Mapping, kind: Type, *, free_is_dyn: bool) -> Type:
 
 
 def assigned(mapping: Mapping, targets: tuple[Type, ...], sources: tuple[Type, ...]) -> Mapping | None:
-    """The mapping under which each source may stand where its target is wanted; None where there is none."""
+    """Return the type parameters' mapping that makes each source assignable to its target, or None."""
     if len(targets) != len(sources):
         return None
     copy = dict(mapping)
@@ -130,7 +135,7 @@ def _assignable(mapping: Mapping, left: Type, right: Type) -> bool:
 
 
 def _substitutes(mapping: Mapping, kind: Type, parameter: Type) -> tuple[bool, bool]:
-    """Whether the parameter may stand for the type (which is then noted), and whether it stood for something."""
+    """Report whether a type parameter can be bound to a type, and whether it was bound before. Records the binding."""
     if kind == parameter:
         return True, True
     known = mapping.get(parameter.name)

@@ -1,4 +1,4 @@
-"""What is refused of expressions whose types are right: literals that cannot mean anything.
+"""Checks of well-typed expressions: literals that are never valid.
 
 Source: cel-go cel/validator.go, ext/formatting.go (stringFormatValidator).
 """

@@ -1,10 +1,10 @@
-"""What expressions have for values, and the operations that all kinds of value share.
+"""Values of expressions, and the operations that all kinds of value share.
 
  bool, int, double, string, bytes, null, list, map  bool, int (64 bits), float, str, bytes, None, list, dict
  uint, duration, timestamp, optional, type          Uint, Duration, Timestamp, Optional, TypeValue
  a library's own                                    an Opaque
 
-Lists and maps are never changed once they are made; those of an object are the object's own.
+Lists and maps are immutable; those of an object are shared with the object.
 
 Source: cel-go common/types.
 """
@@ -55,7 +55,7 @@ class Duration(_Span):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(_Span):
-    """nanoseconds: since 1970 in UTC, may be negative."""
+    """A time. nanoseconds: since 1970 in UTC, may be negative."""
 
     nanoseconds: int
 
@@ -139,7 +139,7 @@ def type_name(value: Value) -> str:
 
 
 def in_go(value: Value) -> str:
-    """What cel-go calls the value's type in its own code, as some errors show it."""
+    """Return the name of a value's Go type in cel-go, which some errors contain."""
     return GO_NAMES.get(type(value)) or type_name(value)
 
 
@@ -156,7 +156,7 @@ def checked_uint(value: int) -> Uint:
 
 
 def equals(left: Value, right: Value) -> bool:
-    """Values of different types are unequal, but for numbers, which are compared as such."""
+    """Report whether values are equal. Values of different types are unequal, except for numbers."""
     a, b = type(left), type(right)
     if a is b:
         if a is list:
@@ -226,7 +226,7 @@ def contains(elements: list[Value], value: Value) -> bool:
 
 
 def lookup(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
-    """Whether a map has a key, and its value. A number finds an equal one; true and 1 are different keys."""
+    """Report whether a map has a key, and return its value. Equal numbers are one key; true and 1 are different."""
     kind = type(key)
     if kind is str:
         return (True, mapping[key]) if key in mapping else (False, None)
@@ -249,7 +249,7 @@ def shown(value: Value) -> str:
 
 
 def size(value: Value) -> int:
-    """As costs are reckoned: elements, entries, characters or bytes; 1 for what has no size."""
+    """Return the size by which costs are computed: elements, entries, characters or bytes; 1 for a scalar."""
     kind = type(value)
     if kind is str or kind is dict or kind is bytes or isinstance(value, list):
         return len(value)

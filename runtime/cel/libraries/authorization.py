@@ -1,4 +1,4 @@
-"""What a user may do, asked from within an expression.
+"""Authorization checks in expressions.
 
 Source: k8s.io/apiserver/pkg/cel/library/authz.go.
 """
@@ -20,8 +20,10 @@ PREFIX = "kubernetes.authorization."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What is asked: a resource of a group, or a path if that is not empty. account: namespace and name of the service
-    account in whose place it is asked; None: who made the request."""
+    """One authorization check: of a resource in a group, or of `path` if that is set.
+
+    account: namespace and name of the service account that is checked; None checks the user of the request
+    """
 
     verb: str = ""
     path: str = ""

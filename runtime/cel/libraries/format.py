@@ -145,7 +145,7 @@ def formatted(text: str, arguments: list[Value]) -> str:
 
 
 def written(text: str, count: int, clause: Callable[[int, str, int | None], str]) -> str:
-    """clause: what stands for an argument, of its place, the clause's letter and its precision."""
+    """Format a text. clause: returns an argument's text, given its position, the clause's letter and the precision."""
     pieces: list[str] = []
     place = used = 0
     while place < len(text):
@@ -176,7 +176,7 @@ def _unparsable(reason: str) -> EvaluationError:
 
 
 def _precision(text: str, place: int) -> tuple[int | None, int]:
-    """Of the clause that begins here, with the place of its letter."""
+    """Parse the precision of a clause. Return it with the position of the clause's letter."""
     if text[place] != ".":
         return None, place
     end = place + 1

@@ -29,9 +29,9 @@ QUANTITY_PROBLEM = "quantities must match the regular expression '^([+-]?[0-9.]+
 
 @dataclass(frozen=True, slots=True)
 class QuantityValue(Opaque):
-    """places: the decimal exponent of the 64-bit integer that upstream keeps it in; None where it keeps another form.
+    """A quantity. places: decimal exponent of the 64-bit integer in which upstream keeps it; None if upstream does not.
 
-    Only such an integer, of no negative exponent, is taken for one: 1.0 and 1000m are none.
+    isInteger is true only for such an integer with an exponent of at least 0: not for 1.0 or 1000m.
     """
 
     amount: Decimal
@@ -206,7 +206,7 @@ def _normalized(text: str) -> str:
 
 
 def _signed(number: int) -> int:
-    """As upstream makes one of 64 bits of an unsigned one."""
+    """Convert an unsigned 64-bit integer to a signed one, as Go does."""
     return number if number <= LARGEST else number - LARGEST_UINT - 1
 
 
@@ -232,7 +232,7 @@ def _compared_versions(left: Semver, right: Semver) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat(Opaque):
-    """longest_pattern: size of the regular expression that stands for its cost."""
+    """A named format. longest_pattern: size of the regular expression that determines its cost."""
 
     name: str
     problems: Callable[[str], list[str]]
@@ -271,12 +271,12 @@ def _datetime(text: str) -> list[str]:
 
 
 def _prefix(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """Of a name that a suffix will follow: a dash at its end is fine."""
+    """Validate the prefix of a generated name, which may end with a dash."""
     return lambda text: problems(text[:-1] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
 def _in_bytes(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """As validation that upstream generates from types words them."""
+    """Use the text of upstream's generated validation, which counts bytes."""
     return lambda text: [
         re.sub(r"no more than 63 characters$", "no more than 63 bytes", each) for each in problems(text)
     ]

@@ -38,7 +38,7 @@ def _is_sorted(elements: list[Value]) -> bool:
 
 
 def _extreme(word: str, preferred: int) -> Callable[[list[Value]], Value]:
-    """preferred: how the best so far compares with one that takes its place; what has no order takes none."""
+    """Return the function min or max. preferred: comparison at which a later element replaces the best so far."""
 
     def extreme(elements: list[Value]) -> Value:
         if not elements:

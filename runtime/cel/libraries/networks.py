@@ -30,7 +30,7 @@ class Ip(Opaque):
 
 @dataclass(frozen=True, slots=True)
 class Cidr(Opaque):
-    """address: as written, bits of hosts included."""
+    """A CIDR. address: as written, including host bits."""
 
     address: Address
     bits: int
@@ -165,7 +165,7 @@ _URL = re.compile(r"(?:([a-zA-Z][a-zA-Z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?
 
 
 def request_uri_problem(text: str) -> str | None:
-    """What is wrong with an absolute URL or path; None where nothing is. Source: Go url.ParseRequestURI."""
+    """Return the problem of an absolute URL or path; None if it is valid. Source: Go url.ParseRequestURI."""
     if not text:
         return "empty url"
     if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in text):

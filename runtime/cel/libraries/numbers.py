@@ -1,4 +1,4 @@
-"""How Go writes floating point numbers."""
+"""Go's text form of floating-point numbers."""
 
 from __future__ import annotations
 
