@@ -62,7 +62,7 @@ _NO_KEY: Any = object()
 
 
 class YamlError(ValueError):
-    """What is wrong with a document, in goyaml's words. line, column: from 1; 0 where it names none."""
+    """A malformed document, with goyaml's text. line, column: from 1; 0 if the error names none."""
 
     def __init__(self, text: str, *, line: int = 0, column: int = 0) -> None:
         super().__init__(text)
@@ -153,7 +153,7 @@ def _resolved(text: str) -> tuple[str, Any]:
 
 
 def _integer(text: str) -> int | None:
-    """As strconv.ParseInt, then ParseUint, of base 0; and goyaml's own form with a sign after the prefix."""
+    """Parse an integer as strconv.ParseInt and ParseUint in base 0, and goyaml's form with a sign after the prefix."""
     if text.startswith(("0b", "-0b")) and text[text.index("b") + 1 : text.index("b") + 2] in ("+", "-"):
         outer, _, inner = text.partition("0b")
         if outer or not re.fullmatch("[01]{1,64}", inner[1:]):
@@ -201,8 +201,12 @@ Lines = Any
 
 
 class _Open:
-    """A map or list whose end has not come. weight: bytes of its JSON, about. nodes: how many are decoded in it, and
-    how many of them by way of aliases. line: where it begins, from 0."""
+    """A map or list that is not complete.
+
+    weight: approximate bytes of its JSON
+    nodes, aliased: decoded nodes in it, and those of them that came from aliases
+    line: where it begins, from 0
+    """
 
     __slots__ = ("aliased", "anchor", "key", "line", "lines", "nodes", "repeated", "value", "weight")
 
@@ -349,7 +353,7 @@ def _key_text(key: Any, value: Any) -> str:
 
 
 def _float_text(number: float) -> str:
-    """As strconv.FormatFloat of 32 bits: the shortest text that reads as the same number."""
+    """Format a number as strconv.FormatFloat with 32 bits: the shortest text that parses to the same number."""
     if math.isnan(number):
         return ".nan"
     try:
@@ -370,7 +374,7 @@ def _float_text(number: float) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As Go's %#v writes a scalar, about."""
+    """Format a scalar approximately as Go's %#v."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if value is None:

@@ -29,9 +29,11 @@ class LoopThread:
         log: FilteringBoundLogger,
         broken: Callable[[str], Coroutine[Any, Any, None] | None] = lambda _why: None,
     ) -> None:
-        """broken: called with why on the loop's thread, if the loop ends without stop(): by a SystemExit in a
-        callback, or because the system takes its descriptors away. What it returns is run on the loop, where that can
-        be; then what was posted meanwhile.
+        """Create the thread.
+
+        broken: called on the loop's thread with the reason, if the loop ends without stop(): because of a SystemExit
+            in a callback, or because the system closes its descriptors. The coroutine that it returns is run on the
+            loop, if possible, and then the functions that were posted meanwhile.
         """
         self._name, self._log, self._broken = name, log, broken
         self._stopping = self._broke = False
@@ -59,10 +61,10 @@ class LoopThread:
         opened.result()
 
     def post(self, what: Callable[[], None]) -> None:
-        """From any thread. `what` must not block; what it raises is logged.
+        """Run a function on the loop's thread. May be called from any thread.
 
-        The inbox and its flag stand for call_soon_threadsafe, which writes to a pipe for every call: a thousand posts
-        in a row wake the loop once.
+        The function must not block; its exceptions are logged. The inbox and its flag replace call_soon_threadsafe,
+        which writes to a pipe for every call: a thousand posts in a row wake the loop once.
         """
         self._inbox.append(what)
         if not self._awake:
@@ -172,7 +174,7 @@ class LoopThread:
             self._drain()
 
     def _run_last(self, loop: asyncio.AbstractEventLoop, closing: Coroutine[Any, Any, None]) -> None:
-        """What ended the loop may end this too."""
+        """Run the closing coroutine. The cause that ended the loop may end this as well."""
         try:
             loop.run_until_complete(closing)
         except BaseException as err:

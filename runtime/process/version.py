@@ -38,7 +38,7 @@ class Version:
         return f"{platform.system().lower()}/{_GO_MACHINES.get(machine, machine)}"
 
     def describe(self, asked: str) -> str:
-        """Return the output of --version. asked: "raw" for all facts, otherwise one line."""
+        """Return the output of --version. asked: "raw" for all fields; otherwise one line."""
         if asked != "raw":
             return f"Kubernetes {self.git_version}"
         return (

@@ -1,8 +1,8 @@
-"""Calls that wait for the world outside: while a simulated actor handles a message, they raise.
+"""Detection of blocking calls: they raise while a simulated actor handles a message.
 
-In a simulation nothing outside moves on: a sleep takes real time and no virtual time, an answer from a socket makes the
-run differ from the next one, and a wait for another thread may last for ever. The functions are replaced once, when the
-first world is made. While no actor handles a message, and on other threads, they do what they did.
+In a simulation a sleep takes real time and no virtual time, the response of a socket differs from run to run, and a
+wait for another thread may never end. The functions are replaced once, when the first world is created. While no
+actor handles a message, and on other threads, they behave as before.
 """
 
 from __future__ import annotations

@@ -32,14 +32,16 @@ class CallWitness(Protocol):
 
 
 class SimulatedCalls:
-    """The world outside, and the ways to it. latency: virtual seconds a call takes; it may be changed at any time.
+    """Simulated calls outside the cluster. latency: virtual seconds that a call takes; may be changed at any time.
 
-    What a call does, it does at the end of that time, in an instant; an async function goes on from there for as long
-    as it waits. It is done even if the process that made it is gone: it was on its way. One that hangs does so in its
-    process, and goes with it: else it would undo, minutes later, what another process has done.
+    The effects of a function occur at one moment, at the end of that time; a coroutine continues from there, with its
+    waits. A call that was sent is carried out even if its process has ended. A call that hangs does so in its process
+    and ends with it: otherwise it could undo, minutes later, the work of another process.
 
-    made: (when, call) of all calls as they begin. injector: the faults that `way` puts in between. Implements
-    kcm.runtime.calls.prepared_calls.Calls itself, for a test with one process.
+    made: (virtual time, call) of all calls as they begin
+    injector: injects the faults of calls
+
+    It implements kcm.runtime.calls.prepared_calls.Calls itself, for a test with one process.
     """
 
     def __init__(self, *, clock: VirtualClock, latency: float = 0.05) -> None:
@@ -73,8 +75,10 @@ class SimulatedCalls:
         self._own.close()
 
     def begins(self, process: str, prepared: PreparedCall, go: Callable[[], None], *, thread: SideThread) -> None:
-        """A call begins here; go() is called when it arrives, unless a fault holds it for ever, or as long as the
-        process of `thread` lives."""
+        """Record the beginning of a call. `go` is called when the call arrives.
+
+        A fault may hold the call as long as the process of `thread` lives, or without end.
+        """
         self.made.append((self.clock.monotonic(), prepared.command))
         for witness in self.witnesses:
             witness.called(process, prepared.command)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """thread: that which its callbacks run in; they stop with it."""
+    """Event loop on a virtual clock. thread: the thread of its callbacks; they stop with it."""
 
     def __init__(self, clock: VirtualClock, thread: SideThread) -> None:
         self._clock, self._thread = clock, thread
@@ -30,8 +30,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._broken: BaseException | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, T], ended: Callable[[T | None], None]) -> Callable[[], None]:
-        """Run it up to its first wait, and on from there as time goes on. ended: called with what it returned, None if
-        it was cancelled. Returns how to cancel it.
+        """Run a coroutine up to its first wait, and continue it as virtual time passes. Return a function that
+        cancels it.
+
+        ended: called with the result, or None if the coroutine was cancelled
         """
         task: asyncio.Task[T] = asyncio.Task(coroutine, loop=self)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # of a process that crashes, no task ends
@@ -119,7 +121,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What a callback raises ends the run of the simulation: it is a bug of ours, or of what is called."""
+        """Keep the exception of a callback, which ends the run: it is a bug in kcm or in the called function."""
         self._broken = context.get("exception") or RuntimeError(context["message"])
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -127,7 +129,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What it returns: here and now, on a virtual clock of its own. Raises RuntimeError if it waits for ever."""
+    """Run a coroutine on its own virtual clock and return its result. Raises RuntimeError if it waits without end."""
     clock, returned = VirtualClock(), list[T | None]()
     loop = VirtualLoop(clock, SideThread(clock))  # type: ignore[abstract]  # what it lacks, it refuses
     cancel = loop.start(coroutine, returned.append)

@@ -1,8 +1,8 @@
-"""Handlers that wait in the middle of their work, in a simulation where one thing happens at a time.
+"""Handlers that wait in the middle of their work, in a simulation that runs one thing at a time.
 
-A handler that may wait runs on a thread of its own, a lane, while the world's thread stands still; so there is still
-one thing at a time, and the same seed gives the same run. Where it waits, the world's thread goes on, until virtual
-time has reached the end of the wait.
+A handler that may wait runs on a thread of its own, a lane, while the world's thread is stopped. So only one thing
+runs at a time, and the same seed gives the same run. While the handler waits, the world's thread continues until
+virtual time has reached the end of the wait.
 """
 
 from __future__ import annotations

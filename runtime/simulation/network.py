@@ -64,11 +64,14 @@ class Scope:
 
 
 class SimulatedNetwork:
-    """The server, and the ways to it. Each way takes `latency` to twice that many virtual seconds.
+    """The API server, and the network between it and all processes.
 
-    server: the one in place now; a restart replaces it. requests: (when, client, request) of all processes. ask:
-    answers for webhooks. aggregated: by API group, who answers for it in the place of the server, as an APIService says
-    it; discovery does not list these.
+    Each direction takes between `latency` and twice as many virtual seconds.
+
+    server: the current server; a restart replaces it requests: (virtual time, client, request) of all processes ask:
+    answers calls of webhooks aggregated: by API group, the handler of an aggregated API server, as an APIService
+    names it; discovery does not list
+        these groups
     """
 
     def __init__(
@@ -131,7 +134,7 @@ class SimulatedNetwork:
             self._revisions.append((self.clock.monotonic(), self.server.revision))
 
     def revision_before(self, seconds: float) -> int | None:
-        """The server's revision so many seconds ago; None if it was not noted."""
+        """Return the server's revision some seconds ago; None if it was not recorded."""
         wanted = self.clock.monotonic() - seconds
         known = [revision for at, revision in self._revisions if at <= wanted]
         return known[-1] if known else None
@@ -173,7 +176,7 @@ class SimulatedNetwork:
         return self.server.handle(request) if document is None else Response(status=200, body=orjson.dumps(document))
 
     def serve_checked(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:
-        """As serve, with the warnings of the server's HTTP side about fields that the kind does not have."""
+        """Serve a request, with the warnings of the server's HTTP side about fields that the kind does not have."""
         if request.method == "GET":
             return self.serve(request), ()
         try:
@@ -226,7 +229,7 @@ class SimulatedTransport:
 
     @property
     def requests(self) -> list[tuple[float, str, Request]]:
-        """Of all processes."""
+        """Return the requests of all processes."""
         return self._network.requests
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
@@ -324,7 +327,7 @@ class _Exchange:
             witness.carried_out(self._process, self._client, self._request, response)
 
     def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
-        """The server asks webhooks; the last of their answers comes as late as the way there and back takes."""
+        """Resume a request once its webhooks have responded: after the delay of the slowest of them."""
         network, questions = self._network, suspended.questions
         after = max(question.seconds if isinstance(question, Pause) else 2 * network.delay() for question in questions)
         self._clock.call_after(after, lambda: self._resume(suspended, server))
@@ -379,7 +382,7 @@ class _Exchange:
         self._on_response(response)
 
     def _comes_back(self, response: Response) -> bool:
-        """Whether the request goes out again, and this was no answer to it."""
+        """Report whether the request is sent again instead of accepting this response."""
         method, path = self._request.method, self._request.path
         delay = retry_delay(
             method=method,

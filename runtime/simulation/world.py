@@ -182,9 +182,9 @@ class World:
         return self._outside.stack(actor)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
-        """With a timeout it finishes now what is in its mailbox, and nobody else moves meanwhile.
+        """Stop an actor. With a timeout, it first handles all messages in its mailbox, while no other actor runs.
 
-        So no time goes on either: one that hangs has not ended.
+        Virtual time does not advance meanwhile, so a hanging actor has not ended afterwards.
         """
         if actor not in self._actors:
             return True
@@ -201,9 +201,9 @@ class World:
         self.delivered(actor)
 
     def put(self, actor: Actor, frame: bytes | object) -> None:
-        """Into the mailbox, as it is: pykka's envelope is for calls that wait for a result, see `ask`. STOP ends it.
+        """Put a frame into an actor's mailbox; STOP ends the actor. Raises pykka.ActorDeadError if it is dead.
 
-        Raises pykka.ActorDeadError if it is dead.
+        pykka's envelope is only used by calls that wait for a result, see `ask`.
         """
         if actor not in self._actors:
             raise pykka.ActorDeadError(f"{actor.name} is dead")
@@ -245,15 +245,15 @@ class World:
                 system.failed(ActorFailed(name, actor.context.incarnation, error))
 
     def hang(self, system: ActorSystem, name: str, seconds: float = 0.0) -> None:
-        """An actor takes no message for so long; for ever if that is 0."""
+        """Have an actor handle no message for a number of virtual seconds; 0 means without end."""
         for actor in list(self._actors):
             if actor.context.system is system and actor.name == name:
                 self._hang(actor, seconds)
 
     def wait(self, seconds: float) -> None:
-        """To be called by a handler: it waits here, for ever if that is 0, as for an answer from the network.
+        """Wait in a handler for a number of virtual seconds, as for a response; 0 means without end.
 
-        Its actor takes no message meanwhile, all others go on. Raises RuntimeError unless handlers may wait.
+        The actor handles no message meanwhile; all others continue. Raises RuntimeError unless handlers may wait.
         """
         actor, lane = self.current, self._lanes.current
         if actor is None or lane is None:
@@ -272,9 +272,10 @@ class World:
         self._lanes.close()
 
     def pause(self, process: Process, seconds: float) -> None:
-        """Nothing of it does anything for so long, for ever if that is 0: no actor, no other thread, no alarm.
+        """Stop a whole process for a number of virtual seconds, with its actors, threads and alarms; 0 means without
+        end.
 
-        The time counts all the same.
+        Its clock advances meanwhile.
         """
         until = self.clock.monotonic() + (seconds or math.inf)
         process.clock.paused_until = until
@@ -286,7 +287,7 @@ class World:
     # Time and steps.
 
     def step(self) -> bool:
-        """Let one actor take one message, or start. Returns False if there is nothing to do before time goes on."""
+        """Let one actor start or handle one message. Return False if nothing is left to do at this virtual time."""
         if not self._ready:
             return self.clock.sound_due()
         ready = self._ready
@@ -309,11 +310,11 @@ class World:
         self._run(until=self.clock.monotonic() + seconds, done=None)
 
     def run_until(self, done: Callable[[], bool], *, within: float) -> bool:
-        """Run until `done`, at most so many virtual seconds. Returns whether it was done."""
+        """Run until `done` returns True, for at most `within` virtual seconds. Return whether it did."""
         return self._run(until=self.clock.monotonic() + within, done=done)
 
     def actor(self, system: ActorSystem, name: str) -> Actor | None:
-        """Return the living actor of this name; None if there is none."""
+        """Return the living actor of this name, or None."""
         return next((actor for actor in self._actors if actor.context.system is system and actor.name == name), None)
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
@@ -370,7 +371,7 @@ class World:
             self._handle(actor, item, self._thread)
 
     def _finish(self, actor: Actor) -> None:
-        """Have it take what is in its mailbox, until it ends, hangs, or proves to be the one that asks for this."""
+        """Have an actor handle its messages until it ends or hangs. Does nothing for the actor that requests this."""
         running = self.current, guard.thread
         self.current, guard.thread = None, 0  # it is not the one that asks whose work goes on
         while actor in self._actors and actor not in self._hung and actor is not running[0]:
@@ -428,7 +429,7 @@ class World:
             self.delivered(actor)
 
     def _handle(self, actor: Actor, item: Any, thread: int) -> None:
-        """item: from its mailbox; None: it starts. thread: on which it runs."""
+        """Handle an item of the mailbox, or start the actor if the item is None. thread: id of the running thread."""
         self.current = actor
         guard.thread = thread
         try:
@@ -467,7 +468,7 @@ class World:
 
 
 def next_frame(actor: Actor) -> bytes | None:
-    """Of the message that it would handle next; None if there is none."""
+    """Return the frame of the message that an actor would handle next, or None."""
     inbox: Any = actor.actor_inbox
     waiting = [inbox.get() for _ in range(inbox.qsize())]  # it cannot be looked into
     for item in waiting:

@@ -124,9 +124,11 @@ class JournalWriter:
         files: int,
         ended: Callable[[str], None] = lambda _why: None,
     ) -> None:
-        """largest: bytes after which the next file begins. files: how many are kept, the newest among them.
+        """Open the journal.
 
-        ended: called once, with why, if the journal ends before it is closed; on an actor's thread, or in close().
+        largest: bytes after which the next file begins
+        files: number of files that are kept, including the newest
+        ended: called once with the reason, if the journal ends before it is closed; on an actor's thread, or in close()
         """
         self.trouble: str | None = None
         self._ended = ended

@@ -21,7 +21,7 @@ class Vitals:
         self._said[name] = said
 
     def of(self, name: str, kind: type[T]) -> T | None:
-        """The last report of this name; None if there is none of this type."""
+        """Return the last report of this name, or None if it is not of this type."""
         said = self._said.get(name)
         return said if isinstance(said, kind) else None
 
