@@ -68,10 +68,10 @@ class SimulatedNetwork:
 
     Each direction takes between `latency` and twice as many virtual seconds.
 
-    server: the current server; a restart replaces it requests: (virtual time, client, request) of all processes ask:
-    answers calls of webhooks aggregated: by API group, the handler of an aggregated API server, as an APIService
-    names it; discovery does not list
-        these groups
+    server: the current server; a restart replaces it
+    requests: (virtual time, client, request) of all processes
+    ask: answers calls of webhooks
+    aggregated: by API group, the handler of an aggregated API server that an APIService names; not in discovery
     """
 
     def __init__(

@@ -80,7 +80,7 @@ def no_account() -> Any:
 
 def no_question() -> Any:
     """A node that is not ready is taken to be gone from the cloud."""
-    return patch.object(CloudNodeLifecycleReconciler, "_understood", lambda self, outcome, asked, question: False)
+    return patch.object(CloudNodeLifecycleReconciler, "_result_of", lambda self, outcome, asked, question: False)
 
 
 def no_reading() -> Any:

@@ -13,11 +13,11 @@ from tests.faults.mutants.tenants import TENANTS
 MOST = 200  # seeds
 # By mutant: the seed that finds it first, and what the report says, whichever seed it is.
 CAUSES = {
-    "uid not compared": (44, r"\w+ \(\S+\) writes \w+ into \S+, which is not its own"),
-    "status from memory": (0, r"\w+ says that it has \[.*\], and it has \[.*\]"),
-    "finalizer too early": (0, r"\w+ is gone before account \d+ of it is closed"),
+    "uid not compared": (44, r"\w+ \(\S+\) writes \w+ into \S+, which it does not own"),
+    "status from memory": (0, r"the status of \w+ contains \[.*\], but it has \[.*\]"),
+    "finalizer too early": (0, r"\w+ is deleted before its account \d+ is closed"),
     "no requeue": (0, r"\w+ is still being deleted, and it has no account any more"),
-    "answer lost, and the call repeated": (0, r"\w+ is given account \d+, and has account \d+"),
+    "answer lost, and the call repeated": (0, r"\w+ gets account \d+, but has account \d+"),
     "wrong namespace watched": (
         0,
         r"resourcequotas \S+ is not created: .* only objects in default",

@@ -87,7 +87,7 @@ def a_missing_node_is_gone() -> Iterator[None]:
 @contextmanager
 def held_ranges_are_not_counted() -> Iterator[None]:
     """A manager that has just started knows of the ranges that it has given itself, and of no others."""
-    with patch.object(NodeIpamReconciler, "_hold", lambda self, entry: None):
+    with patch.object(NodeIpamReconciler, "_occupy", lambda self, entry: None):
         yield
 
 

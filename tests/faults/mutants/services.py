@@ -83,7 +83,7 @@ def hosts_are_updated_beside_the_queue() -> Iterator[None]:
             if known is not None:
                 yield from self._update_hosts(known.service, known)
 
-    with patch.object(ServiceLoadBalancerReconciler, "_hand_over", at_once):
+    with patch.object(ServiceLoadBalancerReconciler, "_enqueue_services", at_once):
         yield
 
 

@@ -32,7 +32,7 @@ def claims_go_as_the_cache_shows_their_pods() -> Iterator[None]:
         if freed is not None:
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, freed), but=(NotFound,))
 
-    with patch.object(ClaimProtection, "_free", free):
+    with patch.object(ClaimProtection, "_unprotect", free):
         yield
 
 
