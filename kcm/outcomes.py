@@ -1,9 +1,9 @@
 """Outcomes of commands, and the exception that steps raise for an outcome other than success."""
 
 from kcm.actors.reconciliation import answer_of
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Done,
     Forbidden,

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from kcm.actors.simulation import SimulatedCluster
     from kcm.actors.simulation.campaign.coverage import Coverage
     from kcm.actors.simulation.campaign.failure_reports import must_hold
-    from kcm.actors.simulation.campaign.many import Campaign, Tried, run_campaign
+    from kcm.actors.simulation.campaign.many import Campaign, run_campaign
+    from kcm.actors.simulation.campaign.seed_results import Tried
     from kcm.actors.simulation.campaign.setting import Setting, Surroundings
     from kcm.actors.simulation.campaign.strategies import Plan, plans, user_actions
     from kcm.actors.simulation.campaign.user_actions import UserActions
@@ -78,7 +79,7 @@ else:
             "OutcomeReceived": "kcm.actors.simulation.invariants.observer:OutcomeReceived",
             "Campaign": "kcm.actors.simulation.campaign.many:Campaign",
             "run_campaign": "kcm.actors.simulation.campaign.many:run_campaign",
-            "Tried": "kcm.actors.simulation.campaign.many:Tried",
+            "Tried": "kcm.actors.simulation.campaign.seed_results:Tried",
             "Called": "kcm.actors.simulation.invariants.observer:Called",
             "Entitled": "kcm.actors.simulation.invariants.observer:Entitled",
             "Recorded": "kcm.actors.simulation.invariants.observer:Recorded",

@@ -63,9 +63,9 @@ from kcm.actors.reconciliation.steps import (
     together,
 )
 from kcm.actors.reconciliation.watches import Change, Read, Watch, its_controller, itself
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Done,
     Forbidden,

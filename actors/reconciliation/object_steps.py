@@ -21,8 +21,9 @@ from kcm.actors.reconciliation.differences import differences, without_none
 from kcm.actors.reconciliation.reconciler import Step, step
 from kcm.actors.reconciliation.steps import must, must_object
 from kcm.protocols.merge_patches import merge_patched
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound
 from kcm.protocols.models import as_object
 from kcm.protocols.objects import (
     Key,

@@ -18,7 +18,8 @@ from kcm.actors.reconciliation.reconciler import Step, Word, step
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.codec import pack, unpack
 from kcm.protocols.messages.calls import Call
-from kcm.protocols.messages.outcomes import FAILURES, CommandError, Done, Outcome, Raised, Refused, Unknown
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import FAILURES, Done, Outcome, Raised, Refused, Unknown
 from kcm.runtime.calls.prepared_calls import PreparedCall, carry_out, carry_out_async
 
 T = TypeVar("T")

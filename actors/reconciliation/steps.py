@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from kcm.actors.reconciliation.reconciler import Step, step
 from kcm.protocols.arguments import check_number
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import FAILURES, CommandError, Done, Outcome
+from kcm.protocols.messages.outcomes import FAILURES, Done, Outcome
 from kcm.protocols.objects import Object, decode_object
 
 T = TypeVar("T")

@@ -33,9 +33,10 @@ from kcm.actors.simulation.calendar import Calendar
 from kcm.actors.simulation.processes import Observer, Processes, Running
 from kcm.actors.simulation.served import SERVED
 from kcm.protocols.arguments import check_function, check_mapping, check_number, check_type
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType
 from kcm.protocols.messages.lifecycle import Describe, Drain
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.models import as_object
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, namespace_of
 from kcm.protocols.pods import PodFacts, pod_facts

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 
 from kcm.protocols.messages.awaitables import Awaited
-
-if TYPE_CHECKING:
-    from kcm.protocols.messages.outcomes import Outcome  # noqa: F401 (named in a base, which ruff does not see)
+from kcm.protocols.messages.outcomes import Outcome
 
 
-class Call(Struct, Awaited["Outcome"], frozen=True):
+class Call(Struct, Awaited[Outcome], frozen=True):
     """Call a function of the controller, in a thread or on an event loop. Controller → dispatcher, in a Submit.
 
     The function itself stays in the process: the dispatcher finds it by sender, ticket and index. The message contains

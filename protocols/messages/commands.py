@@ -9,18 +9,16 @@ object or the patch, `user` in whose name it is sent, "" for the client's own. N
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 
 from kcm.protocols.messages.awaitables import Awaited
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CLOUD_CALLS, CloudCall
+from kcm.protocols.messages.outcomes import Outcome
 from kcm.protocols.objects import Key, decode_object, make_key, metadata
 from kcm.protocols.resources import name_of_resource
-
-if TYPE_CHECKING:
-    from kcm.protocols.messages.outcomes import Outcome  # noqa: F401 (named in bases, which ruff does not see)
 
 
 class PatchType(StrEnum):
@@ -32,7 +30,7 @@ class PatchType(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Create(Struct, Awaited["Outcome"], frozen=True):
+class Create(Struct, Awaited[Outcome], frozen=True):
     """POST body to the collection in namespace ("" for a cluster-scoped resource).
 
     name: of the parent object where subresource is given (pods/binding, serviceaccounts/token), else "".
@@ -46,7 +44,7 @@ class Create(Struct, Awaited["Outcome"], frozen=True):
     user: str = ""
 
 
-class Update(Struct, Awaited["Outcome"], frozen=True):
+class Update(Struct, Awaited[Outcome], frozen=True):
     """PUT body; a conflict if its resourceVersion is not the stored one."""
 
     resource: str
@@ -55,7 +53,7 @@ class Update(Struct, Awaited["Outcome"], frozen=True):
     subresource: str = ""
 
 
-class Patch(Struct, Awaited["Outcome"], frozen=True):
+class Patch(Struct, Awaited[Outcome], frozen=True):
     """PATCH. force: APPLY takes over fields of other managers. field_manager: of APPLY; "" is the client's name."""
 
     resource: str
@@ -68,7 +66,7 @@ class Patch(Struct, Awaited["Outcome"], frozen=True):
     user: str = ""
 
 
-class Delete(Struct, Awaited["Outcome"], frozen=True):
+class Delete(Struct, Awaited[Outcome], frozen=True):
     """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan.
 
     depends_on: the Resource.ids whose tables it rests on, which have to be fresh, or "id key" for one object of a
@@ -85,7 +83,7 @@ class Delete(Struct, Awaited["Outcome"], frozen=True):
     user: str = ""
 
 
-class DeleteCollection(Struct, Awaited["Outcome"], frozen=True):
+class DeleteCollection(Struct, Awaited[Outcome], frozen=True):
     """DELETE the objects of a namespace ("" = cluster-scoped) that match the selectors.
 
     depends_on: as in Delete.
@@ -103,7 +101,7 @@ class DeleteCollection(Struct, Awaited["Outcome"], frozen=True):
     continue_from: str = ""
 
 
-class Get(Struct, Awaited["Outcome"], frozen=True):
+class Get(Struct, Awaited[Outcome], frozen=True):
     """A live GET, for the few decisions that must not rest on a cache. Done.body is the object.
 
     as_informer: by a LIST of this one, as the client of the informers. With --use-service-account-credentials few
@@ -116,7 +114,7 @@ class Get(Struct, Awaited["Outcome"], frozen=True):
     as_informer: bool = False
 
 
-class List(Struct, Awaited["Outcome"], frozen=True):
+class List(Struct, Awaited[Outcome], frozen=True):
     """A live LIST of a namespace ("" = all). Done.body is the list object.
 
     metadata_only: request only the metadata of each object, if the server supports it.
@@ -133,7 +131,7 @@ class List(Struct, Awaited["Outcome"], frozen=True):
     continue_from: str = ""
 
 
-class Fetch(Struct, Awaited["Outcome"], frozen=True):
+class Fetch(Struct, Awaited[Outcome], frozen=True):
     """A live GET of a discovery or metrics document. Done.body is the document."""
 
     resource: ClassVar[str] = ""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kcm.protocols.messages.commands import Command, in_words
-
 
 class Done(Struct, frozen=True):
     """2xx. body: of the response, which is the object after the write, or a Status (after some deletes)."""
@@ -147,20 +145,3 @@ class Settled(Struct, frozen=True):
     ticket: int
     index: int
     outcome: Outcome
-
-
-class CommandError(Exception):
-    """A command had an outcome that its reconciler does not match; the key is retried with backoff.
-
-    failure.message is the server's text alone.
-    """
-
-    def __init__(self, command: Command, failure: Failure) -> None:
-        self.command, self.failure = command, failure
-        super().__init__(command, failure)
-
-    def __str__(self) -> str:
-        failure = self.failure
-        message = f": {failure.message}" if failure.message else ""
-        where = f" ({failure.where})" if isinstance(failure, Raised) and failure.where else ""
-        return f"{in_words(self.command)}: {type(failure).__name__}{message}{where}"

@@ -22,7 +22,8 @@ from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Q
 from kcm.actors.reconciliation.steps import is_done
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.catalogue import TRIALS
-from kcm.protocols.messages.outcomes import CommandError, NotFound, Outcome
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import NotFound, Outcome
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from kcm.protocols.pods import is_active
 from kcm.protocols.resources import PODS, REPLICASETS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 
 
 def said(error: Exception | None) -> str | None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import Reconciliation, batches, delete, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Object, metadata
 from kcm.protocols.resources import Resource
 from kcm.protocols.times import parse_time

@@ -34,7 +34,8 @@ from kcm.actors.controllers.certificates.shared.requests import (
 )
 from kcm.actors.reconciliation import Reconciliation, Step, batches, call, delete, step, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Object, metadata
 from kcm.protocols.times import parse_time
 from kcm.runtime.scheduling.clock import Clock

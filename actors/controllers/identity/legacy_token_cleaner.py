@@ -21,8 +21,9 @@ from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.mounted_secrets import secret_names
 from kcm.protocols.objects import (
     Key,

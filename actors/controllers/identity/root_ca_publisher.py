@@ -19,7 +19,8 @@ from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, families
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, annotations_of, make_key, metadata
 from kcm.protocols.resources import CONFIGMAPS, NAMESPACES

@@ -14,7 +14,8 @@ from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, create, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Done
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key
 from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS

@@ -6,9 +6,9 @@ Source: kubernetes v1.36 pkg/controller/certificates/{rootcacertpublisher,cluste
 from __future__ import annotations
 
 from kcm.actors.reconciliation import Step
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Failure,
     Forbidden,

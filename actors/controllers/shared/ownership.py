@@ -16,8 +16,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from kcm.actors.reconciliation import Step, get_live, patch, together
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, Patch, PatchType
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Failure, Invalid, NotFound
+from kcm.protocols.messages.outcomes import Conflict, Done, Failure, Invalid, NotFound
 from kcm.protocols.objects import (
     Object,
     OwnerRef,

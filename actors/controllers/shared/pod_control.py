@@ -18,11 +18,11 @@ import orjson
 from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name
 from kcm.actors.reconciliation import Step, delete, get_live, own, record, slow_start, together
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Done,
     Failure,

@@ -20,7 +20,8 @@ from kcm.actors.controllers.shared.controller_revisions import (
 )
 from kcm.actors.controllers.shared.ownership import claim, look_into
 from kcm.actors.reconciliation import Step, get_live, must_object, perform
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Done
 from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, Resource
 from kcm.runtime.tables.lister import Lister, UnreadableError

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm.actors.reconciliation import Step, get_live, perform, update
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Refused
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Done, NotFound, Refused
 from kcm.protocols.objects import Object, decode_object, key_of, metadata, uid_of
 from kcm.protocols.resources import Resource
 

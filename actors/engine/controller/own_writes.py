@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kcm.actors.reconciliation import Reconciliation
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
 from kcm.runtime.tables.overlay import AnyOverlay
 from kcm.runtime.tables.tables import Tables

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kcm.actors.engine.controller.readiness import StaleTableError
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Delete, Patch, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
+from kcm.protocols.messages.outcomes import Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.lister import UnreadableError

@@ -47,8 +47,9 @@ from kcm.actors.reconciliation.element_order import in_element_order
 from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.protocols.hollow_nodes import is_hollow
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, PatchType
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, labels_of, make_key, uid_of
 from kcm.protocols.resources import LEASES, NODES

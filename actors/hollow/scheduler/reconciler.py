@@ -50,8 +50,9 @@ from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.conditions import changed_condition
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, encode_object, split_key
 from kcm.protocols.pods import is_terminal

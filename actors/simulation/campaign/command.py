@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kcm.actors.simulation.campaign.groups import Groups
 from kcm.actors.simulation.campaign.kept_seeds import KeptSeedsError
-from kcm.actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, Tried, run_campaign
+from kcm.actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, run_campaign
+from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.campaign.settings import SETTINGS, setting_named
 from kcm.runtime.faults.vocabulary import Fault, parse_faults

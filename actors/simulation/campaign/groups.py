@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE
+from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.invariants.observer import Violation
-
-if TYPE_CHECKING:
-    from kcm.actors.simulation.campaign.many import Tried
 
 MOST_SEEDS = 10  # of a group that are listed
 

@@ -19,9 +19,9 @@ from kcm.actors.simulation.campaign.coverage import Coverage
 from kcm.actors.simulation.campaign.failure_reports import explained, replay_of, report, small
 from kcm.actors.simulation.campaign.groups import Groups
 from kcm.actors.simulation.campaign.kept_seeds import KeptSeeds
+from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.campaign.settings import importable_name, setting_named
-from kcm.actors.simulation.invariants.observer import Violation
 from kcm.protocols.arguments import check_number, check_type
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -82,31 +82,6 @@ class Attempt:
 
 def _attempt(name: str, *rest: Any) -> Attempt:
     return Attempt(setting_named(name), *rest)
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """Result of one seed.
-
-    actions, faults: their numbers.
-    struck: how often each kind of fault struck; coverage: at which step.
-    checks: number of checks of all invariants.
-    seconds: virtual seconds.
-    report, replay: description of the violations, and the command that replays them; "" without violations.
-    spent: CPU seconds.
-    """
-
-    seed: int
-    actions: int
-    faults: int
-    struck: Counter[FaultKind]
-    coverage: Coverage
-    checks: int
-    seconds: float
-    violations: tuple[Violation, ...]
-    report: str
-    spent: float
-    replay: str = ""
 
 
 @dataclass(slots=True)

@@ -24,8 +24,9 @@ from kcm.actors.reconciliation.commands import delete_all
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.messages.cloud import ListRoutes
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Fetch, List, Patch, PatchType
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, Unknown
+from kcm.protocols.messages.outcomes import Conflict, Forbidden, Unknown
 from kcm.protocols.objects import Key, Object, decode_object, name_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
 from kcm.runtime.tables.tables import Tables

@@ -36,7 +36,8 @@ from kcm.actors.reconciliation.forgotten_steps import forgotten_steps
 from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, created_names, drive
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.system.journal import JournalWriter, Run, read_journal

@@ -15,8 +15,9 @@ from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Q
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import drive_steps
 from kcm.protocols.merge_patches import merge_patched
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Get, Patch
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, Outcome
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, labels_of
 from kcm.protocols.resources import PODS, Resource
 from kcm.runtime.tables.lister import Lister

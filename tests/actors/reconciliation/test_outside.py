@@ -11,8 +11,9 @@ import pytest
 from kcm.actors.reconciliation import answer_of, call, outside
 from kcm.protocols.codec import decode, encode, pack, unpack
 from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import in_words
-from kcm.protocols.messages.outcomes import CommandError, Done, Outcome, Raised, Refused, Unknown
+from kcm.protocols.messages.outcomes import Done, Outcome, Raised, Refused, Unknown
 from kcm.runtime.calls.prepared_calls import carry_out, raised
 
 

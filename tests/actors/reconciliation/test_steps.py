@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kcm.actors.reconciliation import batches, delete, in_batches, must_all
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.resources import PODS
 
 COMMANDS = [delete(PODS, f"d/p{number}") for number in range(5)]

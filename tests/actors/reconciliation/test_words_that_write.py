@@ -29,8 +29,9 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive_steps
 from kcm.protocols.conditions import set_condition
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, NotFound, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, NotFound, Outcome
 from kcm.protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting
 from kcm.protocols.resources import NAMESPACES, NODES, REPLICASETS, Resource
 from kcm.runtime.tables.tables import Tables

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Invalid
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Invalid
 from kcm.protocols.resources import NODES, PODS, Resource
 
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}

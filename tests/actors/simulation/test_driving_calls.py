@@ -8,7 +8,8 @@ import pytest
 
 from kcm.actors.reconciliation import Reconciliation, call
 from kcm.actors.simulation.driver import Bench, drive, returned
-from kcm.protocols.messages.outcomes import CommandError, Unknown
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Unknown
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.prepared_calls import raised

@@ -18,7 +18,7 @@ from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation.campaign.setting import WORKLOADS as SPECS
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.catalogue import TRIALS
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.runtime.simulation.plan import draw_stale_state
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NoFlood, OwnersLive, RecreateWaits

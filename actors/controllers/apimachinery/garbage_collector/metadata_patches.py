@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kcm.actors.reconciliation import Step, together
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch
-from kcm.protocols.messages.outcomes import CommandError, Done, Invalid, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Done, Invalid, NotFound, Outcome
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.lister import Lister

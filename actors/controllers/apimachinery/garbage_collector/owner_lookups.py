@@ -19,8 +19,9 @@ from kcm.actors.controllers.apimachinery.garbage_collector.items import (
 from kcm.actors.controllers.apimachinery.garbage_collector.lookups import Lookup, Lookups
 from kcm.actors.controllers.apimachinery.garbage_collector.owners import KnownOwners
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Retry, Step, get_live, perform, together
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.objects import Object, decode_object, finalizers_of, metadata, split_key, uid_of
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.lister import Lister

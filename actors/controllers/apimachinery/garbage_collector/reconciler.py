@@ -69,10 +69,11 @@ from kcm.actors.reconciliation import (
     record,
     remove_finalizer,
 )
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch
 from kcm.protocols.messages.discovery import TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import (
     Key,
     Object,

@@ -24,19 +24,10 @@ import msgspec
 from kcm.actors.reconciliation import Step, delete, in_batches, list_live, step
 from kcm.actors.reconciliation.commands import delete_all
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, DeleteCollection
 from kcm.protocols.messages.discovery import ServedResource
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Conflict,
-    Done,
-    Failure,
-    Gone,
-    Invalid,
-    NotFound,
-    Outcome,
-    Unknown,
-)
+from kcm.protocols.messages.outcomes import Conflict, Done, Failure, Gone, Invalid, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
 from kcm.protocols.resources import Resource
 

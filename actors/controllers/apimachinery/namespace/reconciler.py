@@ -54,8 +54,9 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.discovery import ServedResource
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, is_deleting, uid_of
 from kcm.protocols.resources import NAMESPACES, PODS, Resource
 from kcm.protocols.times import parse_time

@@ -50,9 +50,10 @@ from kcm.protocols.messages.cloud import (
     GetLoadBalancer,
     UpdateLoadBalancer,
 )
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.messages.events import Record, RecordType
-from kcm.protocols.messages.outcomes import CommandError, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
+from kcm.protocols.messages.outcomes import Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
 from kcm.protocols.resources import NODES, SERVICES
 from kcm.runtime.scheduling.clock import Clock

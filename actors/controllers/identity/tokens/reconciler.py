@@ -29,7 +29,8 @@ from kcm.actors.controllers.identity.token_secrets import (
 )
 from kcm.actors.controllers.shared.secret_data import data_of
 from kcm.actors.reconciliation import Change, Reconciliation, Step, delete, get_live, must, together, update
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import (
     Key,
     Object,

@@ -24,7 +24,8 @@ from kcm.actors.controllers.network.shared.subsets import endpoint_port, repacke
 from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, create, delete, get_live, must, record, update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Refused
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES

@@ -42,8 +42,9 @@ from kcm.actors.controllers.network.shared.slices import SERVICE, SliceChange, i
 from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
 from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, record
 from kcm.protocols.errors import aggregate
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandError, Refused
+from kcm.protocols.messages.outcomes import Refused
 from kcm.protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES

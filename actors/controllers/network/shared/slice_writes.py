@@ -8,7 +8,8 @@ from kcm.actors.controllers.network.shared.slices import SliceChange
 from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name, generated_names
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Step, create, delete, get_live, must, own, together, update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Outcome, Unknown
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Key, Object, key_of, make_key, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.resources import ENDPOINT_SLICES, Resource
 from kcm.runtime.tables.lister import Lister

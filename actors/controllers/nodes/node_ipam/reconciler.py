@@ -30,8 +30,9 @@ from kcm.actors.reconciliation import (
     patch,
     record,
 )
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, is_deleting, name_of
 from kcm.protocols.resources import NODES
 from kcm.runtime.metrics.registry import Metrics

@@ -33,7 +33,8 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.conditions import is_true
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.nodes import LEASE_NAMESPACE, NodeFacts
 from kcm.protocols.objects import (
     Key,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kcm.actors.reconciliation import Step, get_live, must, patch
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.nodes import (
     NO_EXECUTE,
     NO_EXECUTE_KEYS,

@@ -21,8 +21,8 @@ from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPlu
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record, RecordType
-from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from kcm.protocols.volumes import (

@@ -40,7 +40,8 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Raised
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Raised
 from kcm.protocols.objects import Key, Object, annotations_of, finalizers_of, metadata, name_of, uid_of
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kcm.protocols.volumes import (

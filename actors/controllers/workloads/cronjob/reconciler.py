@@ -55,8 +55,9 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
 from kcm.protocols.objects import (
     Key,
     Object,

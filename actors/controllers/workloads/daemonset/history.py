@@ -38,7 +38,8 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.hashing import template_hash
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound
 from kcm.protocols.objects import (
     Object,
     annotations_of,

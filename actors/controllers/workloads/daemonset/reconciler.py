@@ -37,7 +37,7 @@ from kcm.actors.controllers.workloads.daemonset.rolling_update import plan_updat
 from kcm.actors.controllers.workloads.daemonset.status import count_nodes, next_status
 from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, is_deleting
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 from kcm.runtime.scheduling.clock import Clock

@@ -53,7 +53,7 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import (
     Key,

@@ -56,9 +56,10 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.conditions import with_condition
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Failure, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, Failure, NotFound, Refused
 from kcm.protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
 from kcm.runtime.scheduling.backoff import Backoff

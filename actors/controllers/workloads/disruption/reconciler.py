@@ -42,7 +42,8 @@ from kcm.actors.controllers.workloads.disruption.pod_counts import (
 from kcm.actors.controllers.workloads.disruption.scales import Scales
 from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Refused
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, make_key, resource_version_of, split_key
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.times import parse_time

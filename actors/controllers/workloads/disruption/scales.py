@@ -13,8 +13,9 @@ from typing import NamedTuple
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.workloads.disruption.pod_counts import CannotCountError
 from kcm.actors.reconciliation import Step, perform
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Get
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import Done, NotFound, Refused
 from kcm.protocols.objects import OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
 from kcm.runtime.tables.lister import Lister, UnreadableError

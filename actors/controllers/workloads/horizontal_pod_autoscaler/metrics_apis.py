@@ -21,8 +21,9 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
     value_of,
 )
 from kcm.actors.reconciliation import Step, perform
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Fetch
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Outcome, Refused
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome, Refused
 from kcm.protocols.selectors import LabelSelector
 from kcm.runtime.scheduling.clock import Clock
 

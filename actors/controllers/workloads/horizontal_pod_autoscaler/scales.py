@@ -15,8 +15,9 @@ from kcm.actors.controllers.shared.server_texts import client_go_message
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import TargetReference, check_scale
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
 from kcm.actors.reconciliation import Step, perform
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Get, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Failure, Refused, Unknown
+from kcm.protocols.messages.outcomes import Conflict, Done, Failure, Refused, Unknown
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, make_key, resource_version_of
 from kcm.protocols.resources import Resource
 

@@ -43,9 +43,10 @@ from kcm.actors.reconciliation import Step, must, patch, record, together
 from kcm.actors.reconciliation import update as update_object
 from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch, PatchType
 from kcm.protocols.messages.events import RecordType
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.scheduling.clock import Clock

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, external_manager, is_finished
 from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.tables.tables import Tables

@@ -21,7 +21,8 @@ from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.controllers.workloads.job.policies import match_failure_policy
 from kcm.actors.controllers.workloads.job.sync import Managed, Sync
 from kcm.actors.reconciliation import Step, together
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Unknown
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Unknown
 from kcm.protocols.objects import Key, Object, name_of, split_key
 from kcm.protocols.resources import JOBS
 from kcm.runtime.tables.lister import Lister

@@ -17,7 +17,8 @@ from kcm.actors.controllers.workloads.job.metrics import RECONCILING, TRACKING
 from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.reconciliation import Step, get_live, list_live, must, must_object
 from kcm.protocols.late_methods import dataclass
-from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, key_of, resource_version_of, split_key, uid_of
 from kcm.protocols.resources import JOBS, PODS
 from kcm.protocols.versions import parse_version

@@ -52,7 +52,7 @@ from kcm.actors.reconciliation import (
     RequeueAfter,
     Step,
 )
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, Object, is_deleting, metadata, split_key
 from kcm.protocols.pods import PodFacts, is_active
 from kcm.protocols.resources import PODS

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from kcm.actors.reconciliation import RetryQuietly, Step
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandError
 from kcm.runtime.tables.lister import UnreadableError
 
 MAX_CONCURRENT = 500  # steps

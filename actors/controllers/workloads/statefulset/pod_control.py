@@ -37,9 +37,10 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.errors import aggregate
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, Failure, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, Failure, NotFound, Refused
 from kcm.protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.tables.lister import Lister

@@ -49,7 +49,7 @@ from kcm.actors.controllers.workloads.statefulset.revisions import (
 )
 from kcm.actors.controllers.workloads.statefulset.status import differs, status_of
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.scheduling.clock import Clock

@@ -16,7 +16,7 @@ from kcm.actors.reconciliation.actor_names import controller_of
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Fail
-from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.runtime.faults.vocabulary import InjectedError
 from kcm.runtime.tables.tables import TableMissingError
 

@@ -13,8 +13,9 @@ from kcm.actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
 from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.resources import CONFIGMAPS, SECRETS
 from kcm.protocols.times import format_time

@@ -13,8 +13,9 @@ from kcm.actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
 from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Delete
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import SECRETS
 from kcm.runtime.faults.vocabulary import Fault, FaultKind

@@ -27,8 +27,9 @@ from kcm.actors.controllers.certificates.shared.requests import (
 from kcm.actors.reconciliation import RetryQuietly
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, Outcome
 from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.runtime.apiserver.registry.users import Access, Decision
 from kcm.runtime.logs.standard_log import quiet_log

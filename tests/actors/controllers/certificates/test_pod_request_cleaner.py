@@ -13,8 +13,9 @@ from kcm.actors.controllers.certificates.pod_request_cleaner import POD_CERTIFIC
 from kcm.actors.options import Options
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from kcm.actors.simulation.trials.certificates.pod_request_cleaner import request
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Delete
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object
 from kcm.protocols.times import format_time
 from kcm.runtime.logs.standard_log import quiet_log

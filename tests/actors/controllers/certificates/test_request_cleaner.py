@@ -13,8 +13,9 @@ from kcm.actors.controllers.certificates.request_cleaner import SPEC, RequestCle
 from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Delete
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.simulation.keys import authority_pair

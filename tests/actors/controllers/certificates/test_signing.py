@@ -21,8 +21,9 @@ from kcm.actors.controllers.certificates.signing.reconciler import Signer, Signi
 from kcm.actors.controllers.certificates.signing.rules import RULES, lifetime
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Outcome
 from kcm.protocols.objects import Object, decode_object
 from kcm.runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair, request_pem
 from kcm.runtime.x509.key_files import KeyFiles

@@ -13,8 +13,9 @@ import pytest
 from kcm.actors.controllers.identity.clusterrole_aggregation import SPEC, ClusterRoleAggregation
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch, PatchType
-from kcm.protocols.messages.outcomes import CommandError, Conflict
+from kcm.protocols.messages.outcomes import Conflict
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import CLUSTER_ROLES
 from kcm.runtime.logs.standard_log import quiet_log

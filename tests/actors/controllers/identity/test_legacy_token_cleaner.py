@@ -23,8 +23,9 @@ from kcm.actors.controllers.identity.legacy_token_cleaner import (
     read_date,
 )
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Delete, Get, Patch
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 from kcm.protocols.times import format_time

@@ -22,10 +22,10 @@ from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, code_of
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, bodies, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Failure,
     Forbidden,

@@ -10,8 +10,9 @@ import pytest
 from kcm.actors.controllers.identity.service_accounts import SPEC, ServiceAccounts
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, created_keys, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Forbidden, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
 from kcm.runtime.logs.standard_log import quiet_log

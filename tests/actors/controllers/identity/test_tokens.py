@@ -26,8 +26,9 @@ from kcm.actors.reconciliation import Change
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive_steps, failing
 from kcm.actors.simulation.trials.identity.key import key_file
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Delete, Get, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome, ServerFailure
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS

@@ -8,17 +8,9 @@ import pytest
 from kcm.actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
 from kcm.actors.reconciliation import Reconciliation
 from kcm.actors.simulation.driver import Bench, bodies, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, Patch
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Conflict,
-    Done,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Outcome,
-    Unknown,
-)
+from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, Invalid, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, owner_reference
 from kcm.protocols.resources import NODES, PODS, REPLICASETS
 from kcm.protocols.selectors import map_selector

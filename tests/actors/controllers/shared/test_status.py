@@ -7,17 +7,9 @@ import pytest
 
 from kcm.actors.controllers.shared.status import without_zeros, write_status
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Get, Update
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    Outcome,
-    Refused,
-    ServerFailure,
-    Unknown,
-)
+from kcm.protocols.messages.outcomes import Conflict, Forbidden, NotFound, Outcome, Refused, ServerFailure, Unknown
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import REPLICASETS
 from kcm.runtime.tables.frozen import freeze

@@ -7,8 +7,9 @@ import pytest
 from kcm.actors.controllers.shared.pod_control import Creations, Deletions
 from kcm.actors.controllers.shared.unknown_outcomes import UnknownOutcomes, is_current, raise_if_unknown
 from kcm.actors.simulation.driver import Bench
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
-from kcm.protocols.messages.outcomes import CommandError, Failure, Forbidden, Refused, Unknown
+from kcm.protocols.messages.outcomes import Failure, Forbidden, Refused, Unknown
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS, REPLICASETS
 

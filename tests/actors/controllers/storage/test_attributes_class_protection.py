@@ -15,8 +15,9 @@ from kcm.actors.controllers.storage.attributes_class_protection import (
 )
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Bench, drive, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Update
-from kcm.protocols.messages.outcomes import CommandError, ServerFailure
+from kcm.protocols.messages.outcomes import ServerFailure
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Object, encode_object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES

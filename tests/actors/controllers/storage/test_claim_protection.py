@@ -13,8 +13,9 @@ from kcm.actors.controllers.storage.claim_protection import SPEC, ClaimProtectio
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, List, Update
-from kcm.protocols.messages.outcomes import CommandError, Done, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import Done, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object, finalizers_of, make_key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 

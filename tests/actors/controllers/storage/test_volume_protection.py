@@ -6,8 +6,9 @@ import pytest
 
 from kcm.actors.controllers.storage.volume_protection import VolumeProtection
 from kcm.actors.simulation.driver import Bench, drive, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Update
-from kcm.protocols.messages.outcomes import CommandError, ServerFailure
+from kcm.protocols.messages.outcomes import ServerFailure
 from kcm.protocols.objects import Object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES
 

@@ -10,8 +10,9 @@ from kcm.actors.controllers.workloads.ttl_after_finished import SPEC, Times, Ttl
 from kcm.actors.reconciliation import RequeueAfter, TerminalError
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Delete, Get
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import JOBS
 from kcm.protocols.times import format_time

@@ -18,8 +18,9 @@ from kcm.actors.options import Options
 from kcm.actors.reconciliation import Reconciliation, Watch, answer_of, call, itself, must, outside, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.journal import MessageSent
-from kcm.protocols.messages.outcomes import CommandError, Done, Raised
+from kcm.protocols.messages.outcomes import Done, Raised
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
 from kcm.runtime.cloud.fake import FakeCloud

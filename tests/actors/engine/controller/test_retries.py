@@ -9,17 +9,9 @@ from structlog.typing import FilteringBoundLogger
 from kcm.actors.engine.controller.readiness import StaleTableError
 from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, KeyRetries, Traces, pass_delay
 from kcm.actors.reconciliation import Retry, TerminalError
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Get
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Outcome,
-    Refused,
-    Unknown,
-)
+from kcm.protocols.messages.outcomes import Conflict, Forbidden, Invalid, NotFound, Outcome, Refused, Unknown
 from kcm.runtime.scheduling.work_queue import WorkQueue
 
 KEY = "default/web"

@@ -9,8 +9,9 @@ from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.kubelet.reconciler import TIME_TO_STOP, HollowKubelet, kubelet_watches
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Driven, bodies, drive, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Delete, Patch
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, Unknown
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, encode_object, name_of
 from kcm.protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned

@@ -11,8 +11,9 @@ from kcm.actors.hollow.nodes.fleet import make_fleet
 from kcm.actors.hollow.nodes.reconciler import HollowNodes, node_watches, spread
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Patch
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, NotFound, Outcome, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import LEASES, NODES
 from kcm.protocols.times import format_micro_time

@@ -9,8 +9,9 @@ from kcm.actors.hollow.nodes.fleet import make_fleet
 from kcm.actors.hollow.scheduler.reconciler import HollowScheduler, scheduler_watches
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Driven, bodies, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Patch
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, key_of
 from kcm.protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned

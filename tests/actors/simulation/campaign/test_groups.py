@@ -12,8 +12,9 @@ import pytest
 from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.coverage import Coverage
 from kcm.actors.simulation.campaign.groups import Groups, pattern_of
-from kcm.actors.simulation.campaign.many import Campaign, Tried, run_campaign
+from kcm.actors.simulation.campaign.many import Campaign, run_campaign
 from kcm.actors.simulation.campaign.runs import CONVERGES
+from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.invariants.observer import Violation
 from kcm.actors.simulation.trials.scenario import Action, Scenario

@@ -24,9 +24,10 @@ from kcm.actors.controllers.apimachinery.resourcequota.reconciler import (
 from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import MOST
 from kcm.actors.reconciliation import Change, RequeueAfter
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, drive_steps, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, List, Update
 from kcm.protocols.messages.discovery import TablesChanged
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.quota.calculation import NotCountedError
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES

@@ -10,8 +10,9 @@ from kcm.actors.controllers.network.endpoints.reconciler import QUEUE, Endpoints
 from kcm.actors.controllers.network.endpoints.spec import SPEC
 from kcm.actors.reconciliation import Enqueue
 from kcm.actors.simulation.driver import Bench, Driven, drive, drive_steps
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandError, Forbidden, ServerFailure
+from kcm.protocols.messages.outcomes import Forbidden, ServerFailure
 from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
 from kcm.runtime.logs.standard_log import quiet_log

@@ -19,8 +19,9 @@ from kcm.actors.controllers.network.shared.slices import slice_change
 from kcm.actors.reconciliation import Change, Enqueue
 from kcm.actors.simulation import objects
 from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Forbidden, Outcome, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, Forbidden, Outcome, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, owner_reference
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from kcm.runtime.logs.standard_log import quiet_log

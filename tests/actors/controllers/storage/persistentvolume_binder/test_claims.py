@@ -17,8 +17,9 @@ from kcm.actors.controllers.storage.persistentvolume_binder.metrics import (
     RETROACTIVE,
     RETROACTIVE_ERRORS,
 )
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Get, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound
+from kcm.protocols.messages.outcomes import Conflict, NotFound
 from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kcm.protocols.volumes import CLASS_ANNOTATION, PROVISIONER, SELECTED_NODE

@@ -20,8 +20,9 @@ from kcm.actors.controllers.storage.persistentvolume_binder.host_path import (
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import ERRORS_TOTAL, OPERATION_SECONDS
 from kcm.actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
 from kcm.actors.reconciliation import RequeueAfter
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Get, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Outcome, ServerFailure
 from kcm.protocols.objects import Object, annotations_of, decode_object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES
 from kcm.protocols.volumes import SELECTED_NODE

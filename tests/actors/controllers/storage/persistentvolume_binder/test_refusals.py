@@ -6,11 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Outcome,
-)
+from kcm.protocols.messages.outcomes import Outcome
 from kcm.protocols.objects import name_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kcm.protocols.volumes import MIGRATED_TO, PROVISIONER

@@ -7,17 +7,9 @@ from itertools import count
 import pytest
 
 from kcm.actors.simulation.driver import Answer, Driven
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
-from kcm.protocols.messages.outcomes import (
-    AlreadyExists,
-    CommandError,
-    Done,
-    Forbidden,
-    NotFound,
-    Outcome,
-    ServerFailure,
-    Unknown,
-)
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, Forbidden, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, encode_object, name_of
 from kcm.protocols.resources import CRONJOBS, JOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import (

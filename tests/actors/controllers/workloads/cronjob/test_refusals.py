@@ -7,13 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Done,
-    NotFound,
-    Outcome,
-)
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.resources import CRONJOBS, JOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, KEY, Scene, cron_job, job
 from tests.support.refusals import OneWriteFails, with_each_failure

@@ -11,8 +11,9 @@ from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL
 from kcm.actors.controllers.workloads.daemonset.spec import SPEC
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.hashing import template_hash
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, decode_object, encode_object, labels_of, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, revision, template

@@ -8,8 +8,9 @@ import pytest
 
 from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_LABEL, HASH_LABEL
 from kcm.actors.simulation.driver import bodies
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Patch, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, annotations_of, controller_of, labels_of, name_of
 from kcm.protocols.resources import DAEMONSETS, NODES, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, node, nodes, owned, target

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Delete
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Outcome,
-)
+from kcm.protocols.messages.outcomes import Outcome
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, target

@@ -9,8 +9,9 @@ import pytest
 from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
 from kcm.actors.reconciliation import Enqueue
 from kcm.actors.simulation.driver import drive_steps
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Outcome
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Object, name_of
 from kcm.protocols.resources import NODES

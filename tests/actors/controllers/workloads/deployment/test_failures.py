@@ -11,10 +11,10 @@ from kcm.actors.controllers.workloads.deployment.objects import parse_deployment
 from kcm.actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from kcm.actors.controllers.workloads.deployment.revisions import new_replica_set
 from kcm.actors.simulation.driver import Bench, bodies, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Forbidden,
     NotFound,

@@ -8,8 +8,8 @@ import pytest
 
 from kcm.actors.reconciliation import Retry
 from kcm.actors.simulation.driver import Driven
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Object, annotations_of, decode_object, encode_object, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from kcm.protocols.times import format_time

@@ -10,17 +10,10 @@ from kcm.actors.controllers.workloads.disruption.reconciler import RECHECK_QUEUE
 from kcm.actors.reconciliation import Enqueue, RequeueAfter, Retry
 from kcm.actors.simulation.driver import bodies, drive_steps
 from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, Update
 from kcm.protocols.messages.discovery import ServedResource
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Conflict,
-    Done,
-    NotFound,
-    Outcome,
-    Refused,
-    ServerFailure,
-)
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome, Refused, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import (
     DEPLOYMENTS,

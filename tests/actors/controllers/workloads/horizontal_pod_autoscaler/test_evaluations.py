@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, NotFound, Refused, ServerFailure
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import Conflict, Forbidden, NotFound, Refused, ServerFailure
 from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import external
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import QUEUE, Scene, autoscaler

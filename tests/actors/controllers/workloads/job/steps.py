@@ -15,8 +15,9 @@ from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.controllers.workloads.job.status import running_pods
 from kcm.actors.controllers.workloads.job.sync import JobMemory, Sync
 from kcm.actors.simulation.driver import Driven, drive_steps
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandError, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import Forbidden, Outcome
 from kcm.protocols.objects import Key, Object, is_deleting
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.logs.standard_log import quiet_log

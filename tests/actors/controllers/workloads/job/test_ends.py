@@ -8,8 +8,9 @@ import pytest
 
 from kcm.actors.controllers.workloads.job.policies import match_failure_policy
 from kcm.actors.simulation.driver import NOW, Answer, deleted_keys
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Patch
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome, Unknown
+from kcm.protocols.messages.outcomes import Conflict, Outcome, Unknown
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import JOBS, PODS
 from kcm.protocols.times import format_time

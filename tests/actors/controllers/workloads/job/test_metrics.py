@@ -12,8 +12,9 @@ import pytest
 
 from kcm.actors.controllers.workloads.job import metrics as of
 from kcm.actors.reconciliation import Retry
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Get, List
-from kcm.protocols.messages.outcomes import CommandError, Done, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.runtime.metrics.registry import Counter, Family
 from tests.actors.controllers.workloads.job.scene import Scene, exited, going, job, pod, pods

@@ -14,8 +14,9 @@ from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconcile
 from kcm.actors.controllers.workloads.job.spec import SPEC
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, Patch
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Forbidden, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Object, controller_of, encode_object
 from kcm.protocols.resources import JOBS, PODS

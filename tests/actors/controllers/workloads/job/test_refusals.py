@@ -7,16 +7,9 @@ from contextlib import suppress
 import pytest
 
 from kcm.actors.reconciliation import Retry
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import (
-    AlreadyExists,
-    CommandError,
-    Done,
-    NotFound,
-    Outcome,
-    Refused,
-    Unknown,
-)
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, name_of
 from kcm.protocols.resources import PODS
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod

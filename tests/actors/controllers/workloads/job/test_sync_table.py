@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kcm.actors.simulation.driver import NOW, bodies
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Patch
-from kcm.protocols.messages.outcomes import CommandError, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import Forbidden, Outcome
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time

@@ -10,8 +10,9 @@ from structlog.testing import LogCapture
 
 from kcm.actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
 from kcm.actors.simulation.driver import NOW, bodies, created_names, deleted_keys
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import CommandError, Done, ServerFailure
+from kcm.protocols.messages.outcomes import Done, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set

@@ -11,10 +11,10 @@ from structlog.testing import LogCapture
 
 from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation.driver import created_keys, created_names, deleted_keys, failing
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandError,
     Conflict,
     Done,
     Forbidden,

@@ -8,8 +8,9 @@ from kcm.actors.controllers.workloads.statefulset.pod_control import ClaimTermin
 from kcm.actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import bodies
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Forbidden, Outcome
 from kcm.protocols.objects import encode_object, name_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.actors.controllers.workloads.statefulset.scenes import Scene, a_claim, a_reference, a_set, made, member

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from kcm.actors.controllers.workloads.statefulset.concurrent_steps import run_with_slow_start
 from kcm.actors.reconciliation import RequeueAfter, get_live, perform
 from kcm.actors.simulation.driver import NOW, Bench, created_names, deleted_keys, drive_steps
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Forbidden, NotFound, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Forbidden, NotFound, Outcome
 from kcm.protocols.resources import PODS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (
     DELETING,

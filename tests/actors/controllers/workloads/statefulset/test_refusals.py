@@ -5,11 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Delete
-from kcm.protocols.messages.outcomes import (
-    CommandError,
-    Outcome,
-)
+from kcm.protocols.messages.outcomes import Outcome
 from kcm.protocols.objects import labels_of, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import KEY, WEB, Scene, a_claim, a_set, member, revision

@@ -8,8 +8,9 @@ import pytest
 
 from kcm.actors.controllers.workloads.statefulset.metrics import MAX_UNAVAILABLE, UNAVAILABLE
 from kcm.actors.simulation.driver import bodies, deleted_keys
+from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, NotFound, Outcome
 from kcm.protocols.objects import name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (

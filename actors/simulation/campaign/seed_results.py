@@ -1,0 +1,35 @@
+"""Result of one seed of a campaign."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kcm.actors.simulation.campaign.coverage import Coverage
+from kcm.actors.simulation.invariants.observer import Violation
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.faults.vocabulary import FaultKind
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Result of one seed.
+
+    actions, faults: their numbers.
+    struck: how often each kind of fault struck; coverage: at which step.
+    checks: number of checks of all invariants.
+    seconds: virtual seconds.
+    report, replay: description of the violations, and the command that replays them; "" without violations.
+    spent: CPU seconds.
+    """
+
+    seed: int
+    actions: int
+    faults: int
+    struck: Counter[FaultKind]
+    coverage: Coverage
+    checks: int
+    seconds: float
+    violations: tuple[Violation, ...]
+    report: str
+    spent: float
+    replay: str = ""
