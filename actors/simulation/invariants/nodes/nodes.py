@@ -17,12 +17,18 @@ from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.routes import decode_route
 from kcm.runtime.apiserver.storage.store import DELETED, Change
 from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.tables.table import Table
 
 CLOUD_LIFECYCLE = controller_name("cloud-node-lifecycle-controller")
 ROUTES = controller_name("node-route-controller")
 POD_GC = controller_name("pod-garbage-collector-controller")
 YOUNG = 5.0  # seconds: what a node has got so lately need not be known
 ROUNDING = 0.01  # seconds
+TERMINATED = ("Succeeded", "Failed")
+
+
+def is_terminated(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in TERMINATED
 
 
 def pod_ranges(node: Object) -> tuple[str, ...]:
@@ -147,16 +153,26 @@ class OnlyGarbageIsRemoved:
 
     def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
         self._clock, self._truth, self._threshold = cluster.clock, Truth(cluster), threshold
+        self._terminated: set[str] = set()  # uids of the pods that were ever committed as terminated
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Committed(changes):
                 for change in changes:
                     self._truth.note(change)
+                    if change.storage == PODS.plural and is_terminated(pod := decoded(change.raw)):
+                        self._terminated.add(uid_of(pod))
             case Submitted(_, system, submit) if submit.sender == POD_GC:
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         self._look(system, command, fail)
+
+    def _count_terminated(self, table: Table) -> int:
+        """Return the largest number of terminated pods that the controller may have seen.
+
+        The controller sees its own writes before its table does: it sets a pod to Failed before it deletes the pod.
+        """
+        return sum(1 for pod in table.entries() if pod.facts.phase in TERMINATED or pod.uid in self._terminated)
 
     def _look(self, system: ControllerSystem, command: Delete, fail: Fail) -> None:
         table = system.tables[PODS.id]
@@ -165,10 +181,8 @@ class OnlyGarbageIsRemoved:
             return
         facts = entry.facts
         node = self._truth.nodes.get(facts.node)
-        if facts.phase in ("Succeeded", "Failed"):
-            ended = sum(1 for other in table.entries() if other.facts.phase in ("Succeeded", "Failed"))
-            if ended > self._threshold:
-                return
+        if facts.phase in TERMINATED and self._count_terminated(table) > self._threshold:
+            return
         if facts.deleting and (not facts.node or (node is not None and is_out_of_service(node))):
             return
         if not facts.node or node is not None:
