@@ -20,7 +20,7 @@ from tests.bench.processes import Cluster, Hand, embedded_cluster, has_assets, r
 from tests.bench.report import Report
 
 CONNECTIONS = 16
-WRITES, GETS, LISTS = 600, 2000, 40  # requests in a round; a list shows the pods of the round
+WRITES, GETS, LISTS = 600, 2000, 300  # requests in a round; a list contains the pods of the round
 WATCHING, CHANGES = 50, 200
 APPLY = "application/apply-patch+yaml"
 BINDING = {
