@@ -1,1 +1,1 @@
-"""Benchmarks: `bin/run-bench [NAME …]`. They print a table, and JSON for machines; nothing here passes or fails."""
+"""Benchmarks: `bin/run-bench [NAME …]`. They print a table or write JSON; no benchmark passes or fails."""

@@ -1,7 +1,8 @@
-"""`bin/run-bench [NAME …] [--rounds N] [--json FILE] [--keep]`: how fast, how large, beside the real manager if there.
+"""Measure the throughput, latency, CPU time and memory of kcm, beside kube-controller-manager and kube-apiserver if
+KUBEBUILDER_ASSETS names a directory with their binaries.
 
-The figures of one run may be compared with each other and with nothing else: managers take turns, round by round, on a
-machine whose speed drifts, and the table shows the least and the most of each figure beside its median.
+Compare figures of the same run only: the managers take turns in each round, because the speed of a machine drifts. The
+table contains the median, the minimum and the maximum of each figure.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.bench import counts
-from tests.bench.circumstances import Noise, circumstances
 from tests.bench.history import keep, kept, trend
 from tests.bench.measurements import BENCHES, Bench, Start
 from tests.bench.nodes import simulated_nodes
 from tests.bench.processes import embedded_cluster, has_assets, our_manager, real_cluster, real_manager
 from tests.bench.report import Report
+from tests.bench.run_info import Noise, run_info
 from tests.bench.scenes import SCENES
 from tests.bench.server_requests import requests
 from tests.bench.server_sizes import sizes
@@ -28,15 +29,15 @@ CLUSTERS = {"embedded": embedded_cluster, "kube-apiserver": real_cluster}
 
 
 def simulator(report: Report) -> None:
-    for what, speed in simulated_seconds().items():
-        report.add("simulator", what, simulated_seconds_per_second=speed)
-    for what, cost in simulated_nodes().items():
-        report.add("simulator", what, seconds_per_simulated_second=cost)
+    for scene, speed in simulated_seconds().items():
+        report.add("simulator", scene, simulated_seconds_per_second=speed)
+    for scene, cost in simulated_nodes().items():
+        report.add("simulator", scene, seconds_per_simulated_second=cost)
 
 
-# Benchmarks that take no manager: name → how it is carried out, with the rounds and what listens for noise.
+# Benchmarks without a manager: name → function of the report, the number of rounds, and the measurement of noise.
 WITHOUT_MANAGERS: dict[str, Callable[[Report, int, Callable[[], None]], None]] = {
-    "simulator": lambda report, _rounds, _listen: simulator(report),
+    "simulator": lambda report, _rounds, _measure_noise: simulator(report),
     "requests": requests,
     "server-sizes": sizes,
 }
@@ -45,25 +46,38 @@ WITHOUT_MANAGERS: dict[str, Callable[[Report, int, Callable[[], None]], None]] =
 def parsed() -> argparse.Namespace:
     benches = ", ".join([*BENCHES, *WITHOUT_MANAGERS])
     parser = argparse.ArgumentParser(prog="run-bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {benches}; all of these if none, or counts")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--on", choices=CLUSTERS, action="append", help="only on this server (default: all there are)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {benches} (default: all of these), or counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: 3)")
     parser.add_argument(
-        "--keep", nargs="?", const="", metavar="RELEASE", help="also keep the result in tests/bench/history"
+        "--on",
+        choices=CLUSTERS,
+        action="append",
+        help="API server to use; repeatable (default: all that are available)",
     )
-    parser.add_argument("--history", action="store_true", help="measure nothing; show what was kept")
-    of_counts = parser.add_argument_group("counts", "`run-bench counts` counts what the hot path does, as CI checks it")
-    of_counts.add_argument("--accept", metavar="WHY", help="record what is counted, for this version of Python")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to FILE as well")
+    parser.add_argument(
+        "--keep", nargs="?", const="", metavar="RELEASE", help="store the result in tests/bench/history as well"
+    )
+    parser.add_argument("--history", action="store_true", help="print the stored results without measuring")
+    of_counts = parser.add_argument_group(
+        "counts", "options of `run-bench counts`, which counts the operations on the hot path, as CI does"
+    )
     of_counts.add_argument(
-        "--where", metavar="SCENE", action="append", default=[], help="show the functions of a scene"
+        "--accept", metavar="WHY", help="record the new counts for this version of Python, with the reason WHY"
+    )
+    of_counts.add_argument(
+        "--where",
+        metavar="SCENE",
+        action="append",
+        default=[],
+        help="print the functions in which the bytecodes of a scene are executed",
     )
     of_counts.add_argument(
         "--instructions",
         metavar="SCENE",
         action="append",
         default=[],
-        help="count the processor's instructions, by its own counter or by valgrind (a minute)",
+        help="count the processor's instructions, with perf or with valgrind (takes a minute)",
     )
     arguments = parser.parse_args()
     if arguments.names == ["counts"]:
@@ -85,20 +99,20 @@ def measured(names: Sequence[str], rounds: int, noise: Noise, *, on: Sequence[st
     else:
         on = [name for name in on if name != "kube-apiserver"]
         print("KUBEBUILDER_ASSETS is not set: no comparison with the real manager.", file=sys.stderr)
-    noise.listen()
+    noise.measure()
     for name in names:
         if name in WITHOUT_MANAGERS:
-            WITHOUT_MANAGERS[name](report, rounds, noise.listen)
-            noise.listen()
+            WITHOUT_MANAGERS[name](report, rounds, noise.measure)
+            noise.measure()
             continue
-        for where in on:
-            with CLUSTERS[where]() as cluster:
+        for server in on:
+            with CLUSTERS[server]() as cluster:
                 bench = Bench(cluster, report)
                 for _ in range(rounds):
                     for who, start in contestants:
                         BENCHES[name](bench, who, start)
-                    noise.listen()
-                bench.hand.close()
+                    noise.measure()
+                bench.api.close()
     return report
 
 
@@ -109,27 +123,27 @@ def main() -> int:
         return 0
     if arguments.names == ["counts"]:
         return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
-    noise, about = Noise(), circumstances()
+    noise, info = Noise(), run_info()
     names = arguments.names or [*BENCHES, *WITHOUT_MANAGERS]
     report = measured(names, arguments.rounds, noise, on=arguments.on or [*CLUSTERS])
-    heard = noise.as_json()
+    noise_figures = noise.as_json()
     print(
-        f"\n{about['machine']['cores']} cores, load {heard['load'][0]:.1f} to {heard['load'][-1]:.1f}, "
-        f"noise {heard['spread']:.2f}×, {arguments.rounds} rounds\n\n{report.table()}"
+        f"\n{info['machine']['cores']} cores, load {noise_figures['load'][0]:.1f} to {noise_figures['load'][-1]:.1f}, "
+        f"noise {noise_figures['spread']:.2f}×, {arguments.rounds} rounds\n\n{report.table()}"
     )
     run = {
-        **about,
+        **info,
         "label": arguments.keep or "",
         "rounds": arguments.rounds,
-        "noise": heard,
+        "noise": noise_figures,
         "figures": report.as_json(),
     }
     if arguments.json or arguments.keep is not None:
-        run["counts"] = {scene: found["cost"] for scene, found in counts.take().items()}
+        run["counts"] = {scene: taken["cost"] for scene, taken in counts.take().items()}
     if arguments.json:
         arguments.json.write_text(json.dumps(run, indent=1) + "\n")
     if arguments.keep is not None:
-        print(f"\nKept as {keep(run)}.")
+        print(f"\nStored as {keep(run)}.")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Requests by libcurl and nothing around it: for those who write beside a manager, and are to cost little."""
+"""Requests with bare libcurl, for programs that write beside a manager and must use little CPU."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def server_and_token(kubeconfig: Path) -> tuple[str, str]:
 
 
 def handle(token: str) -> pycurl.Curl:
-    """What it reads is thrown away."""
-    made = pycurl.Curl()
-    made.setopt(pycurl.SSL_VERIFYPEER, 0)
-    made.setopt(pycurl.SSL_VERIFYHOST, 0)
-    made.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-    made.setopt(pycurl.HTTPHEADER, headers(token))
-    made.setopt(pycurl.WRITEFUNCTION, len)
-    return made
+    """Return a handle that discards the bodies of responses."""
+    curl = pycurl.Curl()
+    curl.setopt(pycurl.SSL_VERIFYPEER, 0)
+    curl.setopt(pycurl.SSL_VERIFYHOST, 0)
+    curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+    curl.setopt(pycurl.HTTPHEADER, headers(token))
+    curl.setopt(pycurl.WRITEFUNCTION, len)
+    return curl
 
 
 def headers(token: str, *, content_type: str = "application/json") -> list[str]:

@@ -1,8 +1,8 @@
-"""All controllers that are on by default, on both sides: pods that are made, that live their whole life, that Services
-select.
+"""All controllers that are on by default, on both sides, with three loads: pods that are created; that also run and are
+deleted; and that Services select as well.
 
-The real manager has some controllers that kcm has not yet. So it is measured twice: as it is by default, and with those
-alone that kcm has too.
+The real manager has controllers that kcm does not have yet. So it is measured twice: with its defaults, and with the
+controllers of kcm only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,22 @@ from typing import Any
 import orjson
 
 from kcm.actors.controllers.built_in import BUILT_IN
-from tests.bench.processes import LIFTED, Cluster, Hand, Process, hollow_nodes, our_manager, real_manager, scratch
+from tests.bench.processes import (
+    RAISED_LIMITS,
+    ApiConnection,
+    Cluster,
+    Process,
+    hollow_nodes,
+    our_manager,
+    real_manager,
+    scratch,
+)
 from tests.e2e.real_server import write_keys
 
-NODES, ZONES = 20, 3  # hollow ones; each has room for 110 pods
+NODES, ZONES = 20, 3  # hollow nodes; each has room for 110 pods
 SERVICES = 5
-EVERY_POD = {"bench": "defaults"}  # a label
-WITHIN = 300.0  # seconds
+EVERY_POD = {"bench": "defaults"}  # label of every pod
+TIMEOUT = 300.0  # seconds
 SETTLE = 5.0  # seconds for a manager to start before it is given work
 NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
 
@@ -36,20 +45,20 @@ WORKLOADS: Mapping[str, tuple[str, str, int, int]] = {"1 ReplicaSet of 1000": LA
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """nodes: there are some, and pods are waited for until they are ready. services: that select all pods."""
+    """Objects in the cluster beside the workloads."""
 
     name: str
-    nodes: bool = False
-    services: int = 0
+    nodes: bool = False  # hollow nodes, so that pods become ready
+    services: int = 0  # number of Services that select all pods
 
 
-MADE = Load("made")
-LIVED = Load("whole life", nodes=True)
-SERVED = Load(f"whole life, {SERVICES} Services", nodes=True, services=SERVICES)
+CREATED = Load("made")
+WHOLE_LIFE = Load("whole life", nodes=True)
+WITH_SERVICES = Load(f"whole life, {SERVICES} Services", nodes=True, services=SERVICES)
 
 
 def contestants(start: Callable[..., Process]) -> Iterator[tuple[str, Callable[..., Process], str]]:
-    """Who is measured, how it is started, and with which controllers."""
+    """Yield the name of each manager to measure, the function that starts it, and its controllers."""
     if start is our_manager:
         yield "kcm", start, "*"
     elif start is real_manager:
@@ -59,30 +68,30 @@ def contestants(start: Callable[..., Process]) -> Iterator[tuple[str, Callable[.
 
 
 def measure(
-    cluster: Cluster, hand: Hand, start: Callable[..., Process], load: Load, namespace: Callable[[], str]
+    cluster: Cluster, api: ApiConnection, start: Callable[..., Process], load: Load, namespace: Callable[[], str]
 ) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Workload, who, and figures. namespace: makes a new one."""
+    """Yield the name of a workload, the name of the manager, and figures. `namespace` creates a new namespace."""
     for workload, (plural, kind, count, pods_each) in WORKLOADS.items():
         for who, starting, controllers in contestants(start):
-            with _at_work(cluster, hand, starting, controllers, load) as process:
-                one = _Run(hand, namespace(), plural=plural, count=count, pods_each=pods_each)
-                yield f"{workload}, {load.name}", who, one.figures(process, kind, load)
+            with _running(cluster, api, starting, controllers, load) as process:
+                run = _Run(api, namespace(), plural=plural, count=count, pods_each=pods_each)
+                yield f"{workload}, {load.name}", who, run.figures(process, kind, load)
 
 
 @contextmanager
-def _at_work(
-    cluster: Cluster, hand: Hand, start: Callable[..., Process], controllers: str, load: Load
+def _running(
+    cluster: Cluster, api: ApiConnection, start: Callable[..., Process], controllers: str, load: Load
 ) -> Iterator[Process]:
-    """A manager past its start; with nodes that are ready, where the load needs some."""
+    """Yield a manager that has started, in a cluster with ready nodes if the load needs them."""
     with scratch() as directory:
-        process = start(cluster, directory, *LIFTED, *_keys(directory), controllers=controllers)
+        process = start(cluster, directory, *RAISED_LIMITS, *_keys(directory), controllers=controllers)
         try:
             if load.nodes:
                 with hollow_nodes(cluster, nodes=NODES, zones=ZONES):
-                    _until(lambda: _usable_nodes(hand) == NODES, f"{NODES} nodes are ready")
+                    _until(lambda: _usable_nodes(api) == NODES, f"{NODES} nodes are ready")
                     time.sleep(SETTLE)
                     yield process
-                _ok(hand.ask("DELETE", "/api/v1/nodes"))
+                _ok(api.request("DELETE", "/api/v1/nodes"))
             else:
                 time.sleep(SETTLE)
                 yield process
@@ -91,7 +100,7 @@ def _at_work(
 
 
 def _keys(directory: Path) -> list[str]:
-    """Flags of the controllers of accounts and certificates, for both managers."""
+    """Return the flags that the controllers of accounts and certificates need in both managers."""
     write_keys(directory)
     certificate, key = directory / "apiserver.crt", directory / "apiserver.key"
     return [
@@ -103,49 +112,49 @@ def _keys(directory: Path) -> list[str]:
 
 
 class _Run:
-    """One workload in a namespace of its own. plural: its resource."""
+    """One workload in its own namespace."""
 
-    def __init__(self, hand: Hand, namespace: str, *, plural: str, count: int, pods_each: int) -> None:
-        self._hand, self._namespace, self._count, self._each = hand, namespace, count, pods_each
+    def __init__(self, api: ApiConnection, namespace: str, *, plural: str, count: int, pods_each: int) -> None:
+        self._api, self._namespace, self._count, self._each = api, namespace, count, pods_each
         self._path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
         self._pods = count * pods_each
 
     def figures(self, process: Process, kind: str, load: Load) -> dict[str, float]:
-        """seconds_to_delete: from the deletion of the workloads until the last pod is gone."""
+        """Create the workloads and return the figures. `seconds_to_delete` is the time until no pod is left."""
         for number in range(load.services):
             self._post(f"/api/v1/namespaces/{self._namespace}/services", _service(f"front-{number}"))
         counted = "readyReplicas" if load.nodes else "replicas"
         slices = f"/apis/discovery.k8s.io/v1/namespaces/{self._namespace}/endpointslices"
         cpu, began = process.cpu(), time.monotonic()
         with (
-            _reached(self._hand, self._path, lambda item: item.get("status", {}).get(counted, 0), self._pods),
-            _reached(self._hand, slices, _ready_endpoints, load.services * self._pods),
+            _reached(self._api, self._path, lambda item: item.get("status", {}).get(counted, 0), self._pods),
+            _reached(self._api, slices, _ready_endpoints, load.services * self._pods),
         ):
             for number in range(self._count):
                 self._post(self._path, _workload(kind, f"w{number}", self._each))
         took, spent = time.monotonic() - began, process.cpu() - cpu
-        found = {
+        figures = {
             "pods_per_second": self._pods / took,
             "cpu_ms_per_pod": spent * 1000 / self._pods,
             "resident_mb": process.resident(),
         }
         if load.nodes:
-            found["seconds_to_delete"] = self._delete()
-        return found
+            figures["seconds_to_delete"] = self._delete()
+        return figures
 
     def _post(self, path: str, body: dict[str, Any]) -> None:
-        _ok(self._hand.ask("POST", path, orjson.dumps(body)))
+        _ok(self._api.request("POST", path, orjson.dumps(body)))
 
     def _delete(self) -> float:
         began, pods = time.monotonic(), f"/api/v1/namespaces/{self._namespace}/pods"
-        _ok(self._hand.ask("DELETE", self._path, query={"propagationPolicy": "Background"}))
-        _until(lambda: not _items(self._hand, pods, limit="1"), "all pods are gone")
+        _ok(self._api.request("DELETE", self._path, query={"propagationPolicy": "Background"}))
+        _until(lambda: not _items(self._api, pods, limit="1"), "all pods are deleted")
         return time.monotonic() - began
 
 
 @contextmanager
-def _reached(hand: Hand, path: str, count: Callable[[dict[str, Any]], int], wanted: int) -> Iterator[None]:
-    """At its end, waits until the objects there come to the number that is wanted, all together."""
+def _reached(api: ApiConnection, path: str, count: Callable[[dict[str, Any]], int], wanted: int) -> Iterator[None]:
+    """On exit, wait until the sum of `count` over the objects of the collection is `wanted`."""
     seen: dict[str, int] = {}
     reached = threading.Event()
 
@@ -160,14 +169,14 @@ def _reached(hand: Hand, path: str, count: Callable[[dict[str, Any]], int], want
     if wanted == 0:
         yield
         return
-    with hand.watching(path, on_lines):
+    with api.watching(path, on_lines):
         yield
-        if not reached.wait(WITHIN):
-            raise TimeoutError(f"{sum(seen.values())} of {wanted} at {path} after {WITHIN:.0f} s")
+        if not reached.wait(TIMEOUT):
+            raise TimeoutError(f"{sum(seen.values())} of {wanted} at {path} after {TIMEOUT:.0f} s")
 
 
 def _ready_endpoints(slice_: dict[str, Any]) -> int:
-    return sum(bool(one.get("conditions", {}).get("ready")) for one in slice_.get("endpoints") or ())
+    return sum(bool(endpoint.get("conditions", {}).get("ready")) for endpoint in slice_.get("endpoints") or ())
 
 
 def _workload(kind: str, name: str, replicas: int) -> dict[str, Any]:
@@ -183,24 +192,24 @@ def _service(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"selector": EVERY_POD, "ports": [{"port": 80}]}}
 
 
-def _usable_nodes(hand: Hand) -> int:
+def _usable_nodes(api: ApiConnection) -> int:
     return sum(
         not node["spec"].get("taints")
-        and any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
-        for node in _items(hand, "/api/v1/nodes")
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", ()))
+        for node in _items(api, "/api/v1/nodes")
     )
 
 
-def _items(hand: Hand, path: str, **query: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = orjson.loads(_ok(hand.ask("GET", path, query=query)))["items"]
+def _items(api: ApiConnection, path: str, **query: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = orjson.loads(_ok(api.request("GET", path, query=query)))["items"]
     return items
 
 
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN
+def _until(condition: Callable[[], bool], description: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {WITHIN:.0f} s: {what}")
+            raise TimeoutError(f"not within {TIMEOUT:.0f} s: {description}")
         time.sleep(0.2)
 
 

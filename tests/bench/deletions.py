@@ -1,6 +1,6 @@
-"""How long deletions take: a namespace with a thousand pods and more, and a Deployment of a thousand pods.
+"""Duration of deletions: a namespace with more than a thousand objects, and a Deployment of a thousand pods.
 
-No pod is on a node, so that none has a grace period: what is measured is what the managers do.
+The pods are not bound to nodes and so have no grace period: only the work of the managers is measured.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import orjson
 
-from tests.bench.processes import LIFTED, Cluster, Hand, Process, scratch
+from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process, scratch
 
 CONTROLLERS = "deployment,replicaset,namespace,garbagecollector"
 PODS, CONFIGMAPS, SERVICES = 1000, 100, 10
-AT_ONCE = 16  # requests of ours
+CONCURRENCY = 16  # of the benchmark's own requests
 SETTLE = 15.0  # seconds for a manager to have seen all resources; upstream's garbage collector looks every 30 s
-WITHIN = 180.0
-GLANCE = 0.05
+TIMEOUT = 180.0
+POLL_INTERVAL = 0.05
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "bench.example.com"
 CRD: Mapping[str, Any] = {
@@ -41,36 +41,36 @@ DEPLOYMENT = {
 
 
 def measure(
-    cluster: Cluster, hand: Hand, start: Callable[..., Process], namespace: Callable[[], str]
+    cluster: Cluster, api: ApiConnection, start: Callable[..., Process], namespace: Callable[[], str]
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """What was deleted, and figures. namespace: makes a new one."""
-    if hand.ask("GET", f"{CRDS}/things.{GROUP}").status == 404:
-        _must(hand, "POST", CRDS, CRD)
-        _until(lambda: hand.ask("GET", f"/apis/{GROUP}/v1/things").status == 200)
+    """Yield the name of each deletion, and its figures. `namespace` creates a new namespace."""
+    if api.request("GET", f"{CRDS}/things.{GROUP}").status == 404:
+        _must(api, "POST", CRDS, CRD)
+        _until(lambda: api.request("GET", f"/apis/{GROUP}/v1/things").status == 200)
     with scratch() as directory:
-        process = start(cluster, directory, *LIFTED, controllers=CONTROLLERS)
+        process = start(cluster, directory, *RAISED_LIMITS, controllers=CONTROLLERS)
         try:
             time.sleep(SETTLE)
             name = namespace()
-            _fill(hand, name)
+            _fill(api, name)
             path = f"/api/v1/namespaces/{name}"
-            yield f"a namespace with {PODS} pods", _deletion(hand, process, path, {}, lambda: _gone(hand, path))
+            yield f"a namespace with {PODS} pods", _deletion(api, process, path, {}, lambda: _is_deleted(api, path))
             for policy in ("Background", "Foreground"):
                 name = namespace()
                 pods = f"/api/v1/namespaces/{name}/pods"
                 path = f"/apis/apps/v1/namespaces/{name}/deployments"
-                _must(hand, "POST", path, DEPLOYMENT)
-                _until(lambda pods=pods: _number(hand, pods) == PODS)
+                _must(api, "POST", path, DEPLOYMENT)
+                _until(lambda pods=pods: _number(api, pods) == PODS)
                 path += "/web"
-                what = f"a Deployment of {PODS}, {policy.lower()}"
+                description = f"a Deployment of {PODS}, {policy.lower()}"
                 yield (
-                    what,
+                    description,
                     _deletion(
-                        hand,
+                        api,
                         process,
                         path,
                         {"propagationPolicy": policy},
-                        lambda path=path, pods=pods: _gone(hand, path) and _number(hand, pods) == 0,
+                        lambda path=path, pods=pods: _is_deleted(api, path) and _number(api, pods) == 0,
                     ),
                 )
         finally:
@@ -78,15 +78,15 @@ def measure(
 
 
 def _deletion(
-    hand: Hand, process: Process, path: str, options: Mapping[str, Any], done: Callable[[], bool]
+    api: ApiConnection, process: Process, path: str, options: Mapping[str, Any], done: Callable[[], bool]
 ) -> dict[str, float]:
     cpu, began = process.cpu(), time.monotonic()
-    _must(hand, "DELETE", path, options)
+    _must(api, "DELETE", path, options)
     _until(done)
     return {"seconds": time.monotonic() - began, "cpu_seconds": process.cpu() - cpu}
 
 
-def _fill(hand: Hand, namespace: str) -> None:
+def _fill(api: ApiConnection, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}"
     spec = {"ports": [{"port": 80}]}
     bodies: list[tuple[str, Mapping[str, Any]]] = [
@@ -98,29 +98,29 @@ def _fill(hand: Hand, namespace: str) -> None:
             {"apiVersion": f"{GROUP}/v1", "kind": "Thing", "metadata": {"name": "t"}},
         ),
     ]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda one: _must(hand, "POST", *one), bodies))
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        list(pool.map(lambda path_and_body: _must(api, "POST", *path_and_body), bodies))
 
 
-def _gone(hand: Hand, path: str) -> bool:
-    return hand.ask("GET", path).status == 404
+def _is_deleted(api: ApiConnection, path: str) -> bool:
+    return api.request("GET", path).status == 404
 
 
-def _number(hand: Hand, path: str) -> int:
-    """One of the first page, and how many follow."""
-    found = orjson.loads(hand.ask("GET", path, query={"limit": "1"}).body)
-    return len(found["items"]) + int(found["metadata"].get("remainingItemCount") or 0)
+def _number(api: ApiConnection, path: str) -> int:
+    """Return the number of objects, from a list of one and its remainingItemCount."""
+    page = orjson.loads(api.request("GET", path, query={"limit": "1"}).body)
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
 
-def _must(hand: Hand, method: str, path: str, body: Mapping[str, Any]) -> None:
-    response = hand.ask(method, path, orjson.dumps(body))
+def _must(api: ApiConnection, method: str, path: str, body: Mapping[str, Any]) -> None:
+    response = api.request(method, path, orjson.dumps(body))
     if not 200 <= response.status < 300:
         raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
 
 
 def _until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN
+    deadline = time.monotonic() + TIMEOUT
     while not done():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {WITHIN:.0f} s")
-        time.sleep(GLANCE)
+            raise TimeoutError(f"not within {TIMEOUT:.0f} s")
+        time.sleep(POLL_INTERVAL)

@@ -13,7 +13,7 @@ ECHOES = Resource(group="bench.kcm.dev", version="v1", plural="echoes", kind="Ec
 
 
 class Echoes:
-    """An Echo's status says what its spec says."""
+    """Copies the text of an Echo from its spec to its status."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._echoes = context.tables[ECHOES]

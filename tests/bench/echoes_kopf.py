@@ -21,6 +21,6 @@ def login(**arguments: Any) -> Any:
 @kopf.on.update("bench.kcm.dev", "v1", "echoes")
 @kopf.on.resume("bench.kcm.dev", "v1", "echoes")
 async def echo(spec: kopf.Spec, patch: kopf.Patch, status: kopf.Status, **_: Any) -> None:
-    """An Echo's status says what its spec says."""
+    """Copy the text of an Echo from its spec to its status."""
     if status.get("text") != spec["text"]:
         patch.status["text"] = spec["text"]

@@ -1,4 +1,4 @@
-"""What it costs that many controllers watch pods: of those that want none of them, and of a pod's whole life."""
+"""Cost of many controllers that watch pods: of controllers that no change matches, and of a pod's whole life."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from kcm.protocols.watch_lines import INITIAL_EVENTS_END
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import Actor, ActorSpec
-from tests.bench.processes import LIFTED, Cluster, Hand, Process, hollow_nodes
+from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process, hollow_nodes
 from tests.bench.watchers import watchers
 
 ROOT = Path(__file__).resolve().parents[2]
-WATCHING = (0, 12, 24)  # further controllers that watch pods
-PODS_IN_ALL = 600
+WATCHERS = (0, 12, 24)  # numbers of additional controllers that watch pods
+PODS_TOTAL = 600
 LIVES = 400
 BURST = 500
 NODES = 10
 
 
 def manager_with_watchers(cluster: Cluster, directory: Path, count: int, *, everything: bool = False) -> Process:
-    """Ours, with so many further controllers, installed as those of other packages are."""
+    """Start kcm with `count` additional controllers, which are installed like controllers of other packages."""
     installed = directory / "bench_watchers-1.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-watchers\nVersion: 1\n")
@@ -44,15 +44,17 @@ def manager_with_watchers(cluster: Cluster, directory: Path, count: int, *, ever
         environment.append("KCM_BENCH_EVERYTHING=1")
     names = ",".join(["replicaset", *(spec.name for spec in watchers(count, everything=everything))])
     flags = [f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false", "--secure-port=0", f"--controllers={names}"]
-    argv = ["env", *environment, sys.executable, "-P", "-m", "kcm.actors.command", *flags, *LIFTED]
+    argv = ["env", *environment, sys.executable, "-P", "-m", "kcm.actors.command", *flags, *RAISED_LIMITS]
     return Process(argv, log=directory / "ours.log")
 
 
 def burst(watching: int, *, interest: Interest) -> dict[str, float]:
-    """An informer alone, in one thread: BURST changes of pods in one chunk of its watch, and so many subscribers that
-    want none of them beside one that wants all.
+    """Measure an informer alone, in one thread: BURST changes of pods in one chunk of its watch.
 
-    frames: that the one is sent. microseconds_per_event: of the informer, and of what is delivered to the others.
+    watching: number of subscribers with `interest`, which matches no change, beside one that receives all changes
+
+    Returns `frames`, the messages to the subscriber that receives all changes, and `microseconds_per_event`, the CPU
+    time of the informer and of its messages to the subscribers.
     """
     world = World(log=structlog.wrap_logger(None, processors=[_drop]))
     system = world.system()
@@ -62,13 +64,13 @@ def burst(watching: int, *, interest: Interest) -> dict[str, float]:
         frames[to] = frames.get(to, 0) + 1
 
     informer = partial(
-        Informer, table=new_table(PODS), transport=_Silence(), limits=InformerLimits(), outage=Outage(), seed=1
+        Informer, table=new_table(PODS), transport=_SilentTransport(), limits=InformerLimits(), outage=Outage(), seed=1
     )
     system.spawn(ActorSpec(name="informer", build=informer))
     for number in range(watching + 1):
-        system.spawn(ActorSpec(name=f"subscriber-{number}", build=_Deaf))
-        wanted = EVERYTHING if number == 0 else interest
-        system.tell("informer", Subscribe(f"subscriber-{number}", (wanted,)))
+        system.spawn(ActorSpec(name=f"subscriber-{number}", build=_Sink))
+        subscribed = EVERYTHING if number == 0 else interest
+        system.tell("informer", Subscribe(f"subscriber-{number}", (subscribed,)))
     world.run_for(0)
     stream = system.incarnation("informer") * 1_000_000 + 1
     end = {"metadata": {"resourceVersion": "1", "annotations": {INITIAL_EVENTS_END: "true"}}}
@@ -83,49 +85,49 @@ def burst(watching: int, *, interest: Interest) -> dict[str, float]:
     return {"frames": frames["subscriber-0"], "microseconds_per_event": took * 1e6 / BURST}
 
 
-def whole_lives(cluster: Cluster, hand: Hand, process: Process, namespace: str, body: dict[str, Any]) -> float:
-    """CPU in ms for each of LIVES pods that are made, bound, run, are ready, and are deleted again.
+def whole_lives(cluster: Cluster, api: ApiConnection, process: Process, namespace: str, body: dict[str, Any]) -> float:
+    """Return the CPU time in ms per pod for LIVES pods that are created, bound, started, ready and deleted.
 
-    body: a ReplicaSet without its replicas.
+    body: ReplicaSet; its replicas are set here
     """
     path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
     with hollow_nodes(cluster, nodes=NODES, zones=1):
         cpu = process.cpu()
         body["spec"]["replicas"] = LIVES
-        _must(hand.ask("POST", path, orjson.dumps(body)))
-        _wait(hand, path, "readyReplicas", LIVES)
-        scale_to_none(hand, namespace, body["metadata"]["name"])
+        _must(api.request("POST", path, orjson.dumps(body)))
+        _wait(api, path, "readyReplicas", LIVES)
+        scale_to_zero(api, namespace, body["metadata"]["name"])
         return (process.cpu() - cpu) * 1000 / LIVES
 
 
-def scale_to_none(hand: Hand, namespace: str, name: str) -> None:
+def scale_to_zero(api: ApiConnection, namespace: str, name: str) -> None:
     """Scale a ReplicaSet to 0, and wait until its namespace has no pods."""
     path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
     patch = orjson.dumps({"spec": {"replicas": 0}})
-    _must(hand.ask("PATCH", f"{path}/{name}", patch, content_type=PatchType.MERGE))
-    _wait(hand, path, "replicas", 0)
+    _must(api.request("PATCH", f"{path}/{name}", patch, content_type=PatchType.MERGE))
+    _wait(api, path, "replicas", 0)
     deadline = time.monotonic() + 120.0
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    while orjson.loads(_must(hand.ask("GET", pods, query={"limit": "1"})).body)["items"]:
+    while orjson.loads(_must(api.request("GET", pods, query={"limit": "1"})).body)["items"]:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"still pods of {name} after 120 s")
+            raise TimeoutError(f"{name} still has pods after 120 s")
         time.sleep(0.2)
 
 
-class _Silence:
-    """A transport whose server says nothing of itself."""
+class _SilentTransport:
+    """Transport that ignores all requests and delivers no events of watches."""
 
     def send(self, request: Request, **_: Any) -> None:
         pass
 
-    def watch(self, request: Request, **_: Any) -> _Silence:
+    def watch(self, request: Request, **_: Any) -> _SilentTransport:
         return self
 
     def cancel(self) -> None:
         pass
 
 
-class _Deaf(Actor):
+class _Sink(Actor):
     def receive(self, message: Any) -> None:
         pass
 
@@ -154,7 +156,7 @@ def _pod(version: int) -> dict[str, Any]:
     }
 
 
-def _wait(hand: Hand, path: str, field: str, count: int, *, within: float = 180.0) -> None:
+def _wait(api: ApiConnection, path: str, field: str, count: int, *, within: float = 180.0) -> None:
     reached = threading.Event()
 
     def on_lines(lines: bytes) -> None:
@@ -164,7 +166,7 @@ def _wait(hand: Hand, path: str, field: str, count: int, *, within: float = 180.
             if item["metadata"].get("generation") == status.get("observedGeneration") and status.get(field, 0) == count:
                 reached.set()
 
-    with hand.watching(path, on_lines):
+    with api.watching(path, on_lines):
         if not reached.wait(within):
             raise TimeoutError(f"not {count} {field} within {within:.0f} s")
 

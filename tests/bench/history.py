@@ -1,7 +1,7 @@
-"""`bin/run-bench --history`: how the figures moved, a line for each run that was kept with --keep.
+"""`bin/run-bench --history`: one line for each run that was stored with --keep.
 
-A run is a file in history/, as `--json` writes it. Ratios to the real manager of the same run compare from line to
-line; plain figures only where machine and noise are alike. Counts compare always, for one version of Python.
+A run is a file in history/, as `--json` writes it. Ratios to the real manager can be compared between runs; other
+figures only between runs with the same machine and noise. Counts of the same version of Python can always be compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OURS, THEIRS = "kcm on kube-apiserver", "kube-controller-manager on kube-apiserv
 
 
 class Column(NamedTuple):
-    """benchmark, figure: of ours on a real kube-apiserver, with the ratio to the real manager's in brackets."""
+    """Figure of kcm on a real kube-apiserver, with its ratio to kube-controller-manager's in brackets."""
 
     title: str
     benchmark: str
@@ -26,6 +26,8 @@ class Column(NamedTuple):
 
 
 class Count(NamedTuple):
+    """Recorded count of a scene."""
+
     title: str
     scene: str
     figure: str
@@ -49,7 +51,7 @@ COLUMNS: tuple[Column | Count, ...] = (
 
 
 def keep(run: Mapping[str, Any], *, directory: Path = HISTORY) -> Path:
-    """Write it where --history finds it; a second one of the same day and commit has a number."""
+    """Store a run for --history. The files of further runs of the same day and commit are numbered."""
     directory.mkdir(exist_ok=True)
     label = re.sub(r"[^A-Za-z0-9.]+", "-", str(run.get("label") or run.get("commit") or "unknown")).strip("-")
     name, number = f"{run['date'][:10]}-{label}", 1
@@ -60,7 +62,7 @@ def keep(run: Mapping[str, Any], *, directory: Path = HISTORY) -> Path:
 
 
 def kept(directory: Path = HISTORY) -> list[dict[str, Any]]:
-    """All runs, the oldest first."""
+    """Return the stored runs, oldest first."""
     runs = [json.loads(path.read_text()) for path in directory.glob("*.json")]
     return sorted(runs, key=lambda run: str(run["date"]))
 
@@ -68,10 +70,10 @@ def kept(directory: Path = HISTORY) -> list[dict[str, Any]]:
 def trend(runs: Iterable[Mapping[str, Any]]) -> str:
     rows = [_row(run) for run in runs]
     if not rows:
-        return "No run was kept: `bin/run-bench NAME … --keep`."
+        return "No run is stored. To store one: `bin/run-bench NAME … --keep`."
     titles = ["date", "commit", "noise", "Python", *(column.title for column in COLUMNS)]
-    used = [at for at in range(len(titles)) if at < 2 or any(row[at] != "" for row in rows)]
-    return "\n".join(_lines([[row[at] for at in used] for row in [titles, *rows]]))
+    used = [column for column in range(len(titles)) if column < 2 or any(row[column] != "" for row in rows)]
+    return "\n".join(_lines([[row[column] for column in used] for row in [titles, *rows]]))
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> Iterable[str]:
@@ -102,7 +104,7 @@ def _cell(run: Mapping[str, Any], column: Column | Count) -> str:
 
 
 def _median(run: Mapping[str, Any], column: Column, who: str) -> float | None:
-    for one in run.get("figures", ()):
-        if (one["benchmark"], one["who"], one["figure"]) == (column.benchmark, who, column.figure):
-            return statistics.median(one["values"])
+    for figure in run.get("figures", ()):
+        if (figure["benchmark"], figure["who"], figure["figure"]) == (column.benchmark, who, column.figure):
+            return statistics.median(figure["values"])
     return None

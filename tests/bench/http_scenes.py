@@ -1,6 +1,5 @@
-"""Requests as the embedded server's process has them, but for TLS and the disk: from a connection's bytes to those of
-the response, by a service account whose rights roles give, with all admission plugins that kube-apiserver has by
-default.
+"""Requests to the embedded server as in its own process, except for TLS and the disk: from the bytes of a connection to
+those of the response, from a service account with RBAC roles, with kube-apiserver's default admission plugins.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kcm.runtime.client.api import Request
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.process.version import Version
 from kcm.runtime.signing.tokens import SigningKey
-from tests.bench.only_writes import pod
+from tests.bench.pod_writer import pod
 from tests.bench.scene import Scene
 from tests.bench.server_requests import APPLY, BINDING, ROLE, deployment
 
@@ -32,20 +31,20 @@ PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
-class _StoppedClock:
+class _FixedClock:
     def now(self) -> float:
         return 1.8e9
 
 
-class _StoppedLoop(asyncio.SelectorEventLoop):
-    """No request takes time: whose turn it is does not depend on how fast the machine is."""
+class _FixedTimeLoop(asyncio.SelectorEventLoop):
+    """Event loop whose time stands still, so that priority and fairness does not depend on the speed of the machine."""
 
     def time(self) -> float:
         return 0.0
 
 
-class _Wire(asyncio.Transport):
-    """Keeps what was written last."""
+class _MemoryTransport(asyncio.Transport):
+    """Transport that keeps the bytes of the last write."""
 
     written = b""
 
@@ -62,12 +61,12 @@ class _Wire(asyncio.Transport):
         pass
 
 
-class _Front:
-    """The server behind one connection."""
+class _ConnectedServer:
+    """An API server with one connection to its HTTP front end."""
 
     def __init__(self) -> None:
         tokens = AccountTokens(SigningKey(ec.generate_private_key(ec.SECP256R1())))
-        clock = _StoppedClock()
+        clock = _FixedClock()
         self._api = ApiServer(
             store=MemoryStore(),
             clock=clock,
@@ -86,14 +85,18 @@ class _Front:
             (f"{RBAC}/clusterrolebindings", BINDING),
         ):
             self._post(path, obj)
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-        self._token = orjson.loads(self._post(f"{ACCOUNTS}/bench/token", asked))["status"]["token"]
+        token_request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        self._token = orjson.loads(self._post(f"{ACCOUNTS}/bench/token", token_request))["status"]["token"]
         version = Version(kubernetes="1.36.2", kcm="1")
         authenticator = Authenticator(self._api.user_of)
         front = ApiHttp(self._api, authenticator=authenticator, version=version, clock=clock, log=quiet_log())
-        self._connection, self._wire = front.server()(), _Wire()
-        self._connection.connection_made(self._wire)
-        self._loop = _StoppedLoop()
+        self._connection, self._transport = front.server()(), _MemoryTransport()
+        self._connection.connection_made(self._transport)
+        self._loop = _FixedTimeLoop()
 
     def _post(self, path: str, obj: dict[str, object]) -> bytes:
         response = self._api.handle(Request(method="POST", path=path, body=orjson.dumps(obj)))
@@ -102,43 +105,43 @@ class _Front:
         return response.body
 
     def request(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
-        """As a client writes it."""
+        """Return the bytes of a request as a client writes them."""
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:6443\r\nUser-Agent: bench/1 (linux/amd64)\r\n"
         head += f"Authorization: Bearer {self._token}\r\nAccept: application/json\r\n"
         if body:
             head += f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         return f"{head}\r\n".encode() + body
 
-    def play(self, requests: list[bytes]) -> None:
-        self._loop.run_until_complete(self._play(requests))
+    def send(self, requests: list[bytes]) -> None:
+        self._loop.run_until_complete(self._send(requests))
 
-    async def _play(self, requests: list[bytes]) -> None:
-        for one in requests:
-            self._connection.data_received(one)
+    async def _send(self, requests: list[bytes]) -> None:
+        for request in requests:
+            self._connection.data_received(request)
             await asyncio.sleep(0)  # its response is written
-            if not self._wire.written.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
-                raise RuntimeError(self._wire.written.decode())
+            if not self._transport.written.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
+                raise RuntimeError(self._transport.written.decode())
 
 
-def served(request: Callable[[_Front, int], bytes]) -> Scene:
-    """request: of this number."""
-    front, made = _Front(), 0
+def served(request: Callable[[_ConnectedServer, int], bytes]) -> Scene:
+    """Return a scene that sends REQUESTS requests at a time. `request` returns the one with the given number."""
+    server, sent = _ConnectedServer(), 0
 
     def act() -> None:
-        nonlocal made
-        front.play([request(front, number) for number in range(made, made + REQUESTS)])
-        made += REQUESTS
+        nonlocal sent
+        server.send([request(server, number) for number in range(sent, sent + REQUESTS)])
+        sent += REQUESTS
 
     return Scene(act=act, units=REQUESTS)
 
 
-def _creation(front: _Front, number: int) -> bytes:
-    return front.request("POST", PODS, pod(number))
+def _creation(server: _ConnectedServer, number: int) -> bytes:
+    return server.request("POST", PODS, pod(number))
 
 
-def _application(front: _Front, number: int) -> bytes:
+def _application(server: _ConnectedServer, number: int) -> bytes:
     path = f"{DEPLOYMENTS}/d{number:05}?fieldManager=bench&force=true"
-    return front.request("PATCH", path, deployment(f"d{number:05}", "i:1"), APPLY)
+    return server.request("PATCH", path, deployment(f"d{number:05}", "i:1"), APPLY)
 
 
 def creates() -> Scene:
@@ -150,8 +153,8 @@ def applies() -> Scene:
 
 
 def gets() -> Scene:
-    """Of 50 pods, each once."""
-    front = _Front()
-    front.play([_creation(front, number) for number in range(REQUESTS)])
-    asked = [front.request("GET", f"{PODS}/only-writes-{number:05}") for number in range(REQUESTS)]
-    return Scene(act=lambda: front.play(asked), units=REQUESTS)
+    """Return a scene that gets 50 pods, each once."""
+    server = _ConnectedServer()
+    server.send([_creation(server, number) for number in range(REQUESTS)])
+    requests = [server.request("GET", f"{PODS}/only-writes-{number:05}") for number in range(REQUESTS)]
+    return Scene(act=lambda: server.send(requests), units=REQUESTS)

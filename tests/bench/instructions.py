@@ -1,8 +1,8 @@
-"""Instructions of the processor that a scene takes: all there is to be counted, C included, and free of noise.
+"""Number of processor instructions that a scene takes, C code included.
 
-They depend on the build of the interpreter and of its libraries, so they compare before with after on one machine, and
-are neither recorded nor checked. The processor's counter is read by `perf stat` where the machine has one; most virtual
-machines and containers have none. Then valgrind counts, at a fiftieth of the speed.
+The number depends on the builds of the interpreter and its libraries. Use it to compare two versions of the code on one
+machine; it is neither recorded nor checked. `perf stat` reads the processor's counter, which most virtual machines and
+containers do not have. Otherwise valgrind counts, at a fiftieth of the speed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from tests.bench.isolation import isolated
 from tests.bench.scenes import SCENES
 
-ACTS = 1, 4  # how often a scene is acted in the two runs whose difference counts
-MISSING = "this machine counts no instructions: neither `perf stat` nor valgrind can"
+ACTS = 1, 4  # calls of Scene.act in two runs; their difference excludes the costs of the start
+MISSING = "cannot count instructions: neither `perf stat` nor valgrind works on this machine"
 
 
 class NotCountedError(RuntimeError):
@@ -27,10 +27,10 @@ class NotCountedError(RuntimeError):
 
 
 def instructions(scene: str) -> tuple[float, str]:
-    """(of one unit, counted by what). Raises NotCountedError."""
+    """Return the number of instructions for one unit, and what counted them. Raises NotCountedError."""
     few, many = ACTS
     count, by = _counter()
-    # The scene says how many units an act has: see main().
+    # main() prints the number of units in one call of Scene.act.
     units, less = _run(scene, few, count)
     _, more = _run(scene, many, count)
     return (more - less) / ((many - few) * units), by
@@ -45,33 +45,33 @@ def _counter() -> tuple[str, str]:
 
 
 def _perf_works() -> bool:
-    done = isolated(["perf", "stat", "-x,", "-e", "instructions:u", "true"])
-    return done.returncode == 0 and done.stderr.partition(",")[0].isdigit()
+    completed = isolated(["perf", "stat", "-x,", "-e", "instructions:u", "true"])
+    return completed.returncode == 0 and completed.stderr.partition(",")[0].isdigit()
 
 
 def _run(scene: str, acts: int, counter: str) -> tuple[int, int]:
-    """(units in an act, instructions in all)."""
+    """Return the number of units in one call of Scene.act, and the instructions of the whole process."""
     with tempfile.TemporaryDirectory(prefix="kcm-bench-") as directory:
         tool = {
             "perf": ["perf", "stat", "-x,", "-e", "instructions:u"],
             "valgrind": ["valgrind", "--tool=callgrind", f"--callgrind-out-file={Path(directory) / 'out'}"],
         }[counter]
-        done = isolated([*tool, sys.executable, "-m", "tests.bench.instructions", scene, str(acts)])
-    if done.returncode:
-        raise NotCountedError(f"{counter} failed: {done.stderr[-1000:]}")
+        completed = isolated([*tool, sys.executable, "-m", "tests.bench.instructions", scene, str(acts)])
+    if completed.returncode:
+        raise NotCountedError(f"{counter} failed: {completed.stderr[-1000:]}")
     pattern = r"Collected : (\d+)" if counter == "valgrind" else r"^(\d+),"
-    found = re.search(pattern, done.stderr, re.MULTILINE)
+    found = re.search(pattern, completed.stderr, re.MULTILINE)
     if found is None:
-        raise NotCountedError(f"{counter} said nothing that can be read: {done.stderr[-1000:]}")
-    return int(done.stdout), int(found[1])
+        raise NotCountedError(f"cannot parse the output of {counter}: {completed.stderr[-1000:]}")
+    return int(completed.stdout), int(found[1])
 
 
 def main() -> None:
-    """In the process that is counted: SCENE ACTS. Prints how many units an act has."""
+    """Entry point of the counted process, with the arguments SCENE ACTS. Prints the number of units in an act."""
     scene = SCENES[sys.argv[1]]()
     scene.act()
     gc.collect()
-    gc.disable()  # else a run of the collector falls into one run and not into the other
+    gc.disable()  # otherwise a collection may happen in only one of the two runs
     for _ in range(int(sys.argv[2])):
         scene.act()
     print(scene.units, flush=True)

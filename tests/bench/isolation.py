@@ -1,4 +1,4 @@
-"""Runs what is counted: in a process of its own, in which nothing is different from one run to the next."""
+"""Runs a command in an environment that is the same each time, so that its counts can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "TMPDIR", "TZ", "VIRTUAL
 
 
 def isolated(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Hashes are the same each time."""
+    """Run a command with a fixed hash seed and a minimal environment."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(

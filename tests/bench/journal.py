@@ -1,7 +1,7 @@
-"""What a journal costs: python -m tests.bench.journal
+"""Cost of the journal: python -m tests.bench.journal
 
-Two figures, with and without, turn about: a message from one started actor to another and back, and the processor time
-of a rollout of a hundred pods in the simulator, where the API server and the nodes take their part of it too.
+Measures alternately without and with a journal: the processor time of a message between two actors, and that of a
+rollout of a hundred pods in the simulator, which includes the API server and the nodes.
 """
 
 from __future__ import annotations
@@ -27,44 +27,43 @@ from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.journal import JournalWriter, Run
 
 ROUNDS, MESSAGES, PODS = 5, 20_000, 100
-LARGEST = 1_000_000_000
+MAX_BYTES = 1_000_000_000  # of a journal file, so that it is never rotated
 
 
 def drop(*_: Any) -> Any:
-    """Nothing is logged."""
     raise structlog.DropEvent
 
 
 class Echo(Actor):
-    """Answers Pause by Resume to `to`, and Resume by Pause, until it has heard enough."""
+    """Sends Resume to `to` for each Pause, and Pause for each Resume, until it has received its half of MESSAGES."""
 
-    def __init__(self, context: Any, *, to: str, heard: threading.Event) -> None:
+    def __init__(self, context: Any, *, to: str, done: threading.Event) -> None:
         super().__init__(context)
-        self._to, self._heard, self._left = to, heard, MESSAGES // 2
+        self._to, self._done, self._left = to, done, MESSAGES // 2
 
     def receive(self, message: Any) -> None:
         self._left -= 1
         if self._left == 0:
-            self._heard.set()
+            self._done.set()
         else:
             self.tell(self._to, Resume("x") if isinstance(message, Pause) else Pause("x"))
 
 
 def writer(directory: str, clock: Any) -> JournalWriter:
     run = Run(version="bench", seed=0, arguments=[], controllers=[])
-    return JournalWriter(Path(directory) / "journal", run=run, clock=clock, largest=LARGEST, files=1)
+    return JournalWriter(Path(directory) / "journal", run=run, clock=clock, largest=MAX_BYTES, files=1)
 
 
 def message_seconds(directory: str | None) -> float:
-    """Processor seconds a message."""
-    clock, heard = SystemClock(), threading.Event()
+    """Return the processor seconds per message. The journal is in `directory`; None turns it off."""
+    clock, done = SystemClock(), threading.Event()
     system = ActorSystem(clock=clock, log=structlog.wrap_logger(None, processors=[drop]))
     journal = system.journal = writer(directory, clock) if directory is not None else None
     for name, other in (("one", "two"), ("two", "one")):
-        system.spawn(ActorSpec(name=name, build=partial(Echo, to=other, heard=heard)))
+        system.spawn(ActorSpec(name=name, build=partial(Echo, to=other, done=done)))
     began = time.process_time()
     system.tell("one", Pause("x"))
-    heard.wait(60)
+    done.wait(60)
     took = time.process_time() - began
     for name in ("one", "two"):
         system.stop(name, timeout=5)
@@ -74,7 +73,7 @@ def message_seconds(directory: str | None) -> float:
 
 
 def rollout_seconds(directory: str | None) -> float:
-    """Processor seconds a pod."""
+    """Return the processor seconds per pod. The journal is in `directory`; None turns it off."""
     cluster = SimulatedCluster(log=structlog.wrap_logger(None, processors=[drop]), seed=1)
     journals = []
 
@@ -100,7 +99,7 @@ def rollout_seconds(directory: str | None) -> float:
     return took / PODS
 
 
-def compared(what: str, measure: Callable[[str | None], float]) -> None:
+def compare(name: str, measure: Callable[[str | None], float]) -> None:
     plain, journaled, sizes = [], [], []
     for _ in range(ROUNDS):
         plain.append(measure(None))
@@ -108,12 +107,12 @@ def compared(what: str, measure: Callable[[str | None], float]) -> None:
             journaled.append(measure(directory))
             sizes.append((Path(directory) / "journal").stat().st_size)
     without, with_it = (statistics.median(values) * 1e6 for values in (plain, journaled))
-    print(f"{what}: {without:.1f} µs without, {with_it:.1f} µs with (+{with_it - without:.1f}); {sizes[-1]:,} bytes")
+    print(f"{name}: {without:.1f} µs without, {with_it:.1f} µs with (+{with_it - without:.1f}); {sizes[-1]:,} bytes")
 
 
 def main() -> None:
-    compared(f"a message, of {MESSAGES}", message_seconds)
-    compared(f"a pod, of {PODS}", rollout_seconds)
+    compare(f"a message, of {MESSAGES}", message_seconds)
+    compare(f"a pod, of {PODS}", rollout_seconds)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""A scheduler and kubelets that are played, alike for every manager, and for as little CPU as it takes.
+"""Simulated scheduler and kubelets, the same for every manager, which use little CPU.
 
-`python -m tests.bench.kubelets KUBECONFIG NAMESPACE NODES [--end]` binds each pod of the namespace, to the node that it
-requires or else to one of bench-node-0 … in turn, says that it runs and is ready, and with --end that it has succeeded.
-Pods that are deleted are left to the server: they have no grace period. It runs until it is killed.
+`python -m tests.bench.kubelets KUBECONFIG NAMESPACE NODES [--end]` binds each pod of the namespace to the node that it
+requires, or otherwise to the next of bench-node-0 …, and writes a status in which it runs and is ready. With --end it
+then writes the phase Succeeded. Deleted pods have no grace period, so the server removes them. The program runs until
+it is killed.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from kcm.protocols.messages.commands import PatchType
 from tests.bench.curl import handle, headers, server_and_token
 
 CONNECTIONS = 16
-GONE = (404, 409)  # what answers for a pod that was deleted meanwhile
+DELETED = (404, 409)  # status of a write to a pod that was deleted meanwhile
 
 
 class Write(NamedTuple):
-    """method: POST, or PATCH that is merged. path: behind the pod's own."""
+    """Write to a pod."""
 
-    method: str
-    path: str
+    method: str  # POST, or PATCH with a merge patch
+    path: str  # below that of the pod
     body: bytes
 
 
@@ -37,7 +38,7 @@ def node_name(number: int) -> str:
 
 
 def node_of(pod: Mapping[str, Any], *, otherwise: str) -> str:
-    """The node that its affinity names, as the DaemonSet controller writes it."""
+    """Return the node that the pod's affinity names, in the form of the DaemonSet controller, or `otherwise`."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
@@ -48,7 +49,7 @@ def node_of(pod: Mapping[str, Any], *, otherwise: str) -> str:
 
 
 def life_of(pod: Mapping[str, Any], *, otherwise: str, ends: bool) -> Iterator[Write]:
-    """What is written of a new pod, each when the one before is answered. otherwise: its node if it names none."""
+    """Yield the writes for a new pod, each after the response to the previous one. `otherwise` is its default node."""
     name = pod["metadata"]["name"]
     target = {"apiVersion": "v1", "kind": "Node", "name": node_of(pod, otherwise=otherwise)}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
@@ -80,14 +81,14 @@ def succeeded(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conditions(ready: str, now: str) -> list[dict[str, str]]:
-    said = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": ready, "Ready": ready}
-    return [{"type": type, "status": status, "lastTransitionTime": now} for type, status in said.items()]
+    statuses = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": ready, "Ready": ready}
+    return [{"type": type, "status": status, "lastTransitionTime": now} for type, status in statuses.items()]
 
 
 def _containers(pod: Mapping[str, Any], state: Mapping[str, Any], *, ready: bool) -> list[dict[str, Any]]:
     return [
-        {"name": one["name"], "image": one["image"], "imageID": "", "restartCount": 0, "ready": ready, "state": state}
-        for one in pod["spec"]["containers"]
+        {"name": c["name"], "image": c["image"], "imageID": "", "restartCount": 0, "ready": ready, "state": state}
+        for c in pod["spec"]["containers"]
     ]
 
 
@@ -95,14 +96,14 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Players:
-    """Writes what comes next for each pod, over a few connections, in the order in which it became due."""
+class KubeletSimulator:
+    """Sends the next write of each pod, over a few connections, in the order in which they became due."""
 
     def __init__(self, kubeconfig: Path, namespace: str, *, nodes: int, ends: bool) -> None:
         server, self._token = server_and_token(kubeconfig)
         self._pods = f"{server}/api/v1/namespaces/{namespace}/pods"
-        self._nodes, self._ends, self._count = nodes, ends, 0
-        self._rest = b""  # of a line of the watch
+        self._node_count, self._ends, self._count = nodes, ends, 0
+        self._rest = b""  # incomplete line of the watch
         self._seen: set[str] = set()  # uids
         self._due: deque[tuple[str, Iterator[Write]]] = deque()
         self._multi = pycurl.CurlMulti()
@@ -110,7 +111,7 @@ class Players:
         self._writing: dict[pycurl.Curl, tuple[str, Iterator[Write]]] = {}
 
     def run(self) -> None:
-        """Raises RuntimeError when a request fails, or a write is refused."""
+        """Run until a request fails or a write is rejected. Raises RuntimeError then."""
         watch = handle(self._token)
         watch.setopt(pycurl.URL, f"{self._pods}?watch=true&fieldSelector=spec.nodeName%3D")
         watch.setopt(pycurl.WRITEFUNCTION, self._read)
@@ -122,12 +123,12 @@ class Players:
             if failed:
                 raise RuntimeError(f"{self._pods}: {failed}")
             for connection in ended:
-                if connection is watch:  # a server ends the watch of who is slow: what is there is told again
+                if connection is watch:  # ended, as servers do with slow watchers: the next watch starts with all pods
                     self._rest = b""
                     self._multi.remove_handle(watch)
                     self._multi.add_handle(watch)
                 else:
-                    self._answered(connection)
+                    self._on_response(connection)
             self._write()
             self._multi.select(1.0)
 
@@ -138,7 +139,7 @@ class Players:
             pod = event["object"]
             if event["type"] == "ADDED" and pod["metadata"]["uid"] not in self._seen:
                 self._seen.add(pod["metadata"]["uid"])
-                otherwise = node_name(self._count % self._nodes)
+                otherwise = node_name(self._count % self._node_count)
                 self._count += 1
                 life = life_of(pod, otherwise=otherwise, ends=self._ends)
                 self._due.append((pod["metadata"]["name"], life))
@@ -158,14 +159,14 @@ class Players:
             self._writing[connection] = name, life
             self._multi.add_handle(connection)
 
-    def _answered(self, connection: pycurl.Curl) -> None:
+    def _on_response(self, connection: pycurl.Curl) -> None:
         name, life = self._writing.pop(connection)
         self._multi.remove_handle(connection)
         self._idle.append(connection)
         status = connection.getinfo(pycurl.RESPONSE_CODE)
         if status < 300:
             self._due.append((name, life))
-        elif status not in GONE:
+        elif status not in DELETED:
             raise RuntimeError(f"{connection.getinfo(pycurl.EFFECTIVE_URL)}: {status}")
 
 
@@ -175,8 +176,8 @@ def main() -> None:
     parser.add_argument("namespace")
     parser.add_argument("nodes", type=int)
     parser.add_argument("--end", action="store_true")
-    given = parser.parse_args()
-    Players(given.kubeconfig, given.namespace, nodes=given.nodes, ends=given.end).run()
+    arguments = parser.parse_args()
+    KubeletSimulator(arguments.kubeconfig, arguments.namespace, nodes=arguments.nodes, ends=arguments.end).run()
 
 
 if __name__ == "__main__":

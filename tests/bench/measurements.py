@@ -1,4 +1,4 @@
-"""What is measured of a manager: how fast it makes pods, how soon it acts, what it costs to wait and to watch nodes."""
+"""Benchmarks of a manager: rate of created pods, time to the first act, cost of an idle manager and of many nodes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import orjson
 from kcm.protocols.messages.watches import EVERYTHING, Interest
 from tests.bench import deletions, workloads
 from tests.bench.custom_resources import custom_resources
-from tests.bench.defaults import LIVED, MADE, SERVED, Load
+from tests.bench.defaults import CREATED, WHOLE_LIFE, WITH_SERVICES, Load
 from tests.bench.defaults import measure as measure_defaults
-from tests.bench.fan_out import PODS_IN_ALL, WATCHING, burst, manager_with_watchers, scale_to_none, whole_lives
+from tests.bench.fan_out import PODS_TOTAL, WATCHERS, burst, manager_with_watchers, scale_to_zero, whole_lives
 from tests.bench.nodes import heartbeats
-from tests.bench.processes import LIFTED, Cluster, Hand, Process, our_manager, scratch
+from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process, our_manager, scratch
 from tests.bench.report import Report
-from tests.bench.selections import WANTED, fill, weigh
+from tests.bench.selections import SELECTIONS, fill, measure_selection
 
 Start = Callable[..., Process]
 SETTLE = 3.0  # seconds for a manager to start before it is given work
@@ -48,10 +48,10 @@ def workload(kind: str, name: str, replicas: int) -> bytes:
 
 
 class Bench:
-    """One cluster, one namespace a measurement; names are never used twice."""
+    """Cluster in which each measurement gets a new namespace, whose name is never reused."""
 
     def __init__(self, cluster: Cluster, report: Report) -> None:
-        self.cluster, self.report, self.hand = cluster, report, Hand(cluster)
+        self.cluster, self.report, self.api = cluster, report, ApiConnection(cluster)
         self._count = 0
 
     def namespace(self) -> str:
@@ -64,7 +64,8 @@ class Bench:
         self._must("POST", f"/apis/apps/v1/namespaces/{namespace}/{plural}", body)
 
     def wait_for(self, namespace: str, plural: str, replicas: int, *, within: float = 180.0) -> None:
-        """Until Σ status.replicas is that. A watch tells: to ask again and again would take the server's time."""
+        """Wait until the sum of status.replicas is `replicas`."""
+        # By a watch: polling would cost the server CPU time.
         seen: dict[str, int] = {}
         reached = threading.Event()
 
@@ -76,13 +77,13 @@ class Bench:
                 reached.set()
 
         path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
-        with self.hand.watching(path, on_lines):
+        with self.api.watching(path, on_lines):
             if not reached.wait(within):
                 seen_now = sum(seen.values())
                 raise TimeoutError(f"{seen_now} of {replicas} replicas after {within:.0f} s on {self.cluster.name}")
 
     def _must(self, method: str, path: str, body: bytes = b"") -> bytes:
-        response = self.hand.ask(method, path, body)
+        response = self.api.request(method, path, body)
         if not 200 <= response.status < 300:
             raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
         return response.body
@@ -102,10 +103,10 @@ def manager(start: Start, bench: Bench, *flags: str) -> Iterator[Process]:
 def measure(
     bench: Bench, name: str, who: str, start: Start, sets: list[tuple[str, int]], plural: str, *flags: str
 ) -> None:
-    """Create all sets at once; until the last has its replicas."""
+    """Create all sets at once, and measure until the last one has its replicas."""
     pods = sum(replicas for _, replicas in sets)
     kind = KINDS[plural]
-    with manager(start, bench, *LIFTED, *flags) as process:
+    with manager(start, bench, *RAISED_LIMITS, *flags) as process:
         namespace = bench.namespace()
         cpu, of_server, began = process.cpu(), bench.cluster.cpu(), time.monotonic()
         for set_name, replicas in sets:
@@ -140,13 +141,13 @@ def one_stateful(bench: Bench, who: str, start: Start) -> None:
 
 
 def only_writes(bench: Bench, _who: str, start: Start) -> None:
-    """What is left for any manager to gain: pods made by a client that does nothing else, on a warmed server."""
+    """Measure a client that only creates pods, on a warmed-up server: the upper bound for every manager."""
     if start is not our_manager:
         return
     for pods in (1000, 3000):
         namespace, of_server = bench.namespace(), bench.cluster.cpu()
         arguments = [str(bench.cluster.kubeconfig), namespace, str(pods)]
-        figures = orjson.loads(subprocess.check_output([sys.executable, "-m", "tests.bench.only_writes", *arguments]))
+        figures = orjson.loads(subprocess.check_output([sys.executable, "-m", "tests.bench.pod_writer", *arguments]))
         bench.report.add(
             f"only {pods} writes",
             f"64 connections on {bench.cluster.name}",
@@ -157,19 +158,19 @@ def only_writes(bench: Bench, _who: str, start: Start) -> None:
 
 
 def restart(bench: Bench, who: str, start: Start) -> None:
-    """A manager that starts with 30,000 pods: from its start to its first act, and what it weighs then."""
+    """Start a manager in a cluster with 30,000 pods, and measure the time to its first act and its memory."""
     namespace = f"bench-{os.getpid()}-crowd"
     crowd = [(f"crowd-{i}", 500) for i in range(60)]
-    if bench.hand.ask("GET", f"/api/v1/namespaces/{namespace}").status == 404:
-        bench.hand.ask("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": namespace}}))
-        with manager(our_manager, bench, *LIFTED):
+    if bench.api.request("GET", f"/api/v1/namespaces/{namespace}").status == 404:
+        bench.api.request("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": namespace}}))
+        with manager(our_manager, bench, *RAISED_LIMITS):
             for name, replicas in crowd:
                 bench.create(namespace, "replicasets", workload("ReplicaSet", name, replicas))
             bench.wait_for(namespace, "replicasets", 30_000, within=600.0)
     fresh = bench.namespace()
     bench.create(fresh, "replicasets", workload("ReplicaSet", "first-act", 1))
     with scratch() as directory:
-        process = start(bench.cluster, directory, *LIFTED)
+        process = start(bench.cluster, directory, *RAISED_LIMITS)
         try:
             bench.wait_for(fresh, "replicasets", 1)
             took, cpu = time.monotonic() - process.began, process.cpu()
@@ -186,7 +187,7 @@ def restart(bench: Bench, who: str, start: Start) -> None:
 
 
 def idle(bench: Bench, who: str, start: Start) -> None:
-    """From launch to the first reconcile, and what it costs to wait."""
+    """Measure the time from launch to the first reconcile, and the CPU time of an idle manager."""
     namespace = bench.namespace()
     bench.create(namespace, "replicasets", workload("ReplicaSet", "launch", 1))
     with scratch() as directory:
@@ -204,74 +205,74 @@ def idle(bench: Bench, who: str, start: Start) -> None:
 
 
 def nodes(bench: Bench, who: str, start: Start) -> None:
-    """1000 nodes that heart-beat every 10 s."""
-    figures = heartbeats(bench.cluster, bench.hand, start)
+    """Measure the cost of 1000 nodes that send heartbeats every 10 s."""
+    figures = heartbeats(bench.cluster, bench.api, start)
     bench.report.add("1000 nodes in 3 zones", f"{who} on {bench.cluster.name}", **figures)
 
 
 def fan_out(bench: Bench, who: str, start: Start) -> None:
-    """What further watchers of pods cost that want none of them, and what a pod's whole life costs.
+    """Measure the cost of additional watchers of pods that no change matches, and the cost of a pod's whole life.
 
-    Only ours: another manager takes no further controllers.
+    Only with kcm, because other managers cannot run additional controllers.
     """
     if start is not our_manager:
         return
     name = "fan-out"
-    for count, everything in [*((count, False) for count in WATCHING), (WATCHING[-1], True)]:
-        what = f"{count} watchers of everything" if everything else f"{count} more watchers"
+    for count, everything in [*((count, False) for count in WATCHERS), (WATCHERS[-1], True)]:
+        benchmark = f"{count} watchers of everything" if everything else f"{count} more watchers"
         interest = EVERYTHING if everything else Interest(owner_kinds=("Job",))
         for figure, value in burst(count, interest=interest).items():
-            bench.report.add(name, what, **{f"burst_{figure}": value})
+            bench.report.add(name, benchmark, **{f"burst_{figure}": value})
         with scratch() as directory:
             process = manager_with_watchers(bench.cluster, directory, count, everything=everything)
             try:
                 time.sleep(SETTLE)
                 namespace, cpu = bench.namespace(), process.cpu()
-                bench.create(namespace, "replicasets", workload("ReplicaSet", "fan", PODS_IN_ALL))
-                bench.wait_for(namespace, "replicasets", PODS_IN_ALL)
+                bench.create(namespace, "replicasets", workload("ReplicaSet", "fan", PODS_TOTAL))
+                bench.wait_for(namespace, "replicasets", PODS_TOTAL)
                 time.sleep(1.0)
-                spent = (process.cpu() - cpu) * 1000 / PODS_IN_ALL
-                bench.report.add(name, f"{what} on {bench.cluster.name}", cpu_ms_per_pod=spent)
-                scale_to_none(bench.hand, namespace, "fan")  # nodes have no room for those of all rounds
+                spent = (process.cpu() - cpu) * 1000 / PODS_TOTAL
+                bench.report.add(name, f"{benchmark} on {bench.cluster.name}", cpu_ms_per_pod=spent)
+                scale_to_zero(bench.api, namespace, "fan")  # the nodes have no room for the pods of all rounds
             finally:
                 process.kill()
-    with manager(start, bench, *LIFTED, "--controllers=*") as process:
+    with manager(start, bench, *RAISED_LIMITS, "--controllers=*") as process:
         body = orjson.loads(workload("ReplicaSet", "lives", 0))
-        spent = whole_lives(bench.cluster, bench.hand, process, bench.namespace(), body)
+        spent = whole_lives(bench.cluster, bench.api, process, bench.namespace(), body)
         bench.report.add(name, f"{who} on {bench.cluster.name}", cpu_ms_per_whole_life=spent)
 
 
 def selections(bench: Bench, who: str, start: Start) -> None:
-    """What tables of 10,000 ConfigMaps weigh, by what is watched of them. Only ours."""
+    """Measure the memory of tables of 10,000 ConfigMaps by what the watch selects. Only with kcm."""
     if start is not our_manager:
         return
-    fill(bench.hand)
-    for wanted in WANTED:
+    fill(bench.api)
+    for selection in SELECTIONS:
         with scratch() as directory:
-            figures = weigh(bench.cluster, directory, wanted)
-        bench.report.add("10,000 ConfigMaps of 4 kB", f"{wanted} on {bench.cluster.name}", **figures)
+            figures = measure_selection(bench.cluster, directory, selection)
+        bench.report.add("10,000 ConfigMaps of 4 kB", f"{selection} on {bench.cluster.name}", **figures)
 
 
 def many_custom_resources(bench: Bench, _who: str, start: Start) -> None:
-    """One controller over 10,000 custom resources: kopf and controller-runtime run such a one as well."""
+    """Measure a controller of 10,000 custom resources, written with kcm, kopf and controller-runtime."""
     if start is our_manager:
-        custom_resources(bench.cluster, bench.hand, bench.report)
+        custom_resources(bench.cluster, bench.api, bench.report)
 
 
 def all_defaults(load: Load, bench: Bench, _who: str, start: Start) -> None:
-    for what, who, figures in measure_defaults(bench.cluster, bench.hand, start, load, bench.namespace):
-        bench.report.add(what, f"{who} on {bench.cluster.name}", **figures)
+    for workload_name, who, figures in measure_defaults(bench.cluster, bench.api, start, load, bench.namespace):
+        bench.report.add(workload_name, f"{who} on {bench.cluster.name}", **figures)
 
 
 def all_deletions(bench: Bench, who: str, start: Start) -> None:
-    """A namespace with all that is in it, and what a Deployment owns."""
-    for what, figures in deletions.measure(bench.cluster, bench.hand, start, bench.namespace):
-        bench.report.add(f"deletion: {what}", f"{who} on {bench.cluster.name}", **figures)
+    """Measure the deletion of a namespace with its objects, and of a Deployment with its dependents."""
+    for deletion, figures in deletions.measure(bench.cluster, bench.api, start, bench.namespace):
+        bench.report.add(f"deletion: {deletion}", f"{who} on {bench.cluster.name}", **figures)
 
 
 def of_workload(measure: Callable[..., workloads.Figures], bench: Bench, who: str, start: Start) -> None:
-    for what, figures in measure(bench.cluster, bench.hand, start, bench.namespace):
-        bench.report.add(what, f"{who} on {bench.cluster.name}", **figures)
+    for workload_name, figures in measure(bench.cluster, bench.api, start, bench.namespace):
+        bench.report.add(workload_name, f"{who} on {bench.cluster.name}", **figures)
 
 
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
@@ -286,9 +287,9 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "fan-out": fan_out,
     "selections": selections,
     "custom-resources": many_custom_resources,
-    "defaults": partial(all_defaults, MADE),
-    "defaults-life": partial(all_defaults, LIVED),
-    "defaults-services": partial(all_defaults, SERVED),
+    "defaults": partial(all_defaults, CREATED),
+    "defaults-life": partial(all_defaults, WHOLE_LIFE),
+    "defaults-services": partial(all_defaults, WITH_SERVICES),
     "deletions": all_deletions,
     "daemons": partial(of_workload, workloads.daemon_set),
     "stateful-ready": partial(of_workload, workloads.stateful_set),

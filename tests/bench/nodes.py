@@ -1,4 +1,4 @@
-"""Many nodes: what their heartbeats cost a manager, and how soon it notices that some are silent."""
+"""Cost of the heartbeats of many nodes, and the delay until a manager taints silent ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
 from kcm.protocols.resources import NODES
 from kcm.protocols.times import parse_time
-from tests.bench.processes import CONTROLLERS, Cluster, Hand, Process, hollow_nodes, scratch
+from tests.bench.processes import CONTROLLERS, ApiConnection, Cluster, Process, hollow_nodes, scratch
 
 COUNT, ZONES = 1000, 3
 GRACE, PERIOD = 20.0, 5.0  # --node-monitor-grace-period, --node-monitor-period
@@ -29,37 +29,40 @@ FLAGS = (
 
 
 def heartbeats(
-    cluster: Cluster, hand: Hand, start: Callable[..., Process], *, nodes: int = COUNT, window: float = WINDOW
+    cluster: Cluster, api: ApiConnection, start: Callable[..., Process], *, nodes: int = COUNT, window: float = WINDOW
 ) -> dict[str, float]:
-    """The figures of one manager, which is started for it and ended.
+    """Start a manager, measure it and stop it.
 
-    cpu_percent: of one core, while all nodes speak. resident_mb: at the end. seconds_to_taint: from a node's last
-    renewal of its Lease to its NoExecute taint, less the grace period; the longest of one node in each zone.
+    Returns
+        cpu_percent: of one core, while all nodes send heartbeats
+        resident_mb: at the end
+        seconds_to_taint: maximum over one silent node in each zone, from its last renewal of its Lease to its NoExecute
+            taint, minus the grace period
     """
     with hollow_nodes(cluster, nodes=nodes, zones=ZONES), scratch() as directory:
-        _until(lambda: _ready(hand) >= nodes, f"{nodes} nodes are ready", within=180.0)
+        _until(lambda: _ready(api) >= nodes, f"{nodes} nodes are ready", within=180.0)
         process = start(cluster, directory, *FLAGS)
         try:
             time.sleep(GRACE)
             cpu, began = process.cpu(), time.monotonic()
             time.sleep(window)
             percent = (process.cpu() - cpu) / (time.monotonic() - began) * 100
-            _annotate(hand, "true")
-            renewed = {name: _renewed(hand, name) for name in SILENT}
-            delays = _delays_to_taint(hand, renewed)
+            _annotate(api, "true")
+            renewed = {name: _renewed(api, name) for name in SILENT}
+            delays = _delays_to_taint(api, renewed)
             return {
                 "cpu_percent": percent,
                 "resident_mb": process.resident(),
                 "seconds_to_taint": max(delays.values()) - GRACE,
             }
         finally:
-            _annotate(hand, None)
-            _until(lambda: not any(_is_tainted(hand, name) for name in SILENT), "taints are gone", within=60.0)
+            _annotate(api, None)
+            _until(lambda: not any(_is_tainted(api, name) for name in SILENT), "taints are removed", within=60.0)
             process.kill()
 
 
 def simulated_nodes(*, nodes: int = 5000, seconds: float = 60.0) -> dict[str, float]:
-    """Real seconds that one virtual second takes while so many nodes heart-beat, by scene."""
+    """Return the real seconds per virtual second while `nodes` nodes send heartbeats, by scene."""
     cluster = SimulatedCluster(log=structlog.wrap_logger(None, processors=[_drop]))
     cluster.hollow_nodes(nodes=nodes, zones=ZONES)
     cluster.manager(controllers=[node_lifecycle.SPEC])
@@ -71,58 +74,58 @@ def simulated_nodes(*, nodes: int = 5000, seconds: float = 60.0) -> dict[str, fl
     return {f"{nodes} nodes heart-beating": (time.perf_counter() - began) / seconds}
 
 
-def _delays_to_taint(hand: Hand, renewed: Mapping[str, float]) -> dict[str, float]:
-    """By node: seconds from its last renewal to when its taint is seen, looked for ten times a second."""
+def _delays_to_taint(api: ApiConnection, renewed: Mapping[str, float]) -> dict[str, float]:
+    """Return by node the seconds from its last renewal until it is seen tainted. Polls ten times a second."""
     delays: dict[str, float] = {}
 
-    def look() -> bool:
+    def all_tainted() -> bool:
         for name in SILENT:
-            if name not in delays and _is_tainted(hand, name):
+            if name not in delays and _is_tainted(api, name):
                 delays[name] = time.time() - renewed[name]
         return len(delays) == len(SILENT)
 
-    _until(look, "silent nodes are tainted", within=GRACE + 60.0)
+    _until(all_tainted, "silent nodes are tainted", within=GRACE + 60.0)
     return delays
 
 
-def _ready(hand: Hand) -> int:
-    nodes = _ask(hand, "GET", "/api/v1/nodes").get("items", [])
+def _ready(api: ApiConnection) -> int:
+    nodes = _request(api, "GET", "/api/v1/nodes").get("items", [])
     return sum(
-        any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", []))
+        any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
         for node in nodes
     )
 
 
-def _is_tainted(hand: Hand, name: str) -> bool:
-    taints = _ask(hand, "GET", f"/api/v1/nodes/{name}")["spec"].get("taints") or ()
+def _is_tainted(api: ApiConnection, name: str) -> bool:
+    taints = _request(api, "GET", f"/api/v1/nodes/{name}")["spec"].get("taints") or ()
     return any(taint["key"] == UNREACHABLE and taint["effect"] == NO_EXECUTE for taint in taints)
 
 
-def _renewed(hand: Hand, name: str) -> float:
+def _renewed(api: ApiConnection, name: str) -> float:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases/{name}"
-    return parse_time(_ask(hand, "GET", path)["spec"]["renewTime"])
+    return parse_time(_request(api, "GET", path)["spec"]["renewTime"])
 
 
-def _annotate(hand: Hand, silent: str | None) -> None:
+def _annotate(api: ApiConnection, silent: str | None) -> None:
     body = orjson.dumps({"metadata": {"annotations": {"hollow.kcm.dev/silent": silent}}})
     for name in SILENT:
-        _ask(hand, "PATCH", f"/api/v1/nodes/{name}", body)
+        _request(api, "PATCH", f"/api/v1/nodes/{name}", body)
 
 
-def _ask(hand: Hand, method: str, path: str, body: bytes = b"") -> dict[str, Any]:
-    """body: of a PATCH, to be merged."""
-    response = hand.ask(method, path, body, content_type=PatchType.MERGE)
+def _request(api: ApiConnection, method: str, path: str, body: bytes = b"") -> dict[str, Any]:
+    """Send a request and return the decoded response. The body of a PATCH is a merge patch."""
+    response = api.request(method, path, body, content_type=PatchType.MERGE)
     if not 200 <= response.status < 300:
         raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
-    answer: dict[str, Any] = orjson.loads(response.body)
-    return answer
+    decoded: dict[str, Any] = orjson.loads(response.body)
+    return decoded
 
 
-def _until(done: Callable[[], bool], what: str, *, within: float) -> None:
+def _until(done: Callable[[], bool], description: str, *, within: float) -> None:
     deadline = time.monotonic() + within
     while not done():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {within:.0f} s: {what}")
+            raise TimeoutError(f"not within {within:.0f} s: {description}")
         time.sleep(0.1)
 
 

@@ -1,4 +1,4 @@
-"""The processes that are measured: our manager, the real one, and the servers they work on."""
+"""The measured processes: kcm, kube-controller-manager, and the API servers."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ from tests.bench.isolation import ROOT
 from tests.bench.writes import audit_flags
 
 TICKS = os.sysconf("SC_CLK_TCK")
-LIFTED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
+RAISED_LIMITS = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 CONTROLLERS = "replicationcontroller,replicaset,deployment"
-READY_WITHIN = 60.0
+READY_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """An API server to work on. name: what the table calls it. pids: of the server, and of its etcd."""
+    """API server to work on."""
 
-    name: str
+    name: str  # in the table
     kubeconfig: Path
-    pids: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()  # of the server, and of its etcd
 
     def cpu(self) -> float:
-        """Seconds of CPU that its processes have used so far."""
+        """Return the CPU seconds that its processes have used so far."""
         return sum(cpu_of(pid) for pid in self.pids)
 
     def resident(self) -> float:
-        """MB of the server, without its etcd."""
+        """Return the resident memory of the server without its etcd, in MB."""
         return resident_of(self.pids[0])
 
 
-class Hand:
+class ApiConnection:
     """The benchmark's own connection to a server."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -65,7 +65,7 @@ class Hand:
         log = structlog.wrap_logger(None, processors=[_drop])
         self._transport: HttpTransport = connect(config, clock=self._clock, metrics=metrics, log=log)
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -80,7 +80,10 @@ class Hand:
 
     @contextlib.contextmanager
     def watching(self, path: str, on_lines: Callable[[bytes], None]) -> Iterator[None]:
-        """on_lines: as kcm.runtime.client.api.Transport.watch has it; first what is there is told as ADDED."""
+        """Watch a collection inside the `with` block. The existing objects come first, as ADDED.
+
+        on_lines: as in kcm.runtime.client.api.Transport.watch
+        """
         request = Request(method="GET", path=path, query={"watch": "true"}, timeout=60.0)
         stream = self._transport.watch(request, client="bench", on_lines=on_lines, on_end=lambda _end: None)
         try:
@@ -94,7 +97,7 @@ class Hand:
 
 
 class Process:
-    """A started program, and what /proc says of it."""
+    """A started program, and its figures in /proc."""
 
     def __init__(self, argv: Sequence[str], *, log: Path) -> None:
         self.began = time.monotonic()
@@ -108,15 +111,15 @@ class Process:
         return self._popen.pid
 
     def cpu(self) -> float:
-        """Seconds of CPU so far."""
+        """Return the CPU seconds used so far."""
         return cpu_of(self.pid)
 
     def resident(self) -> float:
-        """MB."""
+        """Return the resident memory in MB."""
         return resident_of(self.pid)
 
     def peak(self) -> float:
-        """MB, the most so far."""
+        """Return the maximum of the resident memory so far, in MB."""
         return peak_of(self.pid)
 
     def kill(self) -> None:
@@ -126,18 +129,18 @@ class Process:
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process has used so far."""
+    """Return the CPU seconds that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def resident_of(pid: int) -> float:
-    """MB."""
+    """Return the resident memory of a process in MB."""
     return _megabytes(pid, "VmRSS")
 
 
 def peak_of(pid: int) -> float:
-    """MB, the most so far."""
+    """Return the maximum of the resident memory of a process so far, in MB."""
     return _megabytes(pid, "VmHWM")
 
 
@@ -162,11 +165,11 @@ def real_manager(cluster: Cluster, directory: Path, *flags: str, controllers: st
 
 @contextlib.contextmanager
 def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int) -> Iterator[None]:
-    """Nodes, kubelets and a scheduler of ours, in a process of their own."""
+    """Run kcm's hollow nodes and scheduler in a separate process."""
     argv = [sys.executable, "-P", "-m", "kcm.actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
     process = subprocess.Popen(
         [*argv, f"--nodes={nodes}", f"--zones={zones}"],
-        stdin=subprocess.PIPE,  # it ends when this is closed
+        stdin=subprocess.PIPE,  # the process ends when this is closed
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -179,8 +182,8 @@ def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def players(cluster: Cluster, namespace: str, *, nodes: int, ends: bool = False) -> Iterator[None]:
-    """What a scheduler and kubelets do for the pods of a namespace, see kubelets.py. ends: the pods succeed."""
+def simulated_kubelets(cluster: Cluster, namespace: str, *, nodes: int, ends: bool = False) -> Iterator[None]:
+    """Run the simulated scheduler and kubelets of kubelets.py for the pods of a namespace. `ends`: the pods succeed."""
     argv = [sys.executable, "-m", "tests.bench.kubelets", str(cluster.kubeconfig), namespace, str(nodes)]
     process = subprocess.Popen([*argv, *(["--end"] if ends else ())], cwd=ROOT, start_new_session=True)
     try:
@@ -191,11 +194,11 @@ def players(cluster: Cluster, namespace: str, *, nodes: int, ends: bool = False)
 
 
 def assets() -> Path:
-    """Where the real binaries are. Raises LookupError when KUBEBUILDER_ASSETS does not say."""
-    where = os.environ.get("KUBEBUILDER_ASSETS", "")
-    if not where or not (Path(where) / "kube-apiserver").exists():
+    """Return the directory of the real binaries. Raises LookupError if KUBEBUILDER_ASSETS does not name it."""
+    directory = os.environ.get("KUBEBUILDER_ASSETS", "")
+    if not directory or not (Path(directory) / "kube-apiserver").exists():
         raise LookupError("KUBEBUILDER_ASSETS names no folder with kube-apiserver")
-    return Path(where)
+    return Path(directory)
 
 
 def has_assets() -> bool:
@@ -217,7 +220,7 @@ def scratch() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def embedded_cluster(*, disabled: Sequence[str] = tuple(NEED_CONTROLLERS)) -> Iterator[Cluster]:
-    """Ours, on disk, without nodes; nothing stands in for controllers. disabled: admission plugins."""
+    """Run kcm's API server, on disk, without nodes or stand-ins for controllers. `disabled`: admission plugins."""
     with scratch() as directory:
         server = launch(
             ServerSettings(directory=directory, collect_garbage=False, empty_namespaces=False, disable_plugins=disabled)
@@ -230,8 +233,10 @@ def embedded_cluster(*, disabled: Sequence[str] = tuple(NEED_CONTROLLERS)) -> It
 
 @contextlib.contextmanager
 def real_cluster(*, audited: Path | None = None, disabled: Sequence[str] = (SERVICE_ACCOUNT,)) -> Iterator[Cluster]:
-    """etcd and kube-apiserver on loopback, without nodes. audited: a directory for its audit log, see writes.py.
-    disabled: admission plugins.
+    """Run etcd and kube-apiserver on loopback, without nodes.
+
+    audited: directory for the audit log, see writes.py
+    disabled: admission plugins
     """
     with scratch() as directory:
         etcd_port, peer_port, port = _free_ports(3)
@@ -290,24 +295,24 @@ def _kubeconfig(port: int) -> str:
 
 
 def _wait_until_ready(cluster: Cluster) -> None:
-    hand = Hand(cluster)
+    api = ApiConnection(cluster)
     try:
-        deadline = time.monotonic() + READY_WITHIN
-        while hand.ask("GET", "/readyz").status != 200:
+        deadline = time.monotonic() + READY_TIMEOUT
+        while api.request("GET", "/readyz").status != 200:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{cluster.name} did not get ready")
+                raise TimeoutError(f"{cluster.name} is not ready after {READY_TIMEOUT:.0f} s")
             time.sleep(0.2)
     finally:
-        hand.close()
+        api.close()
 
 
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    for sock in sockets:
+        sock.bind(("127.0.0.1", 0))
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
     return ports
 
 

@@ -1,4 +1,4 @@
-"""What `bin/run-bench counts` counts."""
+"""Declaration of a scene, whose cost `bin/run-bench counts` counts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from kcm.runtime.system.actor_system import ActorSystem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Work that can be repeated.
+    """Piece of work that can be repeated."""
 
-    units: in one call of `act`. system: whose messages are counted. whole: the simulator itself is counted too.
-    """
-
-    act: Callable[[], None]
-    units: int
-    system: ActorSystem | None = None
-    whole: bool = False
+    act: Callable[[], None]  # does the work once
+    units: int  # of work in one call of `act`
+    system: ActorSystem | None = None  # its messages are counted
+    whole: bool = False  # count the simulator as well

@@ -1,7 +1,7 @@
-"""Pieces of work of the hot path, each small and the same in every run, for `bin/run-bench counts`.
+"""Scenes for `bin/run-bench counts`: small pieces of work of the hot path that are the same in every run.
 
-The actors are those of a real manager; what they talk to is a server that does as little as will do, and is not
-counted. Everything is in one thread, on virtual time.
+The actors are those of a real manager. Their server is a minimal fake whose work is not counted. Everything runs in one
+thread, on virtual time.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING, LISTED = 100, 20, 64, 10, 50
 # What stands in for the world. The functions of this file are not counted.
 
 
-class Canned:
-    """A server of ReplicaSets and pods. `answer` stores what it was sent, and shows it to the watches."""
+class FakeServer:
+    """Server of ReplicaSets and pods. `respond` stores the objects that it was sent, and sends them to the watches."""
 
     def __init__(self) -> None:
         self.version = 100
         self.objects: dict[str, dict[str, dict[str, Any]]] = {"pods": {}, "replicasets": {}}
-        self._asked: list[tuple[Request, Callable[[Response], None]]] = []
+        self._requests: list[tuple[Request, Callable[[Response], None]]] = []
         self._watches: list[tuple[str, Callable[[bytes], None]]] = []
 
     trouble = None  # see kcm.runtime.client.api.Breakable
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
-        self._asked.append((request, on_response))
+        self._requests.append((request, on_response))
 
-    def watch(self, request: Request, *, client: str, on_lines: Any, on_end: Any) -> Canned:
+    def watch(self, request: Request, *, client: str, on_lines: Any, on_end: Any) -> FakeServer:
         plural = request.path.rpartition("/")[2]
         self._watches.append((plural, on_lines))
         end = {"metadata": {"resourceVersion": str(self.version), "annotations": {INITIAL_EVENTS_END: "true"}}}
-        known = [line("ADDED", one) for one in self.objects.get(plural, {}).values()]
+        known = [line("ADDED", obj) for obj in self.objects.get(plural, {}).values()]
         on_lines(b"".join([*known, line("BOOKMARK", end)]))
         return self
 
@@ -85,7 +85,7 @@ class Canned:
         pass
 
     def put(self, plural: str, obj: dict[str, Any]) -> dict[str, Any]:
-        """Store it, and show it to the watches."""
+        """Store an object and send it to the watches."""
         self.version += 1
         known = self.objects[plural].get(obj["metadata"]["name"])
         obj["metadata"]["resourceVersion"] = str(self.version)
@@ -96,11 +96,11 @@ class Canned:
                 on_lines(text)
         return obj
 
-    def answer(self) -> int:
-        """Carry out what was asked; returns how many that were. Each answer comes before the event."""
-        asked, self._asked = self._asked, []
-        for request, on_response in asked:
-            plural = next((one for one in self.objects if f"/{one}" in request.path), "")
+    def respond(self) -> int:
+        """Process the pending requests, and return their number. Each response precedes its watch event."""
+        requests, self._requests = self._requests, []
+        for request, on_response in requests:
+            plural = next((plural for plural in self.objects if f"/{plural}" in request.path), "")
             if not plural:  # an event
                 on_response(Response(status=201, body=request.body))
                 continue
@@ -110,7 +110,7 @@ class Canned:
             obj["metadata"]["resourceVersion"] = str(self.version + 1)
             on_response(Response(status=200, body=orjson.dumps(obj)))
             self.put(plural, obj)
-        return len(asked)
+        return len(requests)
 
 
 def line(type: str, obj: dict[str, Any]) -> bytes:
@@ -147,7 +147,7 @@ def pod(name: str, *, ready: bool = False) -> dict[str, Any]:
 
 
 def replica_set(replicas: int, *, created: int) -> dict[str, Any]:
-    """created: pods that it has, as its status says."""
+    """Return a ReplicaSet whose status contains `created` pods."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     status = {"replicas": created, "fullyLabeledReplicas": created, "observedGeneration": 1, "terminatingReplicas": 0}
@@ -156,12 +156,12 @@ def replica_set(replicas: int, *, created: int) -> dict[str, Any]:
 
 
 class Manager:
-    """A real one, with the ReplicaSet controller, and one set with so many pods."""
+    """A manager with the ReplicaSet controller, and a ReplicaSet with `pods` pods."""
 
     def __init__(self, pods: int) -> None:
         self.world = World(log=quiet_log())
         process = self.world.process("manager")
-        self.server = Canned()
+        self.server = FakeServer()
         for number in range(pods):
             self.server.put("pods", pod(f"web-{number:05}"))
         self.server.put("replicasets", replica_set(pods, created=pods))
@@ -179,26 +179,26 @@ class Manager:
         self.settle(1.0)
 
     def settle(self, seconds: float = 0.0) -> None:
-        """Until nobody has anything to say."""
+        """Run for `seconds` of virtual time, and then until no request is pending."""
         self.world.run_for(seconds)
-        while self.server.answer():
+        while self.server.respond():
             self.world.run_for(0)
 
 
-class Deaf(Actor):
-    """Is sent everything, and does nothing."""
+class Sink(Actor):
+    """Actor that ignores all messages."""
 
     def receive(self, message: Any) -> None:
         pass
 
 
-class Silence:
-    """A server that says nothing of itself."""
+class SilentTransport:
+    """Transport that ignores all requests and delivers no events of watches."""
 
     def send(self, request: Request, **_: Any) -> None:
         pass
 
-    def watch(self, request: Request, **_: Any) -> Silence:
+    def watch(self, request: Request, **_: Any) -> SilentTransport:
         return self
 
     def cancel(self) -> None:
@@ -209,14 +209,14 @@ class Silence:
 
 
 def events(*, burst: int) -> Scene:
-    """A change of a pod comes by a watch, into the table, and to one subscriber; so many lines come at once."""
+    """Pods change, and an informer updates its table and one subscriber. The watch delivers `burst` lines at a time."""
     world = World(log=quiet_log())
     system = world.system()
     informer = partial(
-        Informer, table=new_table(PODS), transport=Silence(), limits=InformerLimits(), outage=Outage(), seed=1
+        Informer, table=new_table(PODS), transport=SilentTransport(), limits=InformerLimits(), outage=Outage(), seed=1
     )
     system.spawn(ActorSpec(name="informer", build=informer))
-    system.spawn(ActorSpec(name="subscriber", build=Deaf))
+    system.spawn(ActorSpec(name="subscriber", build=Sink))
     system.tell("informer", Subscribe("subscriber", (EVERYTHING,)))
     world.run_for(0)
     stream = system.incarnation("informer") * 1_000_000 + 1
@@ -243,7 +243,7 @@ def events(*, burst: int) -> Scene:
 
 
 def nothing_to_do() -> Scene:
-    """A ReplicaSet of 20 pods is reconciled, and is as it should be."""
+    """A ReplicaSet of 20 pods is reconciled without a change."""
     manager = Manager(20)
 
     def act() -> None:
@@ -255,8 +255,8 @@ def nothing_to_do() -> Scene:
 
 
 def pods_are_created() -> Scene:
-    """A ReplicaSet is scaled up: commands, their outcomes, the events about them, the pods' own watch events, and the
-    status that follows; for one pod of those.
+    """A ReplicaSet is scaled up: commands, their outcomes, recorded events, watch events of the pods, and the updated
+    status. One unit is one pod.
     """
     manager = Manager(0)
     replicas = 0
@@ -267,15 +267,15 @@ def pods_are_created() -> Scene:
         changed = replica_set(replicas, created=replicas - CREATED)
         manager.server.put("replicasets", changed)
         manager.settle()
-        there = len(manager.server.objects["pods"])
-        if there != replicas:
-            raise RuntimeError(f"{there} pods of {replicas}")
+        existing = len(manager.server.objects["pods"])
+        if existing != replicas:
+            raise RuntimeError(f"{existing} pods of {replicas}")
 
     return Scene(act=act, units=CREATED, system=manager.system.actors)
 
 
 def status_is_written() -> Scene:
-    """A pod of 20 becomes ready, or ceases to be: its event, a reconciliation, the status, and its own event."""
+    """One of 20 pods becomes ready or unready: its watch event, a reconciliation, the status, and the set's event."""
     manager = Manager(20)
     ready = False
 
@@ -285,15 +285,15 @@ def status_is_written() -> Scene:
         for number in range(STATUSES):
             manager.server.put("pods", pod(f"web-{number:05}", ready=ready))
             manager.settle()
-        said = manager.server.objects["replicasets"]["web"]["status"].get("readyReplicas", 0)
-        if said != (STATUSES if ready else 0):
-            raise RuntimeError(f"the status says {said} ready pods")
+        reported = manager.server.objects["replicasets"]["web"]["status"].get("readyReplicas", 0)
+        if reported != (STATUSES if ready else 0):
+            raise RuntimeError(f"the status contains {reported} ready pods")
 
     return Scene(act=act, units=STATUSES, system=manager.system.actors)
 
 
 def controller_starts() -> Scene:
-    """The ReplicaSet controller starts anew with a set of 200 pods, and looks at all of them; for one pod of those."""
+    """The ReplicaSet controller restarts with a set of 200 pods, and reads all of them. One unit is one pod."""
     manager = Manager(LISTED)
 
     def act() -> None:
@@ -303,21 +303,21 @@ def controller_starts() -> Scene:
     return Scene(act=act, units=LISTED, system=manager.system.actors)
 
 
-class _StoppedClock:
+class _FixedClock:
     def now(self) -> float:
         return 1.8e9
 
 
 class _Core:
-    """The embedded API server's, with a ReplicaSet whose pods are created; it would collect those of none."""
+    """Embedded API server without HTTP, with a ReplicaSet that owns the pods: orphans would be garbage-collected."""
 
     def __init__(self) -> None:
-        self.server = ApiServer(store=MemoryStore(), clock=_StoppedClock())  # type: ignore[arg-type]
+        self.server = ApiServer(store=MemoryStore(), clock=_FixedClock())  # type: ignore[arg-type]
         owner = replica_set(1, created=0)
         owner["metadata"] = {"name": "web"}
         path = "/apis/apps/v1/namespaces/default/replicasets"
-        answer = self.must(Request(method="POST", path=path, body=orjson.dumps(owner)))
-        self._uid = orjson.loads(answer.body)["metadata"]["uid"]
+        response = self.must(Request(method="POST", path=path, body=orjson.dumps(owner)))
+        self._uid = orjson.loads(response.body)["metadata"]["uid"]
 
     def must(self, request: Request) -> Response:
         response = self.server.handle(request)
@@ -335,21 +335,21 @@ class _Core:
 
 
 def server_creates() -> Scene:
-    """The embedded API server's core creates a pod."""
+    """The embedded API server creates pods, without HTTP."""
     core = _Core()
-    made = 0
+    created = 0
 
     def act() -> None:
-        nonlocal made
-        for number in range(made, made + REQUESTS):
+        nonlocal created
+        for number in range(created, created + REQUESTS):
             core.must(core.create(number))
-        made += REQUESTS
+        created += REQUESTS
 
     return Scene(act=act, units=REQUESTS)
 
 
 def server_gets() -> Scene:
-    """The embedded API server's core is asked for a pod."""
+    """The embedded API server returns a pod, without HTTP."""
     core = _Core()
     core.must(core.create(0))
     get = Request(method="GET", path=f"{PODS_PATH}/web-00000")
@@ -362,7 +362,7 @@ def server_gets() -> Scene:
 
 
 def rest() -> Scene:
-    """One simulated second of a whole cluster in which nothing happens: all controllers, 3 nodes, 3 pods."""
+    """A whole cluster is idle for RESTING simulated seconds: all controllers, 3 nodes, 3 pods."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.hollow_nodes()
     manager = cluster.manager()

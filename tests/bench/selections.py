@@ -1,8 +1,8 @@
-"""What tables of 10,000 ConfigMaps of 4 kB weigh: whole, their metadata alone, one in a hundred by its label.
+"""Memory of tables of 10,000 ConfigMaps of 4 kB: of whole objects, of metadata only, of one in a hundred by its label.
 
-Each is a program of its own that embeds a system with one controller, which watches and does nothing:
-`python -m tests.bench.selections KUBECONFIG WANTED`. WANTED "nothing" watches an empty namespace: what is over that is
-the table.
+Each is measured in a separate process that embeds a system with one controller, which watches and does nothing:
+`python -m tests.bench.selections KUBECONFIG SELECTION`. The selection "nothing" watches an empty namespace: its memory
+is the baseline.
 """
 
 from __future__ import annotations
@@ -24,58 +24,58 @@ from kcm.actors.reconciliation import Reconciliation, Watch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
-from tests.bench.processes import Cluster, Hand, Process
-from tests.bench.watchers import none
+from tests.bench.processes import ApiConnection, Cluster, Process
+from tests.bench.watchers import no_keys
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 OBJECTS, PAYLOAD = 10_000, 4000
 NAMESPACE, EMPTY, CHOSEN = "bench-selections", "bench-nothing", "bench/chosen"
-WANTED: Mapping[str, Mapping[str, Any]] = {
+SELECTIONS: Mapping[str, Mapping[str, Any]] = {
     "nothing": {"namespaces": (EMPTY,)},
     "one in a hundred": {"labels": CHOSEN},
     "metadata": {"metadata_only": True},
     "whole": {},
     "whole and metadata": {},
 }
-SYNC_WITHIN = 120.0
-STEADY = 2.0  # seconds after which the list is gone from all mailboxes
+SYNC_TIMEOUT = 120.0
+STEADY = 2.0  # seconds until no mailbox contains messages of the list any more
 
 
 class Idle:
     def reconcile(self, key: Key) -> Reconciliation:
         yield from ()
-        raise AssertionError(f"nothing concerns this controller, and it is given {key}")
+        raise AssertionError(f"unexpected key {key}: this controller enqueues none")
 
 
 def watching(name: str, **selected: Any) -> ControllerSpec:
-    watch = Watch(CONFIGMAPS, to=none, **selected)
+    watch = Watch(CONFIGMAPS, to=no_keys, **selected)
     return ControllerSpec(name=name, build=lambda _context: Idle(), queues=(Queue(watches=(watch,)),))
 
 
-def fill(hand: Hand) -> None:
-    """Once for all rounds."""
-    if hand.ask("GET", f"/api/v1/namespaces/{NAMESPACE}").status == 200:
+def fill(api: ApiConnection) -> None:
+    """Create the ConfigMaps if they do not exist."""
+    if api.request("GET", f"/api/v1/namespaces/{NAMESPACE}").status == 200:
         return
     for namespace in (NAMESPACE, EMPTY):
-        hand.ask("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": namespace}}))
+        api.request("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": namespace}}))
 
     def create(number: int) -> None:
         labels = {CHOSEN: "yes"} if number % 100 == 0 else {}
         body = {"metadata": {"name": f"c{number}", "labels": labels}, "data": {"x": "x" * PAYLOAD}}
-        response = hand.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", orjson.dumps(body))
+        response = api.request("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", orjson.dumps(body))
         if response.status != 201:
-            raise RuntimeError(f"no ConfigMap: {response.status} {response.error}")
+            raise RuntimeError(f"cannot create a ConfigMap: {response.status} {response.error}")
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(create, range(OBJECTS)))
 
 
-def weigh(cluster: Cluster, directory: Path, wanted: str) -> dict[str, float]:
+def measure_selection(cluster: Cluster, directory: Path, selection: str) -> dict[str, float]:
     log = directory / "selections.log"
-    argv = [sys.executable, "-P", "-m", "tests.bench.selections", str(cluster.kubeconfig), wanted]
+    argv = [sys.executable, "-P", "-m", "tests.bench.selections", str(cluster.kubeconfig), selection]
     process = Process(argv, log=log)
     try:
-        deadline = time.monotonic() + SYNC_WITHIN
+        deadline = time.monotonic() + SYNC_TIMEOUT
         while b"SYNCED" not in log.read_bytes():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not synced: {log.read_text()[-500:]}")
@@ -86,9 +86,9 @@ def weigh(cluster: Cluster, directory: Path, wanted: str) -> dict[str, float]:
 
 
 def main() -> None:
-    kubeconfig, wanted = sys.argv[1:]
-    specs = [watching("first-controller", **WANTED[wanted])]
-    if wanted == "whole and metadata":
+    kubeconfig, selection = sys.argv[1:]
+    specs = [watching("first-controller", **SELECTIONS[selection])]
+    if selection == "whole and metadata":
         specs.append(watching("second-controller", metadata_only=True))
     with (
         api_transport(kubeconfig) as transport,

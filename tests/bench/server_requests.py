@@ -1,8 +1,8 @@
-"""`bin/run-bench requests`: the embedded server and the real one are sent the same requests over HTTPS, in turns.
+"""`bin/run-bench requests`: the same requests over HTTPS to the embedded server and to kube-apiserver.
 
-Both check tokens of one service account, which may all by a ClusterRoleBinding, and have all admission plugins on that
-kube-apiserver has by default. Beside requests a second the CPU of the server's processes is shown (of the real one's
-etcd too): it is what remains comparable where the client or other programs take the cores.
+Both authenticate the token of a service account, authorize it by a ClusterRoleBinding, and have kube-apiserver's
+default admission plugins enabled. The CPU time of the server's processes (including etcd) is measured beside the rate:
+it remains comparable when the client or other programs use the cores.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import partial
 
 import orjson
 
-from tests.bench.http_client import Access, Client, Play, Played, Watchers
-from tests.bench.only_writes import pod
-from tests.bench.processes import Cluster, Hand, embedded_cluster, has_assets, real_cluster
+from tests.bench.http_client import Access, Client, HttpRequest, Responses, Watchers
+from tests.bench.pod_writer import pod
+from tests.bench.processes import ApiConnection, Cluster, embedded_cluster, has_assets, real_cluster
 from tests.bench.report import Report
 
 CONNECTIONS = 16
@@ -33,41 +33,45 @@ ROLE = {"metadata": {"name": "bench"}, "rules": [{"apiGroups": ["*"], "resources
 
 @contextmanager
 def servers() -> Iterator[dict[str, Cluster]]:
-    """Those that there are, with all default admission plugins, at the same time."""
+    """Start the embedded server, and kube-apiserver if available, with all default admission plugins enabled."""
     with ExitStack() as stack:
-        found = [stack.enter_context(embedded_cluster(disabled=()))]
+        clusters = [stack.enter_context(embedded_cluster(disabled=()))]
         if has_assets():
-            found.append(stack.enter_context(real_cluster(disabled=())))
-        yield {cluster.name: cluster for cluster in found}
+            clusters.append(stack.enter_context(real_cluster(disabled=())))
+        yield {cluster.name: cluster for cluster in clusters}
 
 
 def access_by_roles(cluster: Cluster) -> Access:
-    """As a service account, whose rights roles say."""
-    hand, rbac = Hand(cluster), "/apis/rbac.authorization.k8s.io/v1"
+    """Create a service account that a ClusterRole allows everything, and return the access with its token."""
+    api, rbac = ApiConnection(cluster), "/apis/rbac.authorization.k8s.io/v1"
     accounts = "/api/v1/namespaces/kube-system/serviceaccounts"
     try:
-        _must(hand, accounts, {"metadata": {"name": "bench"}})
-        _must(hand, f"{rbac}/clusterroles", ROLE)
-        _must(hand, f"{rbac}/clusterrolebindings", BINDING)
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 36000}}
-        token = orjson.loads(_must(hand, f"{accounts}/bench/token", asked))["status"]["token"]
+        _must(api, accounts, {"metadata": {"name": "bench"}})
+        _must(api, f"{rbac}/clusterroles", ROLE)
+        _must(api, f"{rbac}/clusterrolebindings", BINDING)
+        token_request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 36000},
+        }
+        token = orjson.loads(_must(api, f"{accounts}/bench/token", token_request))["status"]["token"]
     finally:
-        hand.close()
+        api.close()
     return Access(Access.read(cluster.kubeconfig).server, token)
 
 
 def new_namespace(cluster: Cluster, name: str) -> None:
-    """With the account that pods run as, as no controller creates it here."""
-    hand = Hand(cluster)
+    """Create a namespace, and its default service account, which no controller creates here."""
+    api = ApiConnection(cluster)
     try:
-        _must(hand, "/api/v1/namespaces", {"metadata": {"name": name}})
-        _must(hand, f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
+        _must(api, "/api/v1/namespaces", {"metadata": {"name": name}})
+        _must(api, f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
     finally:
-        hand.close()
+        api.close()
 
 
-def _must(hand: Hand, path: str, obj: dict[str, object]) -> bytes:
-    response = hand.ask("POST", path, orjson.dumps(obj))
+def _must(api: ApiConnection, path: str, obj: dict[str, object]) -> bytes:
+    response = api.request("POST", path, orjson.dumps(obj))
     if response.status not in (200, 201):
         raise RuntimeError(f"POST {path}: {response.status} {response.error} {response.body[:300]!r}")
     return response.body
@@ -81,7 +85,7 @@ def deployment(name: str, image: str) -> bytes:
 
 
 class Round:
-    """All kinds of requests to one server, in a namespace of its own."""
+    """Sends all kinds of requests to one server, in a new namespace."""
 
     def __init__(self, cluster: Cluster, access: Access, namespace: str, report: Report) -> None:
         self._cluster, self._access, self._report = cluster, access, report
@@ -90,77 +94,81 @@ class Round:
         self._deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         self._names: list[str] = []
 
-    def play(self) -> None:
-        self._measure("create", [Play("POST", self._pods, pod(number)) for number in range(WRITES)])
+    def run(self) -> None:
+        self._measure("create", [HttpRequest("POST", self._pods, pod(number)) for number in range(WRITES)])
         stored = orjson.loads(self._client.read(self._pods))["items"]
-        self._names = [one["metadata"]["name"] for one in stored]
-        self._measure("update", [self._update(one) for one in stored])
+        self._names = [item["metadata"]["name"] for item in stored]
+        self._measure("update", [self._update(item) for item in stored])
         query = "?fieldManager=bench&force=true"
-        for what, image in (("apply, new", "i:1"), ("apply, changed", "i:2")):
-            names = [f"d{number:05}" for number in range(WRITES)]
-            bodies = [(name, deployment(name, image)) for name in names]
-            plays = [Play("PATCH", f"{self._deployments}/{name}{query}", body, APPLY) for name, body in bodies]
-            self._measure(what, plays)
+        for name, image in (("apply, new", "i:1"), ("apply, changed", "i:2")):
+            bodies = {f"d{number:05}": deployment(f"d{number:05}", image) for number in range(WRITES)}
+            self._measure(
+                name,
+                [
+                    HttpRequest("PATCH", f"{self._deployments}/{deployment_name}{query}", body, APPLY)
+                    for deployment_name, body in bodies.items()
+                ],
+            )
         self._measure("get", [self._get(number) for number in range(GETS)])
-        self._measure(f"list of {WRITES}", [Play("GET", self._pods)] * LISTS)
+        self._measure(f"list of {WRITES}", [HttpRequest("GET", self._pods)] * LISTS)
         self._fan_out()
 
-    def _update(self, stored: dict[str, dict[str, object]]) -> Play:
+    def _update(self, stored: dict[str, dict[str, object]]) -> HttpRequest:
         labels = {"labels": {"app": "only-writes", "round": "two"}}
         body = {**stored, "apiVersion": "v1", "kind": "Pod", "metadata": {**stored["metadata"], **labels}}
-        return Play("PUT", f"{self._pods}/{stored['metadata']['name']}", orjson.dumps(body))
+        return HttpRequest("PUT", f"{self._pods}/{stored['metadata']['name']}", orjson.dumps(body))
 
-    def _get(self, number: int) -> Play:
-        return Play("GET", f"{self._pods}/{self._names[number % len(self._names)]}")
+    def _get(self, number: int) -> HttpRequest:
+        return HttpRequest("GET", f"{self._pods}/{self._names[number % len(self._names)]}")
 
-    def _measure(self, what: str, plays: list[Play]) -> None:
+    def _measure(self, name: str, requests: list[HttpRequest]) -> None:
         cpu, began = self._cluster.cpu(), time.monotonic()
-        played = self._client.play(plays)
-        self._add(what, played, time.monotonic() - began, self._cluster.cpu() - cpu)
+        responses = self._client.send(requests)
+        self._add(name, responses, time.monotonic() - began, self._cluster.cpu() - cpu)
 
     def _fan_out(self) -> None:
-        """From the first change until each of the watches has all of them."""
+        """Measure from the first change until every watch has received all changes."""
         changes = [self._label(number) for number in range(CHANGES)]
         with Watchers(self._access, f"{self._pods}?watch=true", count=WATCHING) as watchers:
-            watchers.wait_for(WRITES, within=120.0)  # what is there comes first
+            watchers.wait_for(WRITES, within=120.0)  # the existing objects come first
             cpu, began = self._cluster.cpu(), time.monotonic()
-            played = self._client.play(changes)
+            responses = self._client.send(changes)
             watchers.wait_for(WRITES + CHANGES, within=120.0)
             took, cpu = time.monotonic() - began, self._cluster.cpu() - cpu
-        self._add(f"patch, {WATCHING} watching", played, took, cpu)
+        self._add(f"patch, {WATCHING} watching", responses, took, cpu)
 
-    def _label(self, number: int) -> Play:
+    def _label(self, number: int) -> HttpRequest:
         body = orjson.dumps({"metadata": {"labels": {"seen": f"n{number}"}}})
-        return Play("PATCH", f"{self._pods}/{self._names[number]}", body, "application/merge-patch+json")
+        return HttpRequest("PATCH", f"{self._pods}/{self._names[number]}", body, "application/merge-patch+json")
 
-    def _add(self, what: str, played: Played, took: float, cpu: float) -> None:
-        requests = len(played.latencies)
+    def _add(self, name: str, responses: Responses, took: float, cpu: float) -> None:
+        requests = len(responses.latencies)
         self._report.add(
-            f"requests: {what}",
+            f"requests: {name}",
             self._cluster.name,
             per_second=requests / took,
-            p50_ms=played.percentile(0.5),
-            p99_ms=played.percentile(0.99),
+            p50_ms=responses.percentile(0.5),
+            p99_ms=responses.percentile(0.99),
             server_cpu_ms=cpu * 1000 / requests,
         )
 
 
-def requests(report: Report, rounds: int, listen: Callable[[], None]) -> None:
-    """listen: called between rounds, for the noise of the machine."""
-    with servers() as found:
-        users = {name: access_by_roles(cluster) for name, cluster in found.items()}
-        for name, cluster in found.items():
+def requests(report: Report, rounds: int, measure_noise: Callable[[], None]) -> None:
+    """Run the benchmark. `measure_noise` is called between rounds."""
+    with servers() as clusters:
+        users = {name: access_by_roles(cluster) for name, cluster in clusters.items()}
+        for name, cluster in clusters.items():
             report.add("requests: empty", name, resident_mb=cluster.resident())
             new_namespace(cluster, "warm")
-            Round(cluster, users[name], "warm", Report(quiet=True)).play()
+            Round(cluster, users[name], "warm", Report(quiet=True)).run()
         for number in range(rounds):
-            plays = [partial(_round, cluster, users[name], number, report) for name, cluster in found.items()]
-            for play in plays if number % 2 == 0 else reversed(plays):
-                play()
-            listen()
+            runs = [partial(_round, cluster, users[name], number, report) for name, cluster in clusters.items()]
+            for run in runs if number % 2 == 0 else reversed(runs):
+                run()
+            measure_noise()
 
 
 def _round(cluster: Cluster, access: Access, number: int, report: Report) -> None:
     namespace = f"bench-{number}"
     new_namespace(cluster, namespace)
-    Round(cluster, access, namespace, report).play()
+    Round(cluster, access, namespace, report).run()

@@ -1,4 +1,4 @@
-"""How many virtual seconds the simulator passes in a second of CPU."""
+"""Number of virtual seconds that the simulator runs in one second of CPU time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROLLS = 20
 
 
 def simulated_seconds() -> dict[str, float]:
-    """By scene: a cluster of 3 nodes whose Deployment rolls once a minute, and the same at rest."""
+    """Return the figure of each scene: a cluster of 3 nodes with a rollout once a minute, and without."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.hollow_nodes()
     cluster.manager(controllers=CONTROLLERS)

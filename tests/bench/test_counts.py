@@ -5,30 +5,29 @@ import json
 import pytest
 
 from tests.bench import counts
-from tests.bench.counts import Difference, accept, compare, complaint, recorded, take, this_python
+from tests.bench.counts import Difference, accept, compare, failure_text, recorded, take, this_python
 
 
-def test_the_hot_path_costs_no_more_than_what_is_recorded():
-    """In counts, which no load of the machine changes. If it fails, it says what to do."""
+def test_hot_path_costs_no_more_than_recorded():
     python = this_python()
     figures = recorded()["figures"].get(python)
     if figures is None:
         pytest.skip(f"no counts are recorded for {python}; to record them: {counts.ACCEPT}")
-    taken = {scene: found["cost"] for scene, found in take().items()}
-    risen = [one for one in compare(figures, taken) if one.has_risen]
-    assert not risen, "\n" + complaint(risen, python=python)
+    taken = {scene: costs["cost"] for scene, costs in take().items()}
+    risen = [difference for difference in compare(figures, taken) if difference.has_risen]
+    assert not risen, "\n" + failure_text(risen, python=python)
 
 
-def test_a_count_that_rises_by_more_than_five_percent_is_named_with_what_it_was():
+def test_count_that_rises_by_more_than_five_percent_is_reported_with_recorded_value():
     taken = {"a get": {"bytecodes": 106.0, "c_calls": 105.0, "codings": 1.0}}
     differences = compare({"a get": {"bytecodes": 100.0, "c_calls": 100.0, "codings": 0.0}}, taken)
 
-    risen = [one for one in differences if one.has_risen]
+    risen = [difference for difference in differences if difference.has_risen]
 
-    assert [one.figure for one in risen] == ["bytecodes", "codings"]
-    said = complaint(risen, python="CPython 3.11")
-    assert "a get: bytecodes 100 → 106 (+6.0 %)" in said
-    assert "bin/run-bench counts --accept" in said
+    assert [difference.figure for difference in risen] == ["bytecodes", "codings"]
+    text = failure_text(risen, python="CPython 3.11")
+    assert "a get: bytecodes 100 → 106 (+6.0 %)" in text
+    assert "bin/run-bench counts --accept" in text
 
 
 def test_usual_variation_of_memory_does_not_count_as_a_rise():
@@ -48,10 +47,10 @@ def test_accepted_counts_are_recorded_with_reason_and_python_version(tmp_path, m
     accept({"a get": {"bytecodes": 100.0}}, "the first", python="CPython 3.12")
     changed = accept({"a get": {"bytecodes": 110.0}}, "it does more", python="CPython 3.12")
 
-    assert [str(one) for one in changed] == ["a get: bytecodes 100 → 110 (+10.0 %)"]
+    assert [str(difference) for difference in changed] == ["a get: bytecodes 100 → 110 (+10.0 %)"]
     record = json.loads((tmp_path / "counts.json").read_text())
     assert record["figures"] == {"CPython 3.12": {"a get": {"bytecodes": 110.0}}}
-    assert [(one["python"], one["reason"]) for one in record["accepted"]] == [
+    assert [(entry["python"], entry["reason"]) for entry in record["accepted"]] == [
         ("CPython 3.12", "the first"),
         ("CPython 3.12", "it does more"),
     ]

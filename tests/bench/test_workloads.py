@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from tests.bench.kubelets import life_of
-from tests.bench.processes import Hand, embedded_cluster, our_manager
+from tests.bench.processes import ApiConnection, embedded_cluster, our_manager
 from tests.bench.workloads import Sizes, cron_jobs, daemon_set, job, stateful_set
 
 
@@ -21,9 +21,9 @@ def requiring(node: str) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-@pytest.mark.parametrize(("of", "node"), [(pod(), "n1"), (pod(affinity=requiring("n7")), "n7")])
-def test_a_pod_is_bound_to_the_node_that_it_requires_or_else_to_the_next(of, node):
-    binding = next(life_of(of, otherwise="n1", ends=False))
+@pytest.mark.parametrize(("waiting_pod", "node"), [(pod(), "n1"), (pod(affinity=requiring("n7")), "n7")])
+def test_pod_is_bound_to_required_node_or_else_to_next(waiting_pod, node):
+    binding = next(life_of(waiting_pod, otherwise="n1", ends=False))
 
     assert (binding.method, binding.path) == ("POST", "binding")
     assert orjson.loads(binding.body)["target"]["name"] == node
@@ -33,7 +33,7 @@ def test_a_pod_is_bound_to_the_node_that_it_requires_or_else_to_the_next(of, nod
 def test_pod_that_ends_runs_before_it_succeeds(ends, phases):
     _, *statuses = life_of(pod(), otherwise="n1", ends=ends)
 
-    assert [orjson.loads(one.body)["status"]["phase"] for one in statuses] == phases
+    assert [orjson.loads(write.body)["status"]["phase"] for write in statuses] == phases
 
 
 SMALL = Sizes(nodes=4, stateful=3, completions=5, parallel=2, cron_jobs=3)
@@ -42,22 +42,22 @@ SMALL = Sizes(nodes=4, stateful=3, completions=5, parallel=2, cron_jobs=3)
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("scenario", [daemon_set, stateful_set, job, cron_jobs])
-def test_each_scenario_comes_to_its_end_and_has_figures(scenario):
+def test_scenario_ends_and_returns_figures(scenario):
     numbers = count(1)
     with embedded_cluster() as cluster:
-        hand = Hand(cluster)
+        api = ApiConnection(cluster)
 
         def namespace() -> str:
             name = f"bench-{next(numbers)}"
             body = orjson.dumps({"metadata": {"name": name}})
-            assert hand.ask("POST", "/api/v1/namespaces", body).status == 201
+            assert api.request("POST", "/api/v1/namespaces", body).status == 201
             return name
 
         try:
-            found = list(scenario(cluster, hand, our_manager, namespace, SMALL))
-            left = hand.ask("GET", "/api/v1/pods")
+            measurements = list(scenario(cluster, api, our_manager, namespace, SMALL))
+            remaining = api.request("GET", "/api/v1/pods")
         finally:
-            hand.close()
-    assert found
-    assert all(figures["peak_mb"] > 0 for _, figures in found)
-    assert orjson.loads(left.body)["items"] == []
+            api.close()
+    assert measurements
+    assert all(figures["peak_mb"] > 0 for _, figures in measurements)
+    assert orjson.loads(remaining.body)["items"] == []

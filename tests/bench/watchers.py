@@ -1,6 +1,6 @@
-"""Controllers that watch pods and want none of them: what the fan-out benchmark installs beside the built-in ones.
+"""Controllers that watch pods but enqueue no keys. The fan-out benchmark installs them beside the built-in ones.
 
-KCM_BENCH_WATCHERS: how many. KCM_BENCH_EVERYTHING: they do not say so, and are sent every change.
+KCM_BENCH_WATCHERS is their number. With KCM_BENCH_EVERYTHING they declare no interest, and receive every change.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ CHANGED = ((), ("phase",), ("ready", "deleting"), ("node",))
 class Idle:
     def reconcile(self, key: Key) -> Reconciliation:
         yield from ()
-        raise AssertionError(f"nothing concerns this controller, and it is given {key}")
+        raise AssertionError(f"unexpected key {key}: this controller enqueues none")
 
 
-def none(_change: Change, _tables: Tables) -> Iterable[Key]:
+def no_keys(_change: Change, _tables: Tables) -> Iterable[Key]:
     return ()
 
 
@@ -35,7 +35,7 @@ def watchers(count: int, *, everything: bool) -> list[ControllerSpec]:
         ControllerSpec(
             name=f"bench-watcher-{number}-controller",
             build=lambda _context: Idle(),
-            queues=(Queue(watches=(Watch(PODS, to=none, interest=EVERYTHING if everything else interest),)),),
+            queues=(Queue(watches=(Watch(PODS, to=no_keys, interest=EVERYTHING if everything else interest),)),),
         )
         for number, interest in enumerate(interests[:count])
     ]

@@ -1,7 +1,7 @@
-"""DaemonSets, StatefulSets, Jobs and CronJobs: how fast their pods come, live and are counted, and what that costs.
+"""DaemonSets, StatefulSets, Jobs and CronJobs: rate and CPU cost of creating their pods and updating their statuses.
 
-Nodes are objects alone; what a scheduler and kubelets do for pods is played (kubelets.py), for both managers alike.
-Both ask the server as fast as they can, and run no other controller.
+Nodes are only objects. kubelets.py simulates the scheduler and the kubelets, for both managers in the same way. Both
+managers run with raised rate limits and without other controllers.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ import orjson
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.times import parse_time
 from tests.bench.kubelets import node_name
-from tests.bench.processes import LIFTED, Cluster, Hand, Process, players, scratch
+from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process, scratch, simulated_kubelets
 
 Figures = Iterator[tuple[str, dict[str, float]]]
 Start = Callable[..., Process]
-AT_ONCE = 16  # requests of ours
-SETTLE = 3.0  # seconds for a manager and the players to start before there is work
-WITHIN = 300.0
+CONCURRENCY = 16  # of the benchmark's own requests
+SETTLE = 3.0  # seconds for a manager and the simulated kubelets to start before workloads are created
+TIMEOUT = 300.0
 PAGE = "200"  # pods deleted by one request
 APPS, BATCH = "/apis/apps/v1", "/apis/batch/v1"
-PLACE = "bench-place"  # a label of nodes
+NODE_LABEL = "bench-place"
 MINUTE = 60.0
-LEAST_LEFT = 15.0  # seconds until CronJobs are due that are made now
+MIN_LEAD = 15.0  # seconds between the creation of CronJobs and the minute in which they are due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
+    """Numbers of objects in the scenarios."""
+
     nodes: int = 1000
     stateful: int = 500
     completions: int = 2000
@@ -46,115 +48,125 @@ LARGE_JOB = Sizes(completions=10_000, parallel=500)
 
 
 def daemon_set(
-    cluster: Cluster, hand: Hand, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
+    cluster: Cluster, api: ApiConnection, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
 ) -> Figures:
-    """A pod on each node: made; made and run; gone from half of the nodes and back as labels change; all replaced."""
+    """Measure a DaemonSet with a pod on each node: creation; creation until all run; change of labels, which removes
+    the pods from half of the nodes and adds them again; rolling update.
+    """
     count = sizes.nodes
-    _make_nodes(hand, count)
-    with _at_work(cluster, start, "daemonset") as process:
-        place = _Place(hand, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
-        with _measured(cluster, process, "pod", count) as made, place.reaching(_is_placed(count)):
-            place.create(_daemon_set("made"))
+    _ensure_nodes(api, count)
+    with _running(cluster, start, "daemonset") as process:
+        collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
+        with _measured(cluster, process, "pod", count) as made, collection.reaching(_is_placed(count)):
+            collection.create(_daemon_set("made"))
         yield f"DaemonSet on {count} nodes, made", made
-        place.delete("made")
+        collection.delete("made")
 
-        place = _Place(hand, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
-        with players(cluster, place.namespace, nodes=count):
+        collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
+        with simulated_kubelets(cluster, collection.namespace, nodes=count):
             time.sleep(SETTLE)
-            with _measured(cluster, process, "pod", count) as run, place.reaching(_is_available(count)):
-                place.create(_daemon_set("run"))
+            with _measured(cluster, process, "pod", count) as run, collection.reaching(_is_available(count)):
+                collection.create(_daemon_set("run"))
             yield f"DaemonSet on {count} nodes, run", run
             half = range(count // 2)
             with _measured(cluster, process, "label", 2 * len(half)) as moved:
-                with place.reaching(_is_placed(count - len(half))):
-                    _label(hand, half, "there")
-                with place.reaching(_is_available(count)):
-                    _label(hand, half, "here")
+                with collection.reaching(_is_placed(count - len(half))):
+                    _label(api, half, "there")
+                with collection.reaching(_is_available(count)):
+                    _label(api, half, "here")
             yield f"DaemonSet, labels of {len(half)} of {count} nodes, twice", moved
-            with _measured(cluster, process, "pod", count) as replaced, place.reaching(_is_updated(count)):
-                place.patch("run", {"spec": {"template": _template("run", image="j")}})
+            with _measured(cluster, process, "pod", count) as replaced, collection.reaching(_is_updated(count)):
+                collection.patch("run", {"spec": {"template": _template("run", image="j")}})
             yield f"DaemonSet on {count} nodes, rolling update", replaced
-        place.delete("run")
+        collection.delete("run")
 
 
 def stateful_set(
-    cluster: Cluster, hand: Hand, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
+    cluster: Cluster, api: ApiConnection, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
 ) -> Figures:
-    """All pods at once, until they are ready and the status says so."""
+    """Measure a StatefulSet that creates all pods at once, until its status reports them as ready."""
     count = sizes.stateful
-    place = _Place(hand, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
-    with _at_work(cluster, start, "statefulset") as process, players(cluster, place.namespace, nodes=sizes.nodes):
-        time.sleep(SETTLE)
-        with _measured(cluster, process, "pod", count) as ready, place.reaching(_is_ready(count)):
-            place.create(_stateful_set("ready", count))
-        yield f"parallel StatefulSet of {count}, ready", ready
-        place.delete("ready")
-
-
-def job(cluster: Cluster, hand: Hand, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()) -> Figures:
-    """Until the Job is complete; each pod succeeds as soon as it has run."""
-    count = sizes.completions
-    place = _Place(hand, namespace(), f"{BATCH}/namespaces/{{}}/jobs")
+    collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
     with (
-        _at_work(cluster, start, "job") as process,
-        players(cluster, place.namespace, nodes=sizes.nodes, ends=True),
+        _running(cluster, start, "statefulset") as process,
+        simulated_kubelets(cluster, collection.namespace, nodes=sizes.nodes),
     ):
         time.sleep(SETTLE)
-        with _measured(cluster, process, "pod", count) as done, place.reaching(_is_complete):
-            place.create(_job("done", completions=count, parallelism=sizes.parallel))
+        with _measured(cluster, process, "pod", count) as ready, collection.reaching(_is_ready(count)):
+            collection.create(_stateful_set("ready", count))
+        yield f"parallel StatefulSet of {count}, ready", ready
+        collection.delete("ready")
+
+
+def job(
+    cluster: Cluster, api: ApiConnection, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
+) -> Figures:
+    """Measure a Job until it is complete. Each pod succeeds as soon as it has run."""
+    count = sizes.completions
+    collection = _Collection(api, namespace(), f"{BATCH}/namespaces/{{}}/jobs")
+    with (
+        _running(cluster, start, "job") as process,
+        simulated_kubelets(cluster, collection.namespace, nodes=sizes.nodes, ends=True),
+    ):
+        time.sleep(SETTLE)
+        with _measured(cluster, process, "pod", count) as done, collection.reaching(_is_complete):
+            collection.create(_job("done", completions=count, parallelism=sizes.parallel))
         yield f"Job of {count}, {sizes.parallel} parallel", done
-        place.delete("done")
+        collection.delete("done")
 
 
 def cron_jobs(
-    cluster: Cluster, hand: Hand, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
+    cluster: Cluster, api: ApiConnection, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
 ) -> Figures:
-    """seconds_after_due: until the last Job is there. CPU: also of their statuses."""
+    """Measure CronJobs that are due in the same minute.
+
+    `seconds_after_due` is the time until the last Job exists. The CPU time includes the updates of the statuses.
+    """
     count = sizes.cron_jobs
-    place = _Place(hand, namespace(), f"{BATCH}/namespaces/{{}}/cronjobs")
-    with _at_work(cluster, start, "cronjob") as process:
-        time.sleep(max(0.0, LEAST_LEFT - (MINUTE - time.time() % MINUTE)))
+    collection = _Collection(api, namespace(), f"{BATCH}/namespaces/{{}}/cronjobs")
+    with _running(cluster, start, "cronjob") as process:
+        time.sleep(max(0.0, MIN_LEAD - (MINUTE - time.time() % MINUTE)))
         due = time.time() // MINUTE * MINUTE + MINUTE
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(place.create, [_cron_job(f"due-{i}") for i in range(count)]))
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            list(pool.map(collection.create, [_cron_job(f"due-{i}") for i in range(count)]))
         if time.time() > due - 1.0:
-            raise TimeoutError("the CronJobs were not made in time")
+            raise TimeoutError("the CronJobs were not created in time")
         time.sleep(due - 0.5 - time.time())
-        jobs = _Place(hand, place.namespace, f"{BATCH}/namespaces/{{}}/jobs")
-        with _measured(cluster, process, "job", count) as made, place.reaching(_was_started(due), wanted=count):
+        jobs = _Collection(api, collection.namespace, f"{BATCH}/namespaces/{{}}/jobs")
+        with _measured(cluster, process, "job", count) as made, collection.reaching(_was_started(due), wanted=count):
             with jobs.reaching(lambda _job: True, wanted=count):
                 pass
             after = time.time() - due
         del made["jobs_per_second"]  # its time begins before they are due
         yield f"{count} CronJobs in the same minute", {"seconds_after_due": after, **made}
-        place.delete()
+        collection.delete()
         jobs.delete()
 
 
-class _Place:
-    """Objects of one resource in one namespace. path: the resource's, with {} for the namespace."""
+class _Collection:
+    """Objects of one resource in one namespace. `path` is that of the collection, with {} for the namespace."""
 
-    def __init__(self, hand: Hand, namespace: str, path: str) -> None:
-        self._hand, self.namespace, self._path = hand, namespace, path.format(namespace)
+    def __init__(self, api: ApiConnection, namespace: str, path: str) -> None:
+        self._api, self.namespace, self._path = api, namespace, path.format(namespace)
 
     def create(self, body: Mapping[str, Any]) -> None:
-        _must(self._hand, "POST", self._path, body)
+        _must(self._api, "POST", self._path, body)
 
     def patch(self, name: str, patch: Mapping[str, Any]) -> None:
-        _must(self._hand, "PATCH", f"{self._path}/{name}", patch)
+        _must(self._api, "PATCH", f"{self._path}/{name}", patch)
 
     def delete(self, name: str = "") -> None:
-        """One or all, and all pods of the namespace: they are nothing to the next measurement."""
+        """Delete one object, or all, and the pods of the namespace, so that they do not affect the next measurement."""
         body = {"propagationPolicy": "Background"}
-        _must(self._hand, "DELETE", f"{self._path}/{name}".rstrip("/"), body)
+        _must(self._api, "DELETE", f"{self._path}/{name}".rstrip("/"), body)
         pods = f"/api/v1/namespaces/{self.namespace}/pods"
-        while orjson.loads(_must(self._hand, "GET", pods, {}, limit="1"))["items"]:
-            _must(self._hand, "DELETE", pods, body, limit=PAGE)  # of thousands a request would take too long
+        while orjson.loads(_must(self._api, "GET", pods, {}, limit="1"))["items"]:
+            _must(self._api, "DELETE", pods, body, limit=PAGE)  # deleting thousands in one request would time out
 
     @contextmanager
-    def reaching(self, holds: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1) -> Iterator[None]:
-        """At its end, waits until this holds of so many objects. A watch tells, which costs the server little."""
-        held: set[str] = set()
+    def reaching(self, condition: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1) -> Iterator[None]:
+        """On exit, wait until `wanted` objects meet the condition. Uses a watch, which costs the server little."""
+        matching: set[str] = set()
         last: Mapping[str, Any] = {}
         reached = threading.Event()
 
@@ -162,25 +174,25 @@ class _Place:
             nonlocal last
             for line in lines.splitlines():
                 last = orjson.loads(line)["object"]
-                if holds(last):
-                    held.add(last["metadata"]["name"])
+                if condition(last):
+                    matching.add(last["metadata"]["name"])
                 else:
-                    held.discard(last["metadata"]["name"])
-            if len(held) >= wanted:
+                    matching.discard(last["metadata"]["name"])
+            if len(matching) >= wanted:
                 reached.set()
 
         yield
-        with self._hand.watching(self._path, on_lines):
-            if not reached.wait(WITHIN):
+        with self._api.watching(self._path, on_lines):
+            if not reached.wait(TIMEOUT):
                 raise TimeoutError(
-                    f"{len(held)} of {wanted} at {self._path} after {WITHIN:.0f} s: {last.get('status')}"
+                    f"{len(matching)} of {wanted} at {self._path} after {TIMEOUT:.0f} s: {last.get('status')}"
                 )
 
 
 @contextmanager
-def _at_work(cluster: Cluster, start: Start, controller: str) -> Iterator[Process]:
+def _running(cluster: Cluster, start: Start, controller: str) -> Iterator[Process]:
     with scratch() as directory:
-        process = start(cluster, directory, *LIFTED, controllers=controller)
+        process = start(cluster, directory, *RAISED_LIMITS, controllers=controller)
         try:
             time.sleep(SETTLE)
             yield process
@@ -189,36 +201,37 @@ def _at_work(cluster: Cluster, start: Start, controller: str) -> Iterator[Proces
 
 
 @contextmanager
-def _measured(cluster: Cluster, process: Process, one: str, count: int) -> Iterator[dict[str, float]]:
-    """Filled at its end. one: what is counted."""
+def _measured(cluster: Cluster, process: Process, unit: str, count: int) -> Iterator[dict[str, float]]:
+    """Yield a dict that is filled on exit with the figures per `unit`, of which there are `count`."""
     figures: dict[str, float] = {}
     cpu, of_server, began = process.cpu(), cluster.cpu(), time.monotonic()
     yield figures
-    figures[f"{one}s_per_second"] = count / (time.monotonic() - began)
-    figures[f"cpu_ms_per_{one}"] = (process.cpu() - cpu) * 1000 / count
-    figures[f"server_cpu_ms_per_{one}"] = (cluster.cpu() - of_server) * 1000 / count
+    figures[f"{unit}s_per_second"] = count / (time.monotonic() - began)
+    figures[f"cpu_ms_per_{unit}"] = (process.cpu() - cpu) * 1000 / count
+    figures[f"server_cpu_ms_per_{unit}"] = (cluster.cpu() - of_server) * 1000 / count
     figures["peak_mb"] = process.peak()
 
 
-def _make_nodes(hand: Hand, count: int) -> None:
-    """Once for a server. It taints new ones as not ready, which nobody here would take back."""
+def _ensure_nodes(api: ApiConnection, count: int) -> None:
+    """Create the nodes if they do not exist."""
 
-    def make(number: int) -> None:
-        labels = {PLACE: "here"}
-        _must(hand, "POST", "/api/v1/nodes", {"metadata": {"name": node_name(number), "labels": labels}})
-        _must(hand, "PATCH", f"/api/v1/nodes/{node_name(number)}", {"spec": {"taints": None}})
+    def create(number: int) -> None:
+        labels = {NODE_LABEL: "here"}
+        _must(api, "POST", "/api/v1/nodes", {"metadata": {"name": node_name(number), "labels": labels}})
+        # The server taints new nodes as not ready, and no controller here removes the taint.
+        _must(api, "PATCH", f"/api/v1/nodes/{node_name(number)}", {"spec": {"taints": None}})
 
-    if hand.ask("GET", f"/api/v1/nodes/{node_name(0)}").status == 404:
-        _at_once(make, range(count))
-
-
-def _label(hand: Hand, nodes: Iterable[int], place: str) -> None:
-    patch = {"metadata": {"labels": {PLACE: place}}}
-    _at_once(lambda number: _must(hand, "PATCH", f"/api/v1/nodes/{node_name(number)}", patch), nodes)
+    if api.request("GET", f"/api/v1/nodes/{node_name(0)}").status == 404:
+        _concurrently(create, range(count))
 
 
-def _at_once(do: Callable[[int], None], numbers: Iterable[int]) -> None:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+def _label(api: ApiConnection, nodes: Iterable[int], value: str) -> None:
+    patch = {"metadata": {"labels": {NODE_LABEL: value}}}
+    _concurrently(lambda number: _must(api, "PATCH", f"/api/v1/nodes/{node_name(number)}", patch), nodes)
+
+
+def _concurrently(do: Callable[[int], None], numbers: Iterable[int]) -> None:
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
         list(pool.map(do, numbers))
 
 
@@ -233,7 +246,7 @@ def _template(app: str, *, image: str = "i", **spec: Any) -> dict[str, Any]:
 def _daemon_set(name: str) -> dict[str, Any]:
     spec = {
         "selector": {"matchLabels": {"app": name}},
-        "template": _template(name, nodeSelector={PLACE: "here"}),
+        "template": _template(name, nodeSelector={NODE_LABEL: "here"}),
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
     }
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name}, "spec": spec}
@@ -265,26 +278,26 @@ def _cron_job(name: str) -> dict[str, Any]:
 
 def _is_placed(count: int) -> Callable[[Mapping[str, Any]], bool]:
     numbers = {"desiredNumberScheduled": count, "currentNumberScheduled": count, "numberMisscheduled": 0}
-    return lambda daemon_set: _says(daemon_set, numbers)
+    return lambda daemon_set: _status_has(daemon_set, numbers)
 
 
 def _is_available(count: int) -> Callable[[Mapping[str, Any]], bool]:
     numbers = {"desiredNumberScheduled": count, "currentNumberScheduled": count, "numberAvailable": count}
-    return lambda daemon_set: _says(daemon_set, numbers)
+    return lambda daemon_set: _status_has(daemon_set, numbers)
 
 
 def _is_updated(count: int) -> Callable[[Mapping[str, Any]], bool]:
     numbers = {"desiredNumberScheduled": count, "updatedNumberScheduled": count, "numberAvailable": count}
-    return lambda daemon_set: _says(daemon_set, numbers)
+    return lambda daemon_set: _status_has(daemon_set, numbers)
 
 
 def _is_ready(count: int) -> Callable[[Mapping[str, Any]], bool]:
     numbers = {"replicas": count, "readyReplicas": count, "availableReplicas": count}
-    return lambda stateful_set: _says(stateful_set, numbers)
+    return lambda stateful_set: _status_has(stateful_set, numbers)
 
 
-def _says(workload: Mapping[str, Any], numbers: Mapping[str, int]) -> bool:
-    """Whether its status is of its last spec, and has these numbers."""
+def _status_has(workload: Mapping[str, Any], numbers: Mapping[str, int]) -> bool:
+    """Report whether the status belongs to the latest generation and has these numbers."""
     status = workload.get("status") or {}
     if status.get("observedGeneration") != workload["metadata"]["generation"]:
         return False
@@ -293,22 +306,22 @@ def _says(workload: Mapping[str, Any], numbers: Mapping[str, int]) -> bool:
 
 def _is_complete(job: Mapping[str, Any]) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Complete" and one["status"] == "True" for one in conditions)
+    return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
 
 
 def _was_started(due: float) -> Callable[[Mapping[str, Any]], bool]:
-    def holds(cron_job: Mapping[str, Any]) -> bool:
+    def was_started(cron_job: Mapping[str, Any]) -> bool:
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
         return last is not None and parse_time(last) >= due
 
-    return holds
+    return was_started
 
 
-def _must(hand: Hand, method: str, path: str, body: Mapping[str, Any], **query: str) -> bytes:
-    """body: of a PATCH, to be merged; none of a GET."""
+def _must(api: ApiConnection, method: str, path: str, body: Mapping[str, Any], **query: str) -> bytes:
+    """Send a request, and raise RuntimeError if it fails. `body`: a merge patch for PATCH; ignored for GET."""
     content_type = PatchType.MERGE if method == "PATCH" else "application/json"
     sent = orjson.dumps(body) if method != "GET" else b""
-    response = hand.ask(method, path, sent, query, content_type=content_type)
+    response = api.request(method, path, sent, query, content_type=content_type)
     if not 200 <= response.status < 300:
         raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
     return response.body

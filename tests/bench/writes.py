@@ -1,4 +1,4 @@
-"""How many writes controllers need: counted by a real API server's audit log, by verb, resource and subresource."""
+"""Numbers of writes by controllers, counted by verb, resource and subresource in the audit log of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-QUIET = 3.0  # seconds without a write after which they are done
+QUIET = 3.0  # seconds without a write after which the controllers are considered done
 
 
 def audit_flags(directory: Path) -> tuple[str, str]:
-    """Flags of a kube-apiserver that keeps an audit log in this directory, see audit_log."""
+    """Return the flags for a kube-apiserver that writes its audit log to `audit_log(directory)`."""
     policy = directory / "audit.yaml"
     policy.write_text(POLICY)
     return f"--audit-policy-file={policy}", f"--audit-log-path={audit_log(directory)}"
@@ -24,30 +24,30 @@ def audit_log(directory: Path) -> Path:
 
 
 def writes_in(log: str, *, namespace: str) -> Counter[str]:
-    """By controllers, the real ones or ours, whatever the server answered: "update deployments/status" → how often.
+    """Return the number of writes by controllers, the real ones or ours, by "update deployments/status" and so on.
 
-    A line that is still being written is left out.
+    Rejected writes are counted too. An incomplete last line is ignored.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for line in log[: log.rfind("\n") + 1].splitlines():
         event = json.loads(line)
-        about = event.get("objectRef") or {}
-        if event["verb"] in WRITES and about.get("namespace") == namespace and _is_a_controllers(event):
-            resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
-            found[f"{event['verb']} {resource}"] += 1
-    return found
+        reference = event.get("objectRef") or {}
+        if event["verb"] in WRITES and reference.get("namespace") == namespace and _is_by_controller(event):
+            resource = "/".join(part for part in (reference["resource"], reference.get("subresource")) if part)
+            counts[f"{event['verb']} {resource}"] += 1
+    return counts
 
 
-def _is_a_controllers(event: dict[str, str]) -> bool:
+def _is_by_controller(event: dict[str, str]) -> bool:
     return event.get("userAgent", "").endswith("-controller")
 
 
 def writes_until_quiet(log: Path, *, namespace: str, most: float = 120.0) -> Counter[str]:
-    """Once nobody has written for a while."""
+    """Return the numbers of writes once none was added for QUIET seconds, or after `most` seconds."""
     deadline, last = time.monotonic() + most, Counter[str]()
     while True:
-        found = writes_in(log.read_text(), namespace=namespace)
-        if (found and found == last) or time.monotonic() > deadline:
-            return found
-        last = found
+        counts = writes_in(log.read_text(), namespace=namespace)
+        if (counts and counts == last) or time.monotonic() > deadline:
+            return counts
+        last = counts
         time.sleep(QUIET)

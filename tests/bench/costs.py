@@ -1,8 +1,8 @@
-"""What a piece of work costs in counts, which are the same on a loud machine and on a quiet one.
+"""Cost of a scene in counts that do not depend on the load of the machine.
 
-The processor's counter of instructions is not to be had in most containers and virtual machines, and what it shows
-differs between builds of one Python version (instructions.py reads it all the same). What can be had everywhere is what
-the interpreter is told to do: its own instructions, and the calls that it makes of functions in C.
+Most containers and virtual machines do not give access to the processor's instruction counter, and its value differs
+between builds of one Python version (instructions.py reads it nevertheless). The bytecode instructions and the calls of
+C functions can be counted everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import kcm.runtime.simulation
 from tests.bench import http_scenes, scenes
 from tests.bench.scenes import SCENES
 
-MOST = 60  # functions that are shown
+MAX_FUNCTIONS = 60  # printed with --where
 SIMULATOR = Path(kcm.runtime.simulation.__file__).parent
 
 CODECS = frozenset({"loads", "dumps", "unpackb", "pack", "packb"})  # of orjson and msgpack
@@ -32,29 +32,26 @@ CODEC_MODULES = ("orjson", "msgpack")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of one unit of work, on average.
+    """Average cost of one unit of work."""
 
-    bytecodes: instructions of the interpreter. c_calls: of functions in C.
-    codings: those among them that read or write JSON or msgpack. messages, message_bytes: what actors were sent.
-    kept_blocks: of memory that is still in use afterwards. peak_bytes: that were in use at once for all of the units.
-    """
-
-    bytecodes: float
-    c_calls: float
-    codings: float
-    messages: float
+    bytecodes: float  # instructions of the interpreter
+    c_calls: float  # calls of C functions
+    codings: float  # C calls that encode or decode JSON or msgpack
+    messages: float  # sent to actors
     message_bytes: float
-    kept_blocks: float
-    peak_bytes: float
+    kept_blocks: float  # memory blocks that are still in use afterwards
+    peak_bytes: float  # maximum in use at the same time, for all units together
 
     def as_json(self) -> dict[str, float]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-class Interpreter:
-    """Counts what the interpreter does on this thread, but for what functions of the files that it leaves out do.
+class InterpreterCounter:
+    """Counter of bytecodes and C calls on this thread.
 
-    `by_function` says where, as (file, function) → bytecodes.
+    leave_out: files whose functions are not counted
+
+    `by_function` maps (file, function) to its number of bytecodes.
     """
 
     def __init__(self, *, leave_out: frozenset[str] = frozenset()) -> None:
@@ -67,22 +64,22 @@ class Interpreter:
         return self.by_function.total()
 
     def run(self, work: Callable[[], None]) -> None:
-        before = sys.getprofile()
+        previous = sys.getprofile()
         with self._monitored() if sys.version_info >= (3, 12) else self._traced():
             sys.setprofile(self._profile)
             try:
                 work()
             finally:
-                sys.setprofile(before)
+                sys.setprofile(previous)
 
     @contextmanager
     def _traced(self) -> Iterator[None]:
-        before = sys.gettrace()
+        previous = sys.gettrace()
         sys.settrace(self._trace)
         try:
             yield
         finally:
-            sys.settrace(before)
+            sys.settrace(previous)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -101,7 +98,7 @@ class Interpreter:
 
     @contextmanager
     def _monitored(self) -> Iterator[None]:
-        """Python 3.12 traces opcodes of a frame only if some frame was traced so before."""
+        # Not `_traced`: Python 3.12 traces the opcodes of a frame only if another frame was traced before.
         monitoring, leave_out, by_code = sys.monitoring, self._leave_out, Counter[CodeType]()
         event = monitoring.events.INSTRUCTION
 
@@ -130,16 +127,14 @@ class Interpreter:
 
 
 def _module_of(function: Any) -> str:
-    """Methods of a class in C have none, but the class has."""
+    # Methods of C classes have no __module__, their classes do.
     owner = getattr(function, "__objclass__", None) or type(getattr(function, "__self__", None))
     return str(getattr(function, "__module__", None) or owner.__module__)
 
 
 def memory(work: Callable[[], None]) -> tuple[int, int]:
-    """(blocks that are in use afterwards and were not before, most bytes in use at once).
-
-    The collector of cycles does not run meanwhile: when it does depends on what was done before.
-    """
+    """Return the number of blocks that `work` leaves in use, and the maximum of bytes in use at the same time."""
+    # No cycle collection while `work` runs: when it happens depends on earlier allocations.
     gc.collect()
     gc.disable()
     tracemalloc.start()
@@ -155,11 +150,11 @@ def memory(work: Callable[[], None]) -> tuple[int, int]:
 
 
 def cost_of(name: str) -> tuple[Cost, Counter[tuple[str, str]]]:
-    """Of one unit of a scene, and where its instructions are, of all units."""
+    """Return the cost of one unit of a scene, and the bytecodes by (file, function) of all its units."""
     scene = SCENES[name]()
-    scene.act()  # what is made once is made now
+    scene.act()  # fill caches and create what is created once
     simulator = frozenset() if scene.whole else frozenset(map(str, SIMULATOR.glob("*.py")))
-    interpreter = Interpreter(leave_out=simulator | {scenes.__file__, http_scenes.__file__})
+    interpreter = InterpreterCounter(leave_out=simulator | {scenes.__file__, http_scenes.__file__})
     sizes: list[int] = []
     if scene.system is not None:
         scene.system.taps.append(lambda _sender, _to, frame: sizes.append(len(frame)))
@@ -175,21 +170,21 @@ def cost_of(name: str) -> tuple[Cost, Counter[tuple[str, str]]]:
         "message_bytes": sum(sizes),
         "kept_blocks": kept,
     }
-    cost = Cost(peak_bytes=peak, **{what: round(total / scene.units, 2) for what, total in totals.items()})
+    cost = Cost(peak_bytes=peak, **{figure: round(total / scene.units, 2) for figure, total in totals.items()})
     return cost, interpreter.by_function
 
 
 def main() -> None:
-    """Of the scenes that are named, or all: their costs, as JSON; with --where also where the bytecodes are."""
+    """Print the costs of the named scenes (default: all) as JSON; with --where, also their bytecodes by function."""
     names = [name for name in sys.argv[1:] if name != "--where"] or list(SCENES)
-    found: dict[str, Any] = {}
+    costs: dict[str, Any] = {}
     for name in names:
         cost, by_function = cost_of(name)
-        found[name] = {"cost": cost.as_json()}
+        costs[name] = {"cost": cost.as_json()}
         if "--where" in sys.argv:
             units = SCENES[name]().units
-            found[name]["where"] = [[*place, count / units] for place, count in by_function.most_common(MOST)]
-    print(json.dumps(found))
+            costs[name]["where"] = [[*place, count / units] for place, count in by_function.most_common(MAX_FUNCTIONS)]
+    print(json.dumps(costs))
 
 
 if __name__ == "__main__":

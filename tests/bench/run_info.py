@@ -1,4 +1,4 @@
-"""Where and when figures were measured, and how loud the machine was meanwhile."""
+"""Versions, machine and noise of a run of the benchmarks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from typing import Any
 
 from tests.bench.isolation import ROOT
 
-TURNS = 400_000  # of the loop by which noise is measured: some 20 ms
+LOOP_ITERATIONS = 400_000  # of the loop that measures noise: about 20 ms
 LIBRARIES = ("httptools", "msgpack", "orjson", "pykka", "uvloop", "pycurl")
 
 
-def circumstances() -> dict[str, Any]:
-    """commit: with "+" where files differ from it; None outside of a checkout."""
+def run_info() -> dict[str, Any]:
+    """Return date, versions and machine.
+
+    `commit` has a "+" appended if files are modified. Outside of a checkout there is no commit, and the value is null.
+    """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "kcm": version("kcm"),
@@ -39,19 +42,19 @@ def circumstances() -> dict[str, Any]:
 
 def commit() -> str | None:
     with suppress(OSError, subprocess.CalledProcessError):
-        found = _git("rev-parse", "--short=10", "HEAD")
-        return found + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+        commit_id = _git("rev-parse", "--short=10", "HEAD")
+        return commit_id + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
     return None
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    completed = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return completed.stdout.strip()
 
 
 def _installed() -> Iterator[tuple[str, str]]:
     for name in LIBRARIES:
-        with suppress(ModuleNotFoundError):  # importlib.metadata's PackageNotFoundError is one
+        with suppress(ModuleNotFoundError):  # the base class of PackageNotFoundError
             yield name, version(name)
 
 
@@ -65,26 +68,26 @@ def cpu_model() -> str:
 
 @dataclass(slots=True)
 class Noise:
-    """The same loop, before the first round, between rounds and at the end: what it takes says how loud it is.
+    """Load of the machine by other programs, estimated from the time that the same loop takes.
 
-    wall, cpu: seconds of each. load: the system's average over a minute at each.
+    The loop runs before the first round, between rounds and after the last round.
     """
 
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-    load: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)  # seconds of each loop
+    cpu: list[float] = field(default_factory=list)  # CPU seconds of each loop
+    load: list[float] = field(default_factory=list)  # the system's load average over a minute after each loop
 
-    def listen(self) -> None:
+    def measure(self) -> None:
         wall, cpu = time.perf_counter(), time.process_time()
         total = 0
-        for number in range(TURNS):
+        for number in range(LOOP_ITERATIONS):
             total += number & 3
         self.wall.append(round(time.perf_counter() - wall, 6))
         self.cpu.append(round(time.process_time() - cpu, 6))
         self.load.append(round(os.getloadavg()[0], 2))
 
     def as_json(self) -> dict[str, Any]:
-        """spread: of the wall time, the most by the least; the machine's speed drifted by so much at least."""
+        """Return the figures. `spread` is the longest wall time divided by the shortest."""
         return {
             "spread": round(max(self.wall) / min(self.wall), 3) if self.wall else None,
             "wall_median": statistics.median(self.wall) if self.wall else None,

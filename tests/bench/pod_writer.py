@@ -1,8 +1,8 @@
-"""A client that only writes: what the server allows anybody who makes pods, whatever the client does besides.
+"""A client that only creates pods, to measure the rate that the server allows.
 
-`python -m tests.bench.only_writes KUBECONFIG NAMESPACE PODS` creates so many pods of a ReplicaSet that is not there,
-over as many connections as the manager has, reads each answer and throws it away. It watches nothing, counts nothing
-and posts no events. It prints {"seconds": …, "cpu_seconds": …} as JSON.
+`python -m tests.bench.pod_writer KUBECONFIG NAMESPACE PODS` creates PODS pods whose owner, a ReplicaSet, does not
+exist, over as many connections as the manager uses, and discards the responses. It watches nothing and writes no
+events. It prints {"seconds": …, "cpu_seconds": …} as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONNECTIONS = 64  # as many as kcm.runtime.http.client.connections keeps to a se
 
 
 def pod(number: int) -> bytes:
-    """As large as a pod that a ReplicaSet controller makes from the benchmarks' template."""
+    """Return a pod of the size that a ReplicaSet controller creates from the template of the benchmarks."""
     owner = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -35,7 +35,7 @@ def pod(number: int) -> bytes:
 
 
 def write(kubeconfig: Path, namespace: str, pods: int) -> dict[str, float]:
-    """Until all are there. Raises RuntimeError when the server refuses one."""
+    """Create the pods and return the figures. Raises RuntimeError if the server rejects one."""
     server, token = server_and_token(kubeconfig)
     url = f"{server}/api/v1/namespaces/{namespace}/pods"
     multi, begun, cpu = pycurl.CurlMulti(), time.monotonic(), time.process_time()
