@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, HttpRequest
+from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, Connection, HttpRequest
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-    from kcm.runtime.http.server.connection import HttpConnection
 
 LARGEST_BODY = 1024 * 1024  # bytes; the only page that takes a body takes a number
 
@@ -40,7 +38,7 @@ class PageRequest(HttpRequest):
 
     __slots__ = ("task",)
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         HttpRequest.__init__(self, connection)
         self.refusal: PageResponse | None = None
         self.task: asyncio.Task[None] | None = None  # that makes the page
@@ -116,7 +114,7 @@ class Application:
     def too_late(self) -> PageResponse:
         return text_page("the body did not arrive in time\n", status=408)
 
-    def cut_off(self, connection: HttpConnection, why: str) -> None:
+    def cut_off(self, connection: Connection, why: str) -> None:
         path = connection.target.decode(errors="replace")
         self._log.warning(f"connection cut off, {why}", path=path, peer=connection.peer)
 

@@ -8,12 +8,14 @@ import os
 import socket
 import ssl
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kcm.protocols.addresses import host_port
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, ConnectionLimits
 from kcm.runtime.http.server.buffered_bytes import BufferedBytes
+from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.process.loop_thread import LoopThread
 from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest
@@ -114,7 +116,7 @@ class ServerThread:
         )
         self._servers.append(server)
         self._addresses.append(listening.getsockname()[:2])
-        connections.accept(listening, server, tls=listener.tls)
+        connections.accept(listening, partial(HttpConnection, server), tls=listener.tls)
 
     def _listen(self, listener: PageListener) -> socket.socket:
         try:

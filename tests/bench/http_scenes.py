@@ -17,6 +17,7 @@ from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request
+from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.process.version import Version
 from kcm.runtime.signing.tokens import SigningKey
@@ -94,7 +95,7 @@ class _ConnectedServer:
         version = Version(kubernetes="1.36.2", kcm="1")
         authenticator = Authenticator(self._api.user_of)
         front = ApiHttp(self._api, authenticator=authenticator, version=version, clock=clock, log=quiet_log())
-        self._connection, self._transport = front.server()(), _MemoryTransport()
+        self._connection, self._transport = HttpConnection(front.server()), _MemoryTransport()
         self._connection.connection_made(self._transport)
         self._loop = _FixedTimeLoop()
 

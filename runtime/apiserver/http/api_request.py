@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.warnings import Warnings
@@ -12,10 +12,7 @@ from kcm.runtime.apiserver.http.json_bodies import encoded
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.client.api import JSON, Response
-from kcm.runtime.http.server.request import HttpRequest, StreamedBody
-
-if TYPE_CHECKING:
-    from kcm.runtime.http.server.connection import HttpConnection
+from kcm.runtime.http.server.request import Connection, HttpRequest, StreamedBody
 
 
 class Observer(Protocol):
@@ -50,7 +47,7 @@ class ApiRequest(HttpRequest):
 
     info: RequestInfo
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         HttpRequest.__init__(self, connection)
         self.began = 0.0
         self.observer: Observer | None = None
@@ -111,7 +108,7 @@ class ApiRequest(HttpRequest):
     def _audit_id(self) -> bytes:
         if self.observer is not None:
             return self.observer.id
-        return self.headers.get(b"audit-id") or self._connection.server.next_id()
+        return self.headers.get(b"audit-id") or self._connection.next_id()
 
 
 def _warning_lines(warnings: Sequence[str]) -> bytes:

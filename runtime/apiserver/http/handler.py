@@ -57,8 +57,7 @@ from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.http.server.bounded_connections import BoundedConnections
 from kcm.runtime.http.server.buffered_bytes import BufferedBytes
-from kcm.runtime.http.server.connection import HttpConnection
-from kcm.runtime.http.server.request import NO_SNIFFING
+from kcm.runtime.http.server.request import NO_SNIFFING, Connection
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.go_durations import duration_problem
@@ -272,7 +271,7 @@ class ApiHttp:
         """Report whether the request is for a resource and may have a body."""
         return request.method != "GET" and request.info.is_resource_request
 
-    def cut_off(self, connection: HttpConnection, why: str) -> None:
+    def cut_off(self, connection: Connection, why: str) -> None:
         path = connection.target.decode(errors="replace")
         self._log.warning(f"connection cut off, {why}", path=path, peer=connection.peer)
 

@@ -58,6 +58,7 @@ from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store, StoreLostError, StoreUnusableError
 from kcm.runtime.flags.declaration import FlagError
 from kcm.runtime.http.server.bounded_connections import BoundedConnections
+from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.logs.configuration import configure_logging, logger_for
 from kcm.runtime.logs.settings import LogSettings
 from kcm.runtime.process.descriptors import raise_limit
@@ -172,7 +173,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             kubeconfig = directory / "kubeconfig"
             listening = listen(settings.port, rather=last_port(kubeconfig))
             port = int(listening.getsockname()[1])
-            connections.accept(listening, server, tls=tls)
+            connections.accept(listening, partial(HttpConnection, server), tls=tls)
             url = f"https://{LOOPBACK}:{port}"
             api.reached_at(LOOPBACK, port)
             api.ensure_roles()

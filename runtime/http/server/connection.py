@@ -6,17 +6,14 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import httptools
 
-from kcm.runtime.http.server.request import HttpRequest
+from kcm.runtime.http.server.request import LARGEST_HEAD, HttpRequest
 from kcm.runtime.http.server.response_writer import ResponseWriter
+from kcm.runtime.http.server.server import HttpServer
 
-if TYPE_CHECKING:
-    from kcm.runtime.http.server.server import HttpServer
-
-LARGEST_HEAD = 1024 * 1024  # bytes of a request's head and trailers, as upstream
 MOST_HEADERS = 500  # lines of a head, and again of trailers: each costs far more than its bytes; as Go since 1.27
 MOST_PIECES = 4096  # reads that one head may take: the parser copies what it has of a line at each
 READ_AT_ONCE = 16 * 1024  # bytes that are parsed before these limits are checked
@@ -31,10 +28,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class HttpConnection(ResponseWriter):
-    """One connection.
-
-    identity: set by the handler; what it has found out about the client, None until then.
-    """
+    """Protocol of one connection: reads its requests and passes them to the handler in order."""
 
     __slots__ = (
         "_body",
@@ -380,12 +374,10 @@ class HttpConnection(ResponseWriter):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """Return the TLS object of the connection; None without TLS."""
         return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
 
-    @property
-    def server(self) -> HttpServer:
-        return self._server
+    def next_id(self) -> bytes:
+        return self._server.next_id()
 
     @property
     def is_known(self) -> bool:
@@ -394,12 +386,10 @@ class HttpConnection(ResponseWriter):
 
     @property
     def target(self) -> bytes:
-        """Return the target of the request that is being handled, or else read."""
         return (self._current or self._request).target
 
     @property
     def peer(self) -> str:
-        """Return the client's address; "" once the connection is closed."""
         name = self._transport.get_extra_info("peername")
         return str(name[0]) if name else ""
 

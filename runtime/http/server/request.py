@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 import zlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from kcm.runtime.http.server.connection import HttpConnection
-
+LARGEST_HEAD = 1024 * 1024  # bytes of a request's head and trailers, as upstream
 COMPRESSED_FROM = 128 * 1024  # bytes of a body, as upstream, which compresses little and fast, too
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -24,6 +24,64 @@ class StreamedBody(Protocol):
 
     def on_lost(self) -> None:
         """Stop: the connection has ended."""
+
+
+class Connection(asyncio.Protocol):
+    """The connection of a request, as the request, its handler and the server use it. Implemented by HttpConnection.
+
+    identity: set by the handler; what it has found out about the client, None until then.
+    is_full: the transport has no room for more.
+    """
+
+    __slots__ = ()
+
+    identity: Any
+    is_full: bool
+
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """Return the TLS object of the connection; None without TLS."""
+        raise NotImplementedError
+
+    @property
+    def peer(self) -> str:
+        """Return the client's address; "" once the connection is closed."""
+        raise NotImplementedError
+
+    @property
+    def target(self) -> bytes:
+        """Return the target of the request that is being handled, or else read."""
+        raise NotImplementedError
+
+    def next_id(self) -> bytes:
+        """Return a UUID for a request."""
+        raise NotImplementedError
+
+    def awaits(self, request: HttpRequest) -> bool:
+        raise NotImplementedError
+
+    def respond(self, request: HttpRequest, status: int, content_type: str, body: bytes, lines: bytes) -> None:
+        """Send a whole response. lines: of the head, after its Content-Type."""
+        raise NotImplementedError
+
+    def stream(self, request: HttpRequest, content_type: str, body: StreamedBody, lines: bytes) -> None:
+        """Begin a streamed response. lines: of the head."""
+        raise NotImplementedError
+
+    def write(self, request: HttpRequest, data: bytes) -> None:
+        raise NotImplementedError
+
+    def finish(self, request: HttpRequest) -> None:
+        raise NotImplementedError
+
+    def hold_streamed(self, size: int) -> None:
+        raise NotImplementedError
+
+    def close_if_idle(self) -> None:
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        raise NotImplementedError
 
 
 class HttpRequest:
@@ -52,7 +110,7 @@ class HttpRequest:
         "version",
     )
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.method, self.target, self.body, self.version = "", b"", b"", "1.1"
         self.headers: dict[bytes, bytes] = {}
@@ -64,7 +122,7 @@ class HttpRequest:
         self.is_complete = False  # the whole body has arrived
 
     @property
-    def connection(self) -> HttpConnection:
+    def connection(self) -> Connection:
         return self._connection
 
     @property

@@ -6,12 +6,9 @@ import asyncio
 from collections import deque
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
-from kcm.runtime.http.server.request import TEXT, HttpRequest, StreamedBody
-
-if TYPE_CHECKING:
-    from kcm.runtime.http.server.server import HttpServer
+from kcm.runtime.http.server.request import TEXT, Connection, HttpRequest, StreamedBody
+from kcm.runtime.http.server.server import HttpServer
 
 STALLED = 60.0  # seconds after which a client that reads nothing of its response is cut off
 IN_ONE_WRITE = 64 * 1024  # bytes of a body that go to the transport at a time, together with the head if that is all
@@ -24,11 +21,8 @@ _CONNECTION = {
 }
 
 
-class ResponseWriter(asyncio.Protocol):
-    """Writes the responses of one connection; HttpConnection reads its requests.
-
-    is_full: the transport has no room for more.
-    """
+class ResponseWriter(Connection):
+    """Writes the responses of one connection; HttpConnection reads its requests."""
 
     __slots__ = (
         "_current",
@@ -105,7 +99,6 @@ class ResponseWriter(asyncio.Protocol):
         return self._current is request and not self._is_closing
 
     def respond(self, request: HttpRequest, status: int, content_type: str, body: bytes, lines: bytes) -> None:
-        """Send a whole response. lines: of the head, after its Content-Type."""
         if self._is_closing or self._current is not request or self._unsent:
             return
         head = b"%b%bContent-Length: %d\r\n%b%b\r\n" % (
@@ -124,7 +117,6 @@ class ResponseWriter(asyncio.Protocol):
             self._send(head, body, is_last=True)
 
     def stream(self, request: HttpRequest, content_type: str, body: StreamedBody, lines: bytes) -> None:
-        """Begin a streamed response. lines: of the head."""
         if self._is_closing or self._current is not request:
             return
         self._stream = body

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kcm.runtime.http.server.connection import LARGEST_HEAD, HttpConnection
-from kcm.runtime.http.server.request import HttpRequest
+from kcm.runtime.http.server.request import LARGEST_HEAD, Connection, HttpRequest
 
 if TYPE_CHECKING:
     from kcm.runtime.http.server.bounded_connections import BoundedConnections
@@ -52,25 +51,25 @@ class Handler(Protocol[R_contra]):
     def too_late(self) -> Any:
         """Return the refusal of a request whose body did not arrive in time."""
 
-    def cut_off(self, connection: HttpConnection, why: str) -> None:
+    def cut_off(self, connection: Connection, why: str) -> None:
         """Log that a connection is closed because of its client."""
 
 
 class HttpServer:
-    """Creates the protocols of its connections. Used on the event loop's thread."""
+    """Context that the connections of one listener share. Used on the event loop's thread."""
 
     def __init__(
         self,
         handler: Handler[R],
         *,
-        new_request: Callable[[HttpConnection], R],
+        new_request: Callable[[Connection], R],
         largest_body: int,
         now: Callable[[], float],
         connections: BoundedConnections | None = None,
         buffered: BufferedBytes | None = None,
         product: str = "",
     ) -> None:
-        """Prepare the server; pass it to BoundedConnections.accept or loop.create_server.
+        """Prepare the server. The protocol of each of its connections is HttpConnection(server).
 
         new_request: the class of requests that the handler takes.
         largest_body: bytes.
@@ -80,7 +79,7 @@ class HttpServer:
         product: value of the header Server; "" for none.
         """
         self.handler: Handler[Any] = handler
-        self.new_request: Callable[[HttpConnection], HttpRequest] = new_request
+        self.new_request: Callable[[Connection], HttpRequest] = new_request
         self.largest_body, self.bounded, self.buffered = largest_body, connections, buffered
         self.longest_message = LARGEST_HEAD + MOST_OVERHEAD * largest_body  # bytes of one request on the wire
         self.ending = False
@@ -88,12 +87,9 @@ class HttpServer:
         self._second, self._date, self._date_lines = -1, b"", b""
         self._product = f"Server: {product}\r\n".encode() if product else b""
         self._id_prefix, self._numbers = str(uuid.uuid4())[:24].encode(), itertools.count()
-        self._open: set[HttpConnection] = set()
+        self._open: set[Connection] = set()
         self._lost = 0
         self._all_closed: asyncio.Event | None = None
-
-    def __call__(self) -> asyncio.Protocol:
-        return HttpConnection(self)
 
     def next_id(self) -> bytes:
         """Return a UUID for the next request, of which only the last part changes."""
@@ -124,10 +120,10 @@ class HttpServer:
                 for connection in [*self._open]:
                     connection.abort()
 
-    def made(self, connection: HttpConnection) -> None:
+    def made(self, connection: Connection) -> None:
         self._open.add(connection)
 
-    def lost(self, connection: HttpConnection) -> None:
+    def lost(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._lost += 1
         if not self._lost % COLLECT_EVERY:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -11,6 +12,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
@@ -52,7 +54,7 @@ Ask = Callable[..., Answer]  # what the fixture `ask` returns
 async def client_of(application: Application) -> AsyncIterator[aiohttp.ClientSession]:
     """Serve an application; the client's URLs are paths."""
     server = HttpServer(application, new_request=PageRequest, largest_body=LARGEST_BODY, now=application.now)
-    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    listening = await asyncio.get_running_loop().create_server(partial(HttpConnection, server), "127.0.0.1", 0)
     try:
         port = listening.sockets[0].getsockname()[1]
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:

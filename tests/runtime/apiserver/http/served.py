@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -22,6 +23,7 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store
+from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.process.version import Version
 from tests.support.objects import pod
 
@@ -119,7 +121,7 @@ async def serving(
     )
     server = front.server()
     listening = await asyncio.get_running_loop().create_server(
-        server, "127.0.0.1", 0, ssl=None if tls is None else tls.server
+        partial(HttpConnection, server), "127.0.0.1", 0, ssl=None if tls is None else tls.server
     )
     try:
         scheme = "http" if tls is None else "https"

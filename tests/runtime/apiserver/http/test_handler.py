@@ -11,6 +11,7 @@ import pytest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.http.server.connection import HttpConnection
 from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, TOKEN, Served, posted_pod, run, until
 from tests.runtime.apiserver.stores import HeldStore
 
@@ -518,7 +519,7 @@ def test_long_texts_of_requests_are_not_kept(name: str) -> None:
     """30 requests, each with 90 kB that no other has, leave less behind than five of them have."""
 
     async def scenario(served: Served) -> None:
-        connection: Any = served.front.server()()
+        connection: Any = HttpConnection(served.front.server())
         connection.connection_made(Sink())
         for head in large_heads(name, 3):
             connection.data_received(head)

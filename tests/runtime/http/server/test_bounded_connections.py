@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, ConnectionLimits
+from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.process.event_loop import new_event_loop
@@ -115,7 +117,7 @@ async def serving(bounds: ConnectionLimits, tls: ssl.SSLContext | None = None) -
     )
     listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     port = listening.getsockname()[1]
-    connections.accept(listening, server, tls=tls)
+    connections.accept(listening, partial(HttpConnection, server), tls=tls)
     rig = Rig(connections, port, tls, let, slow, logged)
     try:
         yield rig

@@ -22,13 +22,12 @@ from kcm.runtime.client.api import Response
 from kcm.runtime.http.server.buffered_bytes import BufferedBytes
 from kcm.runtime.http.server.connection import (
     BODY_DEADLINE,
-    LARGEST_HEAD,
     MOST_HEADERS,
     MOST_PIECES,
     MOST_PIPELINED,
     HttpConnection,
 )
-from kcm.runtime.http.server.request import StreamedBody
+from kcm.runtime.http.server.request import LARGEST_HEAD, StreamedBody
 from kcm.runtime.http.server.response_writer import IN_ONE_WRITE, STALLED
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.logs.standard_log import quiet_log
@@ -396,7 +395,7 @@ def connected(
         connections=bounds,
         buffered=buffered,
     )
-    connection: Any = server()
+    connection: Any = HttpConnection(server)
     connection.connection_made(transport)
     yield server, connection, transport, handler.requests
 
@@ -447,7 +446,7 @@ def test_a_server_that_ends_lets_requests_be_answered_and_cuts_what_takes_too_lo
     async def scenario() -> None:
         with connected() as (server, connection, transport, requests):
             connection.data_received(asked("GET", "/a"))
-            idle: Any = server()
+            idle: Any = HttpConnection(server)
             idle.connection_made(idle_transport := Transport())
             ending = asyncio.create_task(server.end(0.01))
             await asyncio.sleep(0)
@@ -678,7 +677,7 @@ def test_a_body_that_nothing_needs_is_not_kept() -> None:
 def test_no_body_of_an_anonymous_request_is_kept(path: str) -> None:
     async def scenario(served: Served) -> None:
         server = served.front.server()
-        connection: Any = server()
+        connection: Any = HttpConnection(server)
         connection.connection_made(Transport())
         connection.data_received(f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\n".encode())
         for _ in range(20):
@@ -901,7 +900,7 @@ def test_a_refused_connection_is_answered_once_and_freed_at_once(sent: bytes) ->
 
     async def scenario() -> None:
         with connected() as (server, _, _, requests):
-            connection: Any = server()
+            connection: Any = HttpConnection(server)
             connection.connection_made(transport := Transport())
             connection.data_received(sent)
             assert transport.written.count(b"HTTP/1.1 ") == 1
