@@ -43,7 +43,7 @@ class Unusable(Exception):
     """No environment can be created; the text contains the reason and a remedy."""
 
 
-class Interrupted(Exception):
+class EndedBySignal(Exception):
     """The process was ended by a signal, with this number."""
 
 
@@ -446,10 +446,10 @@ def become(command: "list[str]", environment: Path, held: int) -> None:
 
 
 def end_on_signals() -> None:
-    """Raise Interrupted on signals. Launchers ignore SIGINT before, as a starting Python would print a traceback."""
+    """Raise EndedBySignal on signals. Launchers ignore SIGINT before, as a starting Python would print a traceback."""
 
     def handle(number: int, _frame: object) -> None:
-        raise Interrupted(number)
+        raise EndedBySignal(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
@@ -471,7 +471,7 @@ def main(arguments: "list[str]") -> int:
     except Unusable as reason:
         print(f"kcm: {reason}", file=sys.stderr)
         return 1
-    except Interrupted as signalled:
+    except EndedBySignal as signalled:
         print("kcm: interrupted", file=sys.stderr)
         return 128 + int(signalled.args[0])
     return 0

@@ -45,7 +45,7 @@ def with_kopf(_kubeconfig: Path, directory: Directory) -> Iterator[None]:
     assert not thread.is_alive()
 
 
-class User:
+class TenantUser:
     def __init__(self, api: client.ApiClient) -> None:
         self.core: Any = client.CoreV1Api(api)
         self.rbac: Any = client.RbacAuthorizationV1Api(api)
@@ -103,15 +103,15 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def user(kubeconfig: Path) -> Iterator[User]:
+def user(kubeconfig: Path) -> Iterator[TenantUser]:
     with config.new_client_from_config(str(kubeconfig)) as api:
-        yield User(api)
+        yield TenantUser(api)
 
 
 @pytest.mark.parametrize("running", [with_kcm, with_kopf], ids=["kcm", "kopf"])
 def test_tenant_is_provided_repaired_and_deleted(
     running: Callable[[Path, Directory], AbstractContextManager[None]],
-    user: User,
+    user: TenantUser,
     kubeconfig: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

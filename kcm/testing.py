@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kcm.actors.simulation.campaign.failure_reports import must_hold
     from kcm.actors.simulation.campaign.many import Campaign, run_campaign
     from kcm.actors.simulation.campaign.seed_results import Tried
-    from kcm.actors.simulation.campaign.setting import Setting, Surroundings
+    from kcm.actors.simulation.campaign.setting import RunEnvironment, Setting
     from kcm.actors.simulation.campaign.strategies import Plan, plans, user_actions
     from kcm.actors.simulation.campaign.user_actions import UserActions
     from kcm.actors.simulation.driver import (
@@ -83,6 +83,7 @@ else:
             "Called": "kcm.actors.simulation.invariants.observer:Called",
             "Entitled": "kcm.actors.simulation.invariants.observer:Entitled",
             "Recorded": "kcm.actors.simulation.invariants.observer:Recorded",
+            "RunEnvironment": "kcm.actors.simulation.campaign.setting:RunEnvironment",
             "Handled": "kcm.actors.simulation.invariants.observer:Handled",
             "Bench": "kcm.actors.simulation.driver:Bench",
             "Driven": "kcm.actors.simulation.driver:Driven",
@@ -120,7 +121,6 @@ else:
             "Sent": "kcm.actors.simulation.invariants.observer:Sent",
             "Setting": "kcm.actors.simulation.campaign.setting:Setting",
             "SimulatedCluster": "kcm.actors.simulation:SimulatedCluster",
-            "Surroundings": "kcm.actors.simulation.campaign.setting:Surroundings",
             "Submitted": "kcm.actors.simulation.invariants.observer:Submitted",
             "custom_object": "kcm.actors.simulation.objects:custom_object",
             "deployment": "kcm.actors.simulation.objects:deployment",
@@ -167,13 +167,13 @@ __all__ = [
     "Plan",
     "ProcessStarted",
     "Recorded",
+    "RunEnvironment",
     "Scenario",
     "Sent",
     "Setting",
     "SimulatedCluster",
     "StillClock",
     "Submitted",
-    "Surroundings",
     "Trial",
     "Tried",
     "UserActions",

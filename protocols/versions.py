@@ -29,7 +29,7 @@ _WHO = re.compile(
 )
 
 
-class State(NamedTuple):
+class ObjectVersion(NamedTuple):
     """One version of one object."""
 
     key: Key
@@ -60,7 +60,7 @@ def own_version(body: bytes) -> int:
     return parse_version(meta.get("resourceVersion")) or 0 if isinstance(meta, dict) else 0
 
 
-def own_state(body: bytes, *, begins: int = 0, until: int = UINT64) -> State | None:
+def own_state(body: bytes, *, begins: int = 0, until: int = UINT64) -> ObjectVersion | None:
     """Return key, UID and version of the object in a response, without decoding it.
 
     begins: offset of the object in the body. Return None if the object begins differently, or is newer than `until`.
@@ -69,4 +69,4 @@ def own_state(body: bytes, *, begins: int = 0, until: int = UINT64) -> State | N
     if found is None or (version := int(found[4])) > until:
         return None
     name, namespace, uid, _ = found.groups()
-    return State(make_key((namespace or b"").decode(), name.decode()), uid.decode(), version)
+    return ObjectVersion(make_key((namespace or b"").decode(), name.decode()), uid.decode(), version)

@@ -9,7 +9,7 @@ import orjson
 
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, encode_to_keep
-from kcm.protocols.versions import State, own_state, parse_version
+from kcm.protocols.versions import ObjectVersion, own_state, parse_version
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
 
@@ -51,7 +51,7 @@ def parse_watch_line(line: bytes) -> WatchLine:
     return WatchLine(value["type"], obj)
 
 
-def state_in_line(line: bytes) -> State | None:
+def state_in_line(line: bytes) -> ObjectVersion | None:
     """Return key, UID and version of an ADDED or MODIFIED object, or None if the line must be decoded for them."""
     found = _BEGINS_CHANGE(line)
     return None if found is None else own_state(line, begins=found.end())

@@ -289,10 +289,10 @@ def test_interrupted_installation_leaves_nothing(
     (project / "requirements" / "run.txt").write_text("newer")
 
     def stop(*_: object) -> None:
-        raise environment.Interrupted(2)
+        raise environment.EndedBySignal(2)
 
     monkeypatch.setattr(environment, "run", stop)
-    with pytest.raises(environment.Interrupted):
+    with pytest.raises(environment.EndedBySignal):
         environment.prepare(project, "")
     assert list((project / ".venvs").iterdir()) == [before]
     assert (project / ".venv").resolve() == before

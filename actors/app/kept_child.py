@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kcm.runtime.process.children import Child
+from kcm.runtime.process.children import ChildProcess
 from kcm.runtime.process.termination import ended_by
 from kcm.runtime.scheduling.backoff import Backoff
 
@@ -19,13 +19,13 @@ SETTLED = 60.0  # uptime in seconds that resets the backoff
 class KeptChild:
     """Child process with restarts. It has no thread: its owner calls `look` a few times a second."""
 
-    def __init__(self, start: Callable[[], Child], *, what: str) -> None:
+    def __init__(self, start: Callable[[], ChildProcess], *, what: str) -> None:
         """Start the first child. Raises OSError, as `start` does.
 
         what: name in the log and in `trouble`.
         """
         self._start, self._what = start, what
-        self._child: Child | None = start()
+        self._child: ChildProcess | None = start()
         self._began: float | None = None
         self._failures = 0
         self._again = 0.0

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcm.actors.options.embedded import EmbeddedServer
-from kcm.actors.options.general import Logging, Process
+from kcm.actors.options.embedded import EmbeddedServerOptions
+from kcm.actors.options.general import Logging, ProcessOptions
 from kcm.actors.options.validation import embedded_server_faults, logging_faults
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.protocols.late_methods import dataclass
@@ -43,10 +43,10 @@ class Alone:
 
 
 FLAGS: tuple[Flag, ...] = (
-    *flags_in(EmbeddedServer, section="embedded cluster"),
+    *flags_in(EmbeddedServerOptions, section="embedded cluster"),
     *flags_in(Alone, section="embedded cluster"),
     *flags_in(Logging, section="logs"),
-    *flags_in(Process, section="global"),
+    *flags_in(ProcessOptions, section="global"),
 )
 
 
@@ -57,14 +57,14 @@ def main(argv: Sequence[str]) -> int:
         if parsed.positional:
             raise FlagError(f"{quote(PROGRAM)} does not take any arguments, got {quote(parsed.positional[0])}")
         groups = fill(FLAGS, parsed.values)
-        process: Process = groups[Process]
+        process: ProcessOptions = groups[ProcessOptions]
         if process.help:
             print(usage(PROGRAM, SUMMARY, FLAGS, columns=shutil.get_terminal_size().columns))
             return 0
         if process.version in ("true", "raw"):
             print(this_version().describe(process.version))
             return 0
-        faults = [*embedded_server_faults(groups[EmbeddedServer]), *logging_faults(groups[Logging])]
+        faults = [*embedded_server_faults(groups[EmbeddedServerOptions]), *logging_faults(groups[Logging])]
         if faults:
             raise FlagError("; ".join(faults))
     except FlagError as err:
@@ -84,7 +84,7 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
     from kcm.runtime.process.start_state import StartState
     from kcm.runtime.scheduling.clock import SystemClock
 
-    server: EmbeddedServer = groups[EmbeddedServer]
+    server: EmbeddedServerOptions = groups[EmbeddedServerOptions]
     alone: Alone = groups[Alone]
     enabled = server.enable_plugins
     quiet = not given & {"v", "vmodule", "logging-format"} and is_terminal(sys.stdout) and is_terminal(sys.stderr)

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServerOptions
 
 
-def directory_of(embedded: EmbeddedServer, *, given: Collection[str], closing: ExitStack) -> Path:
+def directory_of(embedded: EmbeddedServerOptions, *, given: Collection[str], closing: ExitStack) -> Path:
     """Return the directory of the embedded cluster: a temporary one in memory, unless --embedded-dir is given.
 
     given: names of the flags on the command line. closing: removes the temporary directory.

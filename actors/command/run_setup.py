@@ -38,7 +38,7 @@ from kcm.runtime.process.predecessors import succeed
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.process.version import Version, this_version
 from kcm.runtime.scheduling.clock import SystemClock
-from kcm.runtime.system.journal import JournalWriter, Run, check_place
+from kcm.runtime.system.journal import JournalWriter, RecordedRun, check_place
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -275,7 +275,7 @@ def _journal(
 
     journal = JournalWriter(
         Path(chosen.journal),
-        run=Run(
+        run=RecordedRun(
             version=this_version().kcm,
             seed=seed,
             arguments=launch.arguments,

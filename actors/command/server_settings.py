@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.runtime.apiserver.process.settings import ServerSettings
 
 
-def server_settings(server: EmbeddedServer, directory: Path) -> ServerSettings:
+def server_settings(server: EmbeddedServerOptions, directory: Path) -> ServerSettings:
     """Return the settings that these flags determine. The caller adds what depends on its controllers."""
     return ServerSettings(
         directory=directory,

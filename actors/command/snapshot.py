@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kcm.actors.app.connection import connect
-from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.runtime.apiserver.process.launch import CONTEXT
 from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
 from kcm.runtime.client.config import ConfigError
@@ -77,6 +77,6 @@ def _parser() -> argparse.ArgumentParser:
         command = what.add_parser(name, help=text, description=text)
         command.add_argument("file", type=Path, help="the snapshot")
         command.add_argument(
-            "--embedded-dir", type=Path, default=Path(EmbeddedServer().directory), help="the cluster's directory"
+            "--embedded-dir", type=Path, default=Path(EmbeddedServerOptions().directory), help="the cluster's directory"
         )
     return parser

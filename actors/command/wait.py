@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.runtime.flags.values import parse_duration
 from kcm.runtime.process.start_state import ObservedStart, last_record, observe
 from kcm.runtime.process.termination import Ending
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--embedded-dir",
         type=Path,
-        default=Path(EmbeddedServer().directory),
+        default=Path(EmbeddedServerOptions().directory),
         metavar="DIR",
         help="directory of the cluster, as given to run-kcm (default %(default)s)",
     )

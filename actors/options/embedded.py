@@ -8,7 +8,7 @@ from kcm.runtime.flags.values import FILES, INT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedServer:
+class EmbeddedServerOptions:
     """The API server of the cluster that kcm starts when none is given. `run-kcm apiserver` has these flags, too."""
 
     directory: str = flag(
@@ -107,7 +107,7 @@ class EmbeddedServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded(EmbeddedServer):
+class Embedded(EmbeddedServerOptions):
     """The cluster that kcm starts when none is given."""
 
     hollow_nodes: int = flag(3, "Number of hollow nodes, whose pods run in appearance only.", kind=INT)

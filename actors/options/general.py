@@ -307,7 +307,7 @@ class Retired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class ProcessOptions:
     help: bool = flag(False, "Show this help.", short="h")
     version: str = flag(
         "", "Print the version and exit; 'raw' for all of it, 'vX.Y.Z' to report that one.", kind=VERSION

@@ -40,7 +40,7 @@ class Options:
     embedded: Embedded = group(Embedded, "embedded cluster")
     diagnosis: Diagnosis = group(Diagnosis, "diagnosis")
     retired: general.Retired = group(general.Retired, "retired")
-    process: general.Process = group(general.Process, "global")
+    process: general.ProcessOptions = group(general.ProcessOptions, "global")
 
     # Options of single controllers by their class, read as `options[JobOptions]`.
     by_controller: Mapping[type[ControllerOptions], ControllerOptions] = field(default_factory=lambda: NO_GROUPS)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.actors.options.feature_gates import COMPONENT
 from kcm.actors.options.general import Logging
 from kcm.actors.options.known_controllers import Check
@@ -110,7 +110,7 @@ def logging_faults(logging: Logging) -> Iterator[str]:
         yield "vmodule: Forbidden: Only supported for text log format"
 
 
-def embedded_server_faults(server: EmbeddedServer) -> Iterator[str]:
+def embedded_server_faults(server: EmbeddedServerOptions) -> Iterator[str]:
     if not 0 <= server.port <= LARGEST_PORT:
         yield f"--embedded-port {server.port} must be between 0 and 65535, inclusive. 0 for a free one"
     if server.durability not in ("full", "relaxed"):

@@ -16,7 +16,7 @@ from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.trace import Trace
-from kcm.runtime.simulation.world import Process, World
+from kcm.runtime.simulation.world import SimulatedProcess, World
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -42,7 +42,7 @@ class Running:
     keep: see SimulatedCluster.manager. starts: how often it was started, this time too.
     """
 
-    process: Process
+    process: SimulatedProcess
     system: ControllerSystem
     specs: tuple[ControllerSpec, ...]
     options: Options | None

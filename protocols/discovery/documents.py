@@ -24,7 +24,7 @@ SCALE = "/scale"  # ends the names of subresources in plain documents
 WATCHED = frozenset({"list", "watch"})  # the verbs that an informer needs
 
 
-class UnreadableError(ValueError):
+class InvalidDocumentError(ValueError):
     """A response is not a discovery document."""
 
 
@@ -42,7 +42,7 @@ class GroupVersion(NamedTuple):
         return f"/apis/{self}" if self.group else f"/api/{self}"
 
 
-class Document(NamedTuple):
+class DiscoveryDocument(NamedTuple):
     """Contents of a discovery document.
 
     group_versions: those that the server serves; within a group, in the server's order of preference.
@@ -56,29 +56,29 @@ class Document(NamedTuple):
 
 
 @lru_cache(maxsize=2)  # requested every 10 s, and rarely changes
-def read_root(body: bytes) -> Document:
-    """Parse a response of /api or /apis. The result is cached, so do not modify it. Raises UnreadableError."""
+def read_root(body: bytes) -> DiscoveryDocument:
+    """Parse a response of /api or /apis. The result is cached, so do not modify it. Raises InvalidDocumentError."""
     document = _decoded(body)
     try:
         match document.get("kind"):
             case "APIGroupDiscoveryList":
                 return _aggregated(document)
             case "APIVersions":
-                return Document(tuple(GroupVersion("", version) for version in document["versions"]), {}, {})
+                return DiscoveryDocument(tuple(GroupVersion("", version) for version in document["versions"]), {}, {})
             case "APIGroupList":
                 named = (_preferred_first(group) for group in document["groups"])
-                return Document(tuple(version for versions in named for version in versions), {}, {})
+                return DiscoveryDocument(tuple(version for versions in named for version in versions), {}, {})
             case kind:
-                raise UnreadableError(f"a discovery document of kind {kind!r}")
+                raise InvalidDocumentError(f"a discovery document of kind {kind!r}")
     except (KeyError, TypeError, AttributeError) as err:
-        raise UnreadableError(f"a discovery document of another form: {type(err).__name__}: {err}") from err
+        raise InvalidDocumentError(f"a discovery document of another form: {type(err).__name__}: {err}") from err
 
 
 def read_group_version(body: bytes, of: GroupVersion) -> tuple[ServedResource, ...]:
-    """Parse the response of a group version's path. Raises UnreadableError."""
+    """Parse the response of a group version's path. Raises InvalidDocumentError."""
     document = _decoded(body)
     if document.get("kind") != "APIResourceList":
-        raise UnreadableError(f"a discovery document of kind {document.get('kind')!r}")
+        raise InvalidDocumentError(f"a discovery document of kind {document.get('kind')!r}")
     try:
         resources = document.get("resources") or ()
         scales = {
@@ -100,7 +100,7 @@ def read_group_version(body: bytes, of: GroupVersion) -> tuple[ServedResource, .
             if "/" not in resource["name"]  # a subresource
         )
     except (KeyError, TypeError, AttributeError) as err:
-        raise UnreadableError(f"a discovery document of another form: {type(err).__name__}: {err}") from err
+        raise InvalidDocumentError(f"a discovery document of another form: {type(err).__name__}: {err}") from err
 
 
 def preferred(
@@ -115,7 +115,7 @@ def preferred(
     return tuple(found.values())
 
 
-def _aggregated(document: Mapping[str, Any]) -> Document:
+def _aggregated(document: Mapping[str, Any]) -> DiscoveryDocument:
     group_versions: list[GroupVersion] = []
     described: dict[GroupVersion, tuple[ServedResource, ...]] = {}
     stalled: dict[GroupVersion, str] = {}
@@ -128,7 +128,7 @@ def _aggregated(document: Mapping[str, Any]) -> Document:
                 stalled[group_version] = STALE
             else:
                 described[group_version] = tuple(_of_aggregated(group_version, version.get("resources") or ()))
-    return Document(tuple(group_versions), described, stalled)
+    return DiscoveryDocument(tuple(group_versions), described, stalled)
 
 
 def _of_aggregated(group_version: GroupVersion, resources: Iterable[Mapping[str, Any]]) -> Iterable[ServedResource]:
@@ -164,7 +164,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as err:
-        raise UnreadableError(f"a discovery document that is not JSON: {err}") from err
+        raise InvalidDocumentError(f"a discovery document that is not JSON: {err}") from err
     if not isinstance(document, dict):
-        raise UnreadableError("a discovery document that is not a JSON object")
+        raise InvalidDocumentError("a discovery document that is not a JSON object")
     return document

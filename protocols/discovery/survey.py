@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kcm.protocols.discovery.documents import (
-    Document,
+    DiscoveryDocument,
     GroupVersion,
-    UnreadableError,
+    InvalidDocumentError,
     preferred,
     read_group_version,
     read_root,
@@ -64,12 +64,12 @@ class Survey:
         group_version = self._open.pop(path)
         try:
             if status != 200:
-                raise UnreadableError(error or f"discovery answered {status}")
+                raise InvalidDocumentError(error or f"discovery answered {status}")
             if group_version is not None:
                 self._described[group_version] = read_group_version(body, group_version)
                 return []
             document = read_root(body)
-        except UnreadableError as err:
+        except InvalidDocumentError as err:
             self._fail(path, group_version, str(err))
             return []
         return self._take_root(path, document)
@@ -86,7 +86,7 @@ class Survey:
         described = {version: self._described.get(version, before.get(version, ())) for version in group_versions}
         return Knowledge(group_versions, described, dict(self._stalled))
 
-    def _take_root(self, root: str, document: Document) -> list[str]:
+    def _take_root(self, root: str, document: DiscoveryDocument) -> list[str]:
         self._group_versions[root] = document.group_versions
         self._described.update(document.described)
         self._stalled.update({str(version): why for version, why in document.stalled.items()})

@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.quantities import Quantity
 from kcm.protocols.quota.amounts import ZERO, add, masked, repeated
 from kcm.protocols.quota.evaluators import Evaluator
-from kcm.protocols.quota.scopes import Scope, scopes_of
+from kcm.protocols.quota.scopes import ScopeRequirement, scopes_of
 
 ListObjects = Callable[[Evaluator], Sequence[Object]]
 
@@ -67,7 +67,7 @@ def calculate_usage(quota: Object, names: Iterable[str], evaluators: Iterable[Ev
     return Usage(masked(used, known), counted, errors)
 
 
-def _used(evaluator: Evaluator, scopes: Sequence[Scope], objects: Sequence[Object]) -> dict[str, Quantity]:
+def _used(evaluator: Evaluator, scopes: Sequence[ScopeRequirement], objects: Sequence[Object]) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {}
     times = Counter(map(id, objects))
     for obj in {id(each): each for each in objects}.values():

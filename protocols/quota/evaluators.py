@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kcm.protocols.objects import Object
 from kcm.protocols.quota.amounts import ONE, Amounts
 from kcm.protocols.quota.names import count_of
-from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import ScopeRequirement
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 
@@ -65,7 +65,7 @@ class Evaluator:
         """Return the parts of the object that `usage` and `meets` read. Raises AttributeError for an invalid object."""
         return obj
 
-    def meets(self, _obj: Object, _scope: Scope, /) -> bool:
+    def meets(self, _obj: Object, _scope: ScopeRequirement, /) -> bool:
         """Report whether the object is in the scope. Raises ValueError for an invalid scope."""
         return False
 

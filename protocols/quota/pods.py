@@ -26,7 +26,7 @@ from kcm.protocols.quota.names import (
     is_quota_of_huge_pages,
     is_request_of_extended,
 )
-from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import ScopeRequirement
 from kcm.protocols.times import parse_time
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -70,7 +70,7 @@ class Pods(Evaluator):
             | ({"conditions": [_parts(each, ("type", "reason")) for each in resizing]} if resizing else {}),
         }
 
-    def meets(self, obj: Object, scope: Scope, /) -> bool:
+    def meets(self, obj: Object, scope: ScopeRequirement, /) -> bool:
         spec = obj.get("spec") or {}
         match scope.name:
             case scopes.TERMINATING:

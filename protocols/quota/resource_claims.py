@@ -48,7 +48,7 @@ class DeviceClasses:
         return extended_resource in self._known
 
 
-class Surroundings(Protocol):
+class ClaimContext(Protocol):
     """Objects other than the claim that the evaluator reads."""
 
     def now(self) -> float:
@@ -65,9 +65,9 @@ class Surroundings(Protocol):
 class ResourceClaims(Evaluator):
     needs_objects = True
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, context: ClaimContext) -> None:
         super().__init__(RESOURCE)
-        self._surroundings = surroundings
+        self._context = context
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
         classes: DeviceClasses | None = None
@@ -76,7 +76,7 @@ class ResourceClaims(Evaluator):
             if name == count_of(RESOURCE) or name.endswith(OF_CLASS):
                 found.add(name)
             elif is_request_of_extended(name):
-                classes = self._surroundings.device_classes() if classes is None else classes
+                classes = self._context.device_classes() if classes is None else classes
                 if classes.has(name.removeprefix(REQUESTS)):
                     found.add(name)
         return frozenset(found)
@@ -94,7 +94,7 @@ class ResourceClaims(Evaluator):
 
     def _extended(self, devices: Amounts, claim: Object) -> dict[str, Quantity]:
         """Return the devices by extended resource, without those that the pod counts."""
-        classes = self._surroundings.device_classes()
+        classes = self._context.device_classes()
         of_pod: Amounts | None = None
         found: dict[str, Quantity] = {}
         for name, quantity in devices.items():
@@ -116,17 +116,17 @@ class ResourceClaims(Evaluator):
         if owner is None:
             return {}
         name, uid = owner
-        pod = self._surroundings.pod(namespace_of(claim), name)
+        pod = self._context.pod(namespace_of(claim), name)
         if pod is None or uid_of(pod) != uid:
             return {}
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus")
         if status is not None and status.get("resourceClaimName") != name_of(claim):
             return {}
         if status is None:
-            others = (other for other in self._surroundings.claims(namespace_of(claim)) if _pod_of(other) == owner)
+            others = (other for other in self._context.claims(namespace_of(claim)) if _pod_of(other) == owner)
             if any(_age(other) < _age(claim) for other in others):
                 return {}
-        return pod_usage(pod, self._surroundings.now())
+        return pod_usage(pod, self._context.now())
 
 
 def _devices(request: Mapping[str, Any]) -> dict[str, Quantity]:

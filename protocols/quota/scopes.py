@@ -22,7 +22,7 @@ VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
 
 
-class Scope(NamedTuple):
+class ScopeRequirement(NamedTuple):
     """Scope requirement of a quota. values: of In and NotIn."""
 
     name: str
@@ -48,11 +48,11 @@ class Scope(NamedTuple):
                 raise ValueError(f'"{self.operator}" is not a valid scope selector operator')
 
 
-def scopes_of(quota: Object) -> list[Scope]:
+def scopes_of(quota: Object) -> list[ScopeRequirement]:
     """Return the requirements of a quota, all of which an object must meet."""
     spec = quota.get("spec") or {}
-    scopes = [Scope(name) for name in spec.get("scopes") or ()]
+    scopes = [ScopeRequirement(name) for name in spec.get("scopes") or ()]
     for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         values = tuple(expression.get("values") or ())
-        scopes.append(Scope(expression.get("scopeName") or "", expression.get("operator") or "", values))
+        scopes.append(ScopeRequirement(expression.get("scopeName") or "", expression.get("operator") or "", values))
     return scopes

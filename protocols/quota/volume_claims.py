@@ -14,7 +14,7 @@ from kcm.protocols.quota import scopes
 from kcm.protocols.quota.amounts import ONE, Amounts, read_amounts
 from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
 from kcm.protocols.quota.names import count_of
-from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import ScopeRequirement
 
 CLAIMS, STORAGE = "persistentvolumeclaims", "requests.storage"
 OF_CLASS = ".storageclass.storage.k8s.io/"
@@ -57,7 +57,7 @@ class VolumeClaims(Evaluator):
             "status": {name: status[name] for name in of_status if name in status},
         }
 
-    def meets(self, obj: Object, scope: Scope, /) -> bool:
+    def meets(self, obj: Object, scope: ScopeRequirement, /) -> bool:
         return scope.name == scopes.VOLUME_ATTRIBUTES_CLASS and scope.selects(attributes_classes(obj))
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None, /) -> bool:

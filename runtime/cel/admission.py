@@ -2,7 +2,7 @@
 
     environment = admission_environment(params=True, authorizer=True)
     expression = Expression.compiled(text, environment, BOOLEAN)
-    run = Run(names(...), budget=BUDGET)
+    run = RequestEvaluation(names(...), budget=BUDGET)
     value = run.value(expression)                       # raises FailedError, SpentError
 
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/{compile,composition,condition,activation}.go;
@@ -18,13 +18,13 @@ from typing import Any
 from kcm.protocols.errors import aggregate
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cel import types
-from kcm.runtime.cel.attributes import Fields
+from kcm.runtime.cel.attributes import LazyFields
 from kcm.runtime.cel.declarations import Environment
 from kcm.runtime.cel.dynamic_structs import DynamicStructs
 from kcm.runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
 from kcm.runtime.cel.frame import LIMIT
 from kcm.runtime.cel.language import base_environment, compiled_program, mutation_environment
-from kcm.runtime.cel.libraries.authorization import Ask, Attributes, Authorizer, ResourceCheck
+from kcm.runtime.cel.libraries.authorization import Ask, AuthorizerValue, CheckAttributes, ResourceCheck
 from kcm.runtime.cel.program import Program
 from kcm.runtime.cel.types import Type
 from kcm.runtime.cel.values import Value
@@ -99,7 +99,7 @@ def _environment(*, params: bool, authorizer: bool, mutates: bool) -> Environmen
     if params:
         variables["params"] = types.DYN
     if authorizer:
-        variables["authorizer"] = types.opaque(Authorizer.type_name)
+        variables["authorizer"] = types.opaque(AuthorizerValue.type_name)
         variables["authorizer.requestResource"] = types.opaque(ResourceCheck.type_name)
     if mutates:
         return mutation_environment().extended(variables, DynamicStructs(_STRUCTS))
@@ -171,7 +171,7 @@ class SpentError(Exception):
         super().__init__(OUT_OF_BUDGET)
 
 
-class Run:
+class RequestEvaluation:
     """Evaluations for one request: what expressions see, what is left of their budget, and variables once read."""
 
     def __init__(
@@ -181,7 +181,7 @@ class Run:
         self._names = dict(names)
         self._variables = variables or {}
         if variables is not None:
-            self._names["variables"] = Fields(self._variable)
+            self._names["variables"] = LazyFields(self._variable)
         self._known: dict[str, Value] = {}
 
     def value(self, expression: Expression) -> Value:
@@ -219,7 +219,7 @@ class Run:
         return value
 
 
-def conditions_hold(conditions: Sequence[Expression], run: Run, *, ignores_failures: bool) -> bool:
+def conditions_hold(conditions: Sequence[Expression], run: RequestEvaluation, *, ignores_failures: bool) -> bool:
     """Report whether all match conditions of a webhook or policy are true. A false one decides, even if others fail.
 
     Raises FailedError if a condition fails and none is false. With `ignores_failures` the result is False instead.
@@ -264,13 +264,13 @@ def names(
     }
     if ask is not None:
         resource = request["requestResource"]
-        attributes = Attributes(
+        attributes = CheckAttributes(
             group=resource["group"],
             resource=resource["resource"],
             subresource=request.get("requestSubResource", ""),
             namespace=request.get("namespace", ""),
             name=request.get("name", ""),
         )
-        seen["authorizer"] = Authorizer(ask)
+        seen["authorizer"] = AuthorizerValue(ask)
         seen["authorizer.requestResource"] = ResourceCheck(ask, attributes)
     return seen

@@ -19,7 +19,7 @@ from kcm.runtime.cel.values import NOTHING, Optional, Uint, Value
 KEYS = frozenset({str, int, Uint, float, bool})
 
 
-class Fields:
+class LazyFields:
     """A value whose fields are made when they are read. field: raises EvaluationError."""
 
     __slots__ = ("field",)
@@ -134,7 +134,7 @@ def found(container: Value, key: Value) -> tuple[bool, Value]:
     if isinstance(container, list):
         place = _place(key)
         return (True, container[place]) if 0 <= place < len(container) else (False, None)
-    if type(container) is Fields:
+    if type(container) is LazyFields:
         return True, container.field(key)  # the checker has checked the field
     return False, None
 

@@ -11,7 +11,7 @@ from kcm.runtime.cel.effort import OF_NODE, pass_time
 from kcm.runtime.cel.errors import CompileError, Issue
 from kcm.runtime.cel.parser import qualified
 from kcm.runtime.cel.syntax import (
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListLiteral,
@@ -70,7 +70,7 @@ class _Checker:
                 return self._ident(node)
             case Select():
                 return self._select(node)
-            case Call():
+            case CallNode():
                 return self._call(node)
             case ListLiteral():
                 return self._list(node)
@@ -148,7 +148,7 @@ class _Checker:
                 result = DYN
         return types.optional_of(result) if was_optional or node.optional else result
 
-    def _call(self, node: Call) -> Type:
+    def _call(self, node: CallNode) -> Type:
         for argument in node.arguments:
             self.check(argument)
         functions = self._environment.functions
@@ -166,7 +166,7 @@ class _Checker:
         function = functions.get(node.function)
         return self._undeclared(node.at, node.function) if function is None else self._resolve(node, function)
 
-    def _resolve(self, node: Call, function: Function) -> Type:
+    def _resolve(self, node: CallNode, function: Function) -> Type:
         operands = ([node.target] if node.target is not None else []) + node.arguments
         actual = tuple(each.type for each in operands)
         if function.name in ("_&&_", "_||_"):
@@ -198,7 +198,7 @@ class _Checker:
         node.overloads = tuple(names)
         return result
 
-    def _logical(self, node: Call, function: Function) -> Type:
+    def _logical(self, node: CallNode, function: Function) -> Type:
         fine = True
         for argument in node.arguments:
             fine &= self._must_be(argument, BOOL)

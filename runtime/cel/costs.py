@@ -14,7 +14,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cel.effort import OF_NODE, pass_time
 from kcm.runtime.cel.syntax import (
     ACCUMULATOR,
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListLiteral,
@@ -131,7 +131,7 @@ class _Coster:
                 return ONE
             case Select():
                 return self._select(node)
-            case Call():
+            case CallNode():
                 return self._call(node)
             case ListLiteral():
                 return self._list(node)
@@ -160,7 +160,7 @@ class _Coster:
             self._paths[id(node)] = (*self._path(node.operand), node.field)
         return cost
 
-    def _call(self, node: Call) -> Range:
+    def _call(self, node: CallNode) -> Range:
         if node.function == "dyn" and node.target is None:
             cost = self.cost(node.arguments[0])
             self._copy(node, node.arguments[0])
@@ -252,7 +252,7 @@ class _Coster:
         self._locals.setdefault(name, []).append(local)
 
     def _function(
-        self, node: Call, overload: str, target: Sized | None, arguments: list[Sized], costs: list[Range]
+        self, node: CallNode, overload: str, target: Sized | None, arguments: list[Sized], costs: list[Range]
     ) -> Estimate:
         given = sum(costs, FREE)
         known = self._calls(node.function, overload, target, arguments, self.size_or_unknown)
@@ -293,7 +293,7 @@ class _Coster:
             return Estimate(Range(1 if most > 0 else 0, most).scaled(TRAVERSAL) + given)
         return Estimate(ONE + given)
 
-    def _sum(self, node: Call, overload: str, sizes: list[Range], given: Range) -> Estimate:
+    def _sum(self, node: CallNode, overload: str, sizes: list[Range], given: Range) -> Estimate:
         left, right = self._entries_of(node.arguments[0]), self._entries_of(node.arguments[1])
         both = left.union(right) if left is not None else None
         if both is not None:

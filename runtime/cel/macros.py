@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kcm.runtime.cel.syntax import (
     ACCUMULATOR,
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListLiteral,
@@ -85,7 +85,7 @@ def _parts(at: int, macro: str, predicate: Node) -> tuple[Callable[[], Node], No
         return Ident(at=at, name=ACCUMULATOR)
 
     def call(function: str, *arguments: Node) -> Node:
-        return Call(at=at, function=function, target=None, arguments=list(arguments))
+        return CallNode(at=at, function=function, target=None, arguments=list(arguments))
 
     def literal(value: int) -> Node:
         return Literal(at=at, value=value)
@@ -112,13 +112,13 @@ def _transformer(macro: str, count: int, *, filters: bool, only_filters: bool = 
 
         if macro == "map":
             grown = [accumulator(), ListLiteral(at=at, elements=[transform])]
-            step: Node = Call(at=at, function="_+_", target=None, arguments=grown)
+            step: Node = CallNode(at=at, function="_+_", target=None, arguments=grown)
         else:
             keyed = [Ident(at=at, name=variable)] if macro == "transform_map" else []
             grown = [accumulator(), *keyed, transform]
-            step = Call(at=at, function="cel.@mapInsert", target=None, arguments=grown)
+            step = CallNode(at=at, function="cel.@mapInsert", target=None, arguments=grown)
         if predicate is not None:
-            step = Call(at=at, function="_?_:_", target=None, arguments=[predicate, step, accumulator()])
+            step = CallNode(at=at, function="_?_:_", target=None, arguments=[predicate, step, accumulator()])
         initial: Node = ListLiteral(at=at, elements=[]) if macro == "map" else MapLiteral(at=at, entries=[])
         return Comprehension(
             at=at, macro=macro, range=target, variable=variable, variable2=variable2, predicate=predicate,
@@ -131,7 +131,7 @@ def _transformer(macro: str, count: int, *, filters: bool, only_filters: bool = 
 
 def _sort_by(at: int, target: Node, arguments: list[Node]) -> Node:
     """Expand elements.sortBy(e, key): bind the elements to a name, and sort them by the results of e.map(e, key)."""
-    if not isinstance(target, (ListLiteral, Ident, Comprehension, Call, Select)):
+    if not isinstance(target, (ListLiteral, Ident, Comprehension, CallNode, Select)):
         allowed = "a list, identifier, comprehension, call or select expression"
         raise MacroError(target.at, f"sortBy can only be applied to {allowed}")
     bound = "@__sortBy_input__"
@@ -143,7 +143,8 @@ def _sort_by(at: int, target: Node, arguments: list[Node]) -> Node:
     return Comprehension(
         at=at, macro="bind", range=ListLiteral(at=at, elements=[]), variable="#unused", variable2=None,
         predicate=None, transform=None, initial=target, condition=Literal(at=at, value=False), step=elements(),
-        result=Call(at=at, function="@sortByAssociatedKeys", target=elements(), arguments=[keys]), accumulator=bound,
+        result=CallNode(at=at, function="@sortByAssociatedKeys", target=elements(), arguments=[keys]),
+        accumulator=bound,
     )  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def _option(*, flat: bool) -> Expander:
         variable = _variable(arguments[0], "optMap() variable name must be a simple identifier")
 
         def call(function: str, on: Node | None, *given: Node) -> Node:
-            return Call(at=at, function=function, target=on, arguments=list(given))
+            return CallNode(at=at, function=function, target=on, arguments=list(given))
 
         bound: Node = Comprehension(
             at=at, macro="bind", range=ListLiteral(at=at, elements=[]), variable="#unused", variable2=None,

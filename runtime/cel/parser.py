@@ -13,12 +13,12 @@ from kcm.runtime.cel.errors import NOWHERE, CompileError, Issue
 from kcm.runtime.cel.lexer import Token, tokens, unescaped
 from kcm.runtime.cel.recursion import DEEPEST
 from kcm.runtime.cel.syntax import (
-    Call,
-    Entry,
+    CallNode,
     FieldEntry,
     Ident,
     ListLiteral,
     Literal,
+    MapEntry,
     MapLiteral,
     Node,
     Select,
@@ -155,7 +155,7 @@ class _Parser:
         if mark is not None:
             then = self._logical("||", "_||_")
             self._expect(":")
-            condition = Call(
+            condition = CallNode(
                 at=mark.at, function="_?_:_", target=None, arguments=[condition, then, self._conditional()]
             )
         self._depths[-1] -= 1
@@ -175,7 +175,7 @@ class _Parser:
         while (token := self._taken(operator)) is not None:
             at = token.at if len(terms) == 1 else at
             terms.append(operand())
-        return Call(at=at, function=function, target=None, arguments=terms) if len(terms) > 1 else first
+        return CallNode(at=at, function=function, target=None, arguments=terms) if len(terms) > 1 else first
 
     def _binary(self, level: int) -> Node:
         if level == len(LEVELS):
@@ -188,7 +188,7 @@ class _Parser:
             self._take()
             function = LEVELS[level][token.kind]
             self._enter(rule)
-            left = Call(at=token.at, function=function, target=None, arguments=[left, self._binary(level + 1)])
+            left = CallNode(at=token.at, function=function, target=None, arguments=[left, self._binary(level + 1)])
             self._depths[rule] -= 1
         if level < 2:
             self._depths[rule] -= 1
@@ -212,7 +212,7 @@ class _Parser:
         operand = self._member()
         if signs % 2 == 0:
             return operand
-        return Call(at=token.at, function="!_" if token.kind == "!" else "-_", target=None, arguments=[operand])
+        return CallNode(at=token.at, function="!_" if token.kind == "!" else "-_", target=None, arguments=[operand])
 
     def _unsigned(self, minus: Token) -> CompileError:
         """Return the error for an operand that cannot follow a minus sign."""
@@ -243,7 +243,7 @@ class _Parser:
                 key = self._conditional()
                 self._expect("]")
                 self._open -= 1
-                node = Call(at=bracket.at, function=function, target=None, arguments=[node, key])
+                node = CallNode(at=bracket.at, function=function, target=None, arguments=[node, key])
             elif self._peek().kind == "{" and (type_name := qualified(node)) is not None:
                 node = self._struct(type_name)
             else:
@@ -280,7 +280,7 @@ class _Parser:
             expanded = macros.expand(at, name, target, arguments)
         except macros.MacroError as error:
             raise self._refused(error.at, str(error)) from None
-        return expanded or Call(at=at, function=name, target=target, arguments=arguments)
+        return expanded or CallNode(at=at, function=name, target=target, arguments=arguments)
 
     def _primary(self) -> Node:
         pass_time(OF_NODE)
@@ -367,15 +367,15 @@ class _Parser:
         if self._peek().kind == "," and self._tokens[self._next + 1].kind == closing:
             self._take()
 
-    def _entries(self) -> list[Entry]:
-        entries: list[Entry] = []
+    def _entries(self) -> list[MapEntry]:
+        entries: list[MapEntry] = []
         self._lone_comma("}")
         self._open += 1
         while self._peek().kind != "}":
             optional = self._taken("?") is not None
             key = self._conditional()
             self._expect(":")
-            entries.append(Entry(key=key, value=self._conditional(), optional=optional))
+            entries.append(MapEntry(key=key, value=self._conditional(), optional=optional))
             if self._taken(",") is None or self._peek().kind in ("end", ","):
                 break
         self._close("}")

@@ -21,7 +21,7 @@ from kcm.runtime.cel.logic import alternative, conditional, junction, not_strict
 from kcm.runtime.cel.recursion import room
 from kcm.runtime.cel.syntax import (
     ACCUMULATOR,
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListLiteral,
@@ -107,10 +107,10 @@ class _Planner:
         match node:
             case Literal(value=value):
                 return self._constant(value)
-            case Ident() | Select() | Call(function="_[_]" | "_[?_]" | "_?_:_"):
+            case Ident() | Select() | CallNode(function="_[_]" | "_[?_]" | "_?_:_"):
                 attribute = self._attribute(node)
                 return _charged(attribute) if isinstance(attribute, _Attribute) else attribute
-            case Call():
+            case CallNode():
                 return self._call(node)
             case ListLiteral():
                 return self._list(node)
@@ -139,10 +139,10 @@ class _Planner:
             case Select():
                 step = Step(node.field, optional=node.optional, tests=node.test)
                 return self._extensible(node.operand).then(step)
-            case Call(function="_[_]" | "_[?_]"):
+            case CallNode(function="_[_]" | "_[?_]"):
                 container, key = node.arguments
                 return self._extensible(container).then(self._step(key, optional=node.function == "_[?_]"))
-            case Call(function="_?_:_"):
+            case CallNode(function="_?_:_"):
                 condition, then, otherwise = node.arguments
                 branches = (self._resolved(then), self._resolved(otherwise))
                 return _Attribute(conditional(self.plan(condition), *branches), (), charge=0)
@@ -177,7 +177,7 @@ class _Planner:
                 return self._constant(TypeValue(name))
         return _Attribute(lambda frame: frame.names[name], ())
 
-    def _call(self, node: Call) -> Closure:
+    def _call(self, node: CallNode) -> Closure:
         operands = ([node.target] if node.target is not None else []) + node.arguments
         closures = [self.plan(each) for each in operands]
         match node.function:
@@ -230,7 +230,7 @@ class _Planner:
         except EvaluationError as error:
             raise ProgramError(str(error)) from None
 
-    def _plain_call(self, node: Call, function: Function, operands: list[Node], closures: list[Closure]) -> Closure:
+    def _plain_call(self, node: CallNode, function: Function, operands: list[Node], closures: list[Closure]) -> Closure:
         member = node.target is not None
         candidates = [each for each in function.overloads if each.member == member]
         known = [each for each in candidates if each.name in node.overloads]

@@ -24,7 +24,7 @@ ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ValidationRule:
     """A compiled validation rule of a schema.
 
     source: the rule in the schema
@@ -69,20 +69,22 @@ class Rule:
             return error
 
 
-def compile_rules(rules: list[dict[str, Any]], kind: Declared) -> list[Rule]:
+def compile_rules(rules: list[dict[str, Any]], kind: Declared) -> list[ValidationRule]:
     """Compile the rules of one node of a schema. kind: the node's declaration."""
     structs = kind.structs()
     return [_compiled(rule, kind, structs) for rule in rules]
 
 
-def _compiled(rule: dict[str, Any], kind: Declared, structs: dict[str, dict[str, Type]]) -> Rule:
+def _compiled(rule: dict[str, Any], kind: Declared, structs: dict[str, dict[str, Type]]) -> ValidationRule:
     if not str(rule.get("rule", "")).strip():
-        return Rule(source=rule)
+        return ValidationRule(source=rule)
     old = types.optional_of(kind.type) if rule.get("optionalOldSelf") else kind.type
     environment = base_environment().extended({SELF: kind.type, OLD_SELF: old}, structs)
     program, cost, problem = _expression(rule["rule"], environment, kind, BOOL)
     if problem is not None:
-        return Rule(source=rule, problem="cel expression must evaluate to a bool" if problem is MISTYPED else problem)
+        return ValidationRule(
+            source=rule, problem="cel expression must evaluate to a bool" if problem is MISTYPED else problem
+        )
     message, message_cost, message_problem = None, 0, None
     if rule.get("messageExpression"):
         message, message_cost, message_problem = _expression(rule["messageExpression"], environment, kind, STRING)
@@ -91,7 +93,7 @@ def _compiled(rule: dict[str, Any], kind: Declared, structs: dict[str, dict[str,
                 "must evaluate to a string" if message_problem is MISTYPED else message_problem.removeprefix("program ")
             )
             message_problem = f"messageExpression {words}"
-    return Rule(
+    return ValidationRule(
         source=rule, program=program, most_cost=cost, message=message, message_most_cost=message_cost,
         message_problem=message_problem, most_times=LARGEST_REQUEST // (kind.smallest + 1),
     )  # fmt: skip

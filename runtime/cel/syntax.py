@@ -44,7 +44,7 @@ class Select(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Call(Node):
+class CallNode(Node):
     """Logical operators have two or more arguments; target is that of a call in member style."""
 
     function: str
@@ -60,7 +60,7 @@ class ListLiteral(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Entry:
+class MapEntry:
     key: Node
     value: Node
     optional: bool
@@ -68,7 +68,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class MapLiteral(Node):
-    entries: list[Entry]
+    entries: list[MapEntry]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

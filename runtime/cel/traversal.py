@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcm.runtime.cel.syntax import Call, Comprehension, ListLiteral, MapLiteral, Node, Select, StructLiteral
+from kcm.runtime.cel.syntax import CallNode, Comprehension, ListLiteral, MapLiteral, Node, Select, StructLiteral
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -19,7 +19,7 @@ def children(node: Node) -> list[Node]:
     match node:
         case Select():
             return [node.operand]
-        case Call():
+        case CallNode():
             return node.arguments if node.target is None else [*node.arguments, node.target]
         case ListLiteral():
             return node.elements

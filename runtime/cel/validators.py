@@ -13,7 +13,7 @@ from kcm.runtime.cel.declarations import RUNTIME_NAMES
 from kcm.runtime.cel.errors import EvaluationError, Issue
 from kcm.runtime.cel.libraries import times
 from kcm.runtime.cel.libraries.format import CLAUSES, DURING, misfit, written
-from kcm.runtime.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node, Tree
+from kcm.runtime.cel.syntax import CallNode, ListLiteral, Literal, MapLiteral, Node, Tree
 from kcm.runtime.cel.traversal import children, nodes
 from kcm.runtime.cel.types import Type, unwrapped
 from kcm.runtime.cel.values import Value
@@ -21,7 +21,7 @@ from kcm.runtime.cel.values import Value
 
 def _literals(tree: Tree) -> Iterator[Issue]:
     for node in nodes(tree.root):
-        if isinstance(node, Call) and node.arguments and isinstance(node.arguments[0], Literal):
+        if isinstance(node, CallNode) and node.arguments and isinstance(node.arguments[0], Literal):
             yield from _literal_argument(node.function, node.arguments[0])
 
 
@@ -68,7 +68,7 @@ def _mixed_literals(tree: Tree) -> Iterator[Issue]:
     pending: list[Node] = [tree.root]
     while pending:
         node = pending.pop()
-        if isinstance(node, Call) and node.function == "format":
+        if isinstance(node, CallNode) and node.function == "format":
             continue
         pending += children(node)
         if isinstance(node, ListLiteral):
@@ -93,11 +93,13 @@ def _formats(tree: Tree) -> Iterator[Issue]:
     """Constant format strings whose arguments are written out as a list."""
     for node in nodes(tree.root):
         match node:
-            case Call(function="format", target=Literal(value=str(text)), arguments=[ListLiteral(elements=elements)]):
+            case CallNode(
+                function="format", target=Literal(value=str(text)), arguments=[ListLiteral(elements=elements)]
+            ):
                 yield from _format_issues(node, text, elements)
 
 
-def _format_issues(call: Call, text: str, elements: list[Node]) -> Iterator[Issue]:
+def _format_issues(call: CallNode, text: str, elements: list[Node]) -> Iterator[Issue]:
     seen: set[int] = set()
     misfits: list[Issue] = []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 
-class Child:
+class ChildProcess:
     """Child process. It ends when its standard input is closed."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -52,7 +52,7 @@ class Child:
         self.stop(0.0)
 
 
-def start_module(module: str, arguments: Sequence[str], *, read: bool = False) -> Child:
+def start_module(module: str, arguments: Sequence[str], *, read: bool = False) -> ChildProcess:
     """Start `python -m module arguments` in a new session, so that Ctrl-C reaches only the parent.
 
     read: connect its standard output to a pipe, instead of sharing the parent's.
@@ -67,4 +67,4 @@ def start_module(module: str, arguments: Sequence[str], *, read: bool = False) -
         env=environment,
         start_new_session=True,
     )
-    return Child(process)
+    return ChildProcess(process)

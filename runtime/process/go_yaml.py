@@ -76,7 +76,7 @@ class _MergeKey:
 _MERGED_HERE = _MergeKey()
 
 
-class Read(NamedTuple):
+class YamlDocument(NamedTuple):
     """A document. line: where it begins, from 1. repeated: which keys are set more than once, and in which lines."""
 
     value: Any
@@ -84,15 +84,15 @@ class Read(NamedTuple):
     repeated: tuple[str, ...] = ()
 
 
-def read_first(body: bytes | str, *, largest: int = LARGEST) -> Read:
+def read_first(body: bytes | str, *, largest: int = LARGEST) -> YamlDocument:
     """Return the first document, as goyaml's Unmarshal does; what follows it is not looked at.
 
     largest: bytes of its JSON, about. Raises YamlError.
     """
-    return next(read_all(body, largest=largest), Read(None, 1))
+    return next(read_all(body, largest=largest), YamlDocument(None, 1))
 
 
-def read_all(body: bytes | str, *, largest: int = LARGEST, most_events: int = MOST_EVENTS) -> Iterator[Read]:
+def read_all(body: bytes | str, *, largest: int = LARGEST, most_events: int = MOST_EVENTS) -> Iterator[YamlDocument]:
     """Yield the documents of a stream. Raises YamlError at any, from PyYAML's own where there is one."""
     document: _Document | None = None
     events = yaml.parse(body, Loader=_PARSER)
@@ -112,7 +112,7 @@ def read_all(body: bytes | str, *, largest: int = LARGEST, most_events: int = MO
                 document = _Document(largest)
             case yaml.DocumentEndEvent():
                 assert document is not None
-                yield Read(document.value, document.line, tuple(document.repeated))
+                yield YamlDocument(document.value, document.line, tuple(document.repeated))
                 document = None
             case _ if document is not None:
                 document.take(event)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Turns(Generic[K]):
+class RoundRobinQueue(Generic[K]):
     """Queue that is FIFO within a group and round robin between groups, so that no group waits for all keys of another.
 
     It has the methods of deque that WorkQueue uses.

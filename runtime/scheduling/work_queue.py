@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.limiters import TokenBucket
-from kcm.runtime.scheduling.turns import Turns
+from kcm.runtime.scheduling.turns import RoundRobinQueue
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 
@@ -88,7 +88,7 @@ class WorkQueue(Generic[K]):
         self._per_key, self._chance = per_key, chance
         self._bucket = TokenBucket(qps=qps, burst=burst, now=now)
         # Keys to hand out; each is in _dirty, and not in _processing.
-        self._ready: deque[K] | Turns[K] = deque() if turn_of is None else Turns(turn_of)
+        self._ready: deque[K] | RoundRobinQueue[K] = deque() if turn_of is None else RoundRobinQueue(turn_of)
         self._dirty: dict[K, float] = {}  # keys to process, since when
         self._processing: dict[K, float] = {}  # since when; a key that is also dirty is queued after done
         self._delayed: dict[K, float] = {}  # delayed keys, until when; the heap may contain outdated times

@@ -21,7 +21,7 @@ from kcm.runtime.simulation.blocking_calls import BlockingCallError, guarded
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.coroutines import VirtualLoop
 from kcm.runtime.simulation.side_threads import SideThread
-from kcm.runtime.simulation.world import Process
+from kcm.runtime.simulation.world import SimulatedProcess
 
 
 class CallWitness(Protocol):
@@ -51,7 +51,7 @@ class SimulatedCalls:
         self.witnesses: list[CallWitness] = []
         self._own = _Way(self, "", SideThread(clock))
 
-    def way(self, name: str, process: Process | None = None) -> Calls:
+    def way(self, name: str, process: SimulatedProcess | None = None) -> Calls:
         """A process's own way out. process: None for one that nothing happens to."""
         thread = SideThread(self.clock) if process is None else process.calls
         calls = _Way(self, name, thread)

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-class KeyPair(NamedTuple):
-    """PEM."""
-
+class PemKeyPair(NamedTuple):
     certificate: bytes
     key: bytes
 
@@ -76,7 +74,7 @@ def _request(
     return builder.sign(private_key(common_name), None)
 
 
-def authority_pair(name: str, *, begin: float, end: float) -> KeyPair:
+def authority_pair(name: str, *, begin: float, end: float) -> PemKeyPair:
     """A certificate that signed itself, and its key. begin, end: Unix seconds."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -94,7 +92,7 @@ def authority_pair(name: str, *, begin: float, end: float) -> KeyPair:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, None)
     )
-    return KeyPair(
+    return PemKeyPair(
         made.public_bytes(Encoding.PEM), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     )
 
@@ -107,21 +105,21 @@ def _directory() -> tempfile.TemporaryDirectory[str]:
 class AuthorityFiles:
     """A pair in files that are there until the process ends. certificate, key: their paths."""
 
-    def __init__(self, name: str, pair: KeyPair) -> None:
+    def __init__(self, name: str, pair: PemKeyPair) -> None:
         directory = Path(_directory().name)
         self._certificate, self._key = directory / f"{name}.crt", directory / f"{name}.key"
         self.certificate, self.key = str(self._certificate), str(self._key)
         self.write(pair)
 
-    def write(self, pair: KeyPair) -> None:
+    def write(self, pair: PemKeyPair) -> None:
         self.write_certificate(pair)
         self._key.write_bytes(pair.key)
 
-    def read(self) -> KeyPair:
+    def read(self) -> PemKeyPair:
         """Return the current content of both files; not a matching pair during a replacement."""
-        return KeyPair(self._certificate.read_bytes(), self._key.read_bytes())
+        return PemKeyPair(self._certificate.read_bytes(), self._key.read_bytes())
 
-    def write_certificate(self, pair: KeyPair) -> None:
+    def write_certificate(self, pair: PemKeyPair) -> None:
         """Halfway through a replacement."""
         self._certificate.write_bytes(pair.certificate)
 

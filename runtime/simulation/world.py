@@ -41,7 +41,7 @@ class HotLoopError(AssertionError):
     """Actors that keep each other busy while virtual time stands still."""
 
 
-class Process:
+class SimulatedProcess:
     """Actors of one process, which a crash stops together. Implements Spawner.
 
     clock: what its actors have for a clock. http, calls: the threads that carry requests, and that make calls.
@@ -143,8 +143,8 @@ class World:
         self.injector: Injector | None = None
         self.trace: Trace | None = None
         self.current: Actor | None = None  # whose handler runs
-        self._outside = Process(self, "outside")
-        self._actors: dict[Actor, Process] = {}  # those that are alive
+        self._outside = SimulatedProcess(self, "outside")
+        self._actors: dict[Actor, SimulatedProcess] = {}  # those that are alive
         self._unstarted: set[Actor] = set()
         self._hung: dict[Actor, float] = {}  # until when, in virtual seconds
         self._lanes = Lanes()
@@ -154,9 +154,9 @@ class World:
         self._ready: list[Actor] = []  # those that have something to do, each once
         self._is_ready: set[Actor] = set()
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> SimulatedProcess:
         """A new process, to spawn the actors of one system in."""
-        return Process(self, name)
+        return SimulatedProcess(self, name)
 
     def system(self, *, supervisor: str = "controller-manager") -> ActorSystem:
         """A new actor system whose actors run in this world."""
@@ -195,7 +195,7 @@ class World:
 
     # What processes do.
 
-    def add(self, actor: Actor, process: Process) -> None:
+    def add(self, actor: Actor, process: SimulatedProcess) -> None:
         self._actors[actor] = process
         self._unstarted.add(actor)
         self.delivered(actor)
@@ -218,11 +218,11 @@ class World:
             self._is_ready.add(actor)
             self._ready.append(actor)
 
-    def remove(self, process: Process) -> None:
+    def remove(self, process: SimulatedProcess) -> None:
         for actor in [actor for actor, home in self._actors.items() if home is process]:
             self._end(actor)
 
-    def break_sender(self, process: Process, sender: str, frame: bytes) -> None:
+    def break_sender(self, process: SimulatedProcess, sender: str, frame: bytes) -> None:
         """Raises InjectedError if the actor that is sending this message right now is to break."""
         actor, injector = self.current, self.injector
         if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
@@ -271,7 +271,7 @@ class World:
             self._end(actor)
         self._lanes.close()
 
-    def pause(self, process: Process, seconds: float) -> None:
+    def pause(self, process: SimulatedProcess, seconds: float) -> None:
         """Stop a whole process for a number of virtual seconds, with its actors, threads and alarms; 0 means without
         end.
 
@@ -349,7 +349,7 @@ class World:
 
     # One step.
 
-    def _let(self, actor: Actor, process: Process) -> None:
+    def _let(self, actor: Actor, process: SimulatedProcess) -> None:
         """Have it handle what is next in its mailbox, or start, as pykka's loop does."""
         item: Any = None
         if actor in self._unstarted:
@@ -378,7 +378,7 @@ class World:
             self._let(actor, self._actors[actor])
         self.current, guard.thread = running
 
-    def _disturbed(self, actor: Actor, process: Process) -> bool:
+    def _disturbed(self, actor: Actor, process: SimulatedProcess) -> bool:
         """Report whether a fault strikes instead of the message."""
         injector = self.injector
         if injector is None or AT_MESSAGES.isdisjoint(injector.kinds) or actor in self._unstarted:
@@ -397,7 +397,7 @@ class World:
         self._note(process, actor, "crashed, vanished or hung by the plan")
         return True
 
-    def _note(self, process: Process, actor: Actor, text: str) -> None:
+    def _note(self, process: SimulatedProcess, actor: Actor, text: str) -> None:
         if self.trace is not None:
             self.trace.note(self.clock.monotonic(), process.name, actor.name, text)
 

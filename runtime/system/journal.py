@@ -48,7 +48,7 @@ class NumberedFrame(bytes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RecordedRun:
     """Facts about the run that the journal records, see Opened."""
 
     version: str
@@ -57,7 +57,7 @@ class Run:
     controllers: Sequence[str]
 
 
-class Turns:
+class ReplaceableLock:
     """Lets one thread at a time handle a message; a holder that hangs loses its turn after `longest` seconds.
 
     Each turn is a lock. A hung holder may never release its lock, so `take` replaces it by a new lock. All waiting
@@ -118,7 +118,7 @@ class JournalWriter:
         self,
         path: Path,
         *,
-        run: Run,
+        run: RecordedRun,
         clock: Clock,
         largest: int,
         files: int,
@@ -137,7 +137,7 @@ class JournalWriter:
         self._largest, self._files = largest, files
         self._session = uuid.uuid4().hex
         self._lock = threading.Lock()
-        self._turns = Turns(longest=LONGEST_TURN)
+        self._turns = ReplaceableLock(longest=LONGEST_TURN)
         self._number = self._part = self._size = 0
         self._flushed = clock.monotonic()
         self._last: tuple[bytes, int] = (b"", 0)  # the newest frame, and the number it is recorded under

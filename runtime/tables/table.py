@@ -20,7 +20,7 @@ from kcm.protocols.objects import (
     finalizers_of,
 )
 from kcm.protocols.resources import Resource
-from kcm.protocols.versions import State, parse_version
+from kcm.protocols.versions import ObjectVersion, parse_version
 from kcm.runtime.tables.audience import Audience
 from kcm.runtime.tables.decoded import DecodedEntries
 from kcm.runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
@@ -167,7 +167,7 @@ class Table:
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # shares one OwnerRef among the pods of an owner
         self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # shares equal Entry.values
-        self._foreseen: dict[State, Entry] = {}
+        self._foreseen: dict[ObjectVersion, Entry] = {}
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
         """Add indexes, by name. Raises ValueError once there are entries, or if another index has the name."""
@@ -248,7 +248,7 @@ class Table:
         """Remember the response to a write, so that its watch event need not be decoded. Any thread."""
         if len(self._foreseen) >= FORESEEN:
             self._foreseen.clear()  # entries whose events came before the response
-        self._foreseen[State(entry.key, entry.uid, entry.resource_version)] = entry
+        self._foreseen[ObjectVersion(entry.key, entry.uid, entry.resource_version)] = entry
 
     def age(self, now: float) -> float | None:
         """Return the seconds since the server last sent anything, or None if it never did."""
@@ -360,7 +360,7 @@ class TableWriter:
         """True if there are foreseen entries that the watch has not shown."""
         return bool(self.table._foreseen)
 
-    def foreseen(self, state: State) -> Entry | None:
+    def foreseen(self, state: ObjectVersion) -> Entry | None:
         """Remove and return the foreseen entry of this version of an object, or None."""
         return self.table._foreseen.pop(state, None)
 

@@ -24,7 +24,7 @@ from kcm.protocols.resources import DEPLOYMENTS
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.actor_system import ActorSystem
-from kcm.runtime.system.journal import JournalWriter, Run
+from kcm.runtime.system.journal import JournalWriter, RecordedRun
 
 ROUNDS, MESSAGES, PODS = 5, 20_000, 100
 MAX_BYTES = 1_000_000_000  # of a journal file, so that it is never rotated
@@ -50,7 +50,7 @@ class Echo(Actor):
 
 
 def writer(directory: str, clock: Any) -> JournalWriter:
-    run = Run(version="bench", seed=0, arguments=[], controllers=[])
+    run = RecordedRun(version="bench", seed=0, arguments=[], controllers=[])
     return JournalWriter(Path(directory) / "journal", run=run, clock=clock, largest=MAX_BYTES, files=1)
 
 

@@ -14,7 +14,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.failure_reports import must_hold
 from kcm.actors.simulation.campaign.runs import run
-from kcm.actors.simulation.campaign.setting import Setting, Surroundings
+from kcm.actors.simulation.campaign.setting import RunEnvironment, Setting
 from kcm.actors.simulation.trials.actions import create as user_creates
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -30,8 +30,8 @@ CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 class FakeDirectory:
     """Gives each name a number; a name that asks again has the one that it has, unless the fake forgets."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._next = around.chance.randrange(1000)
+    def __init__(self, environment: RunEnvironment) -> None:
+        self._next = environment.chance.randrange(1000)
         self.numbers: dict[str, int] = {}
         self.asked: list[str] = []
 

@@ -33,6 +33,12 @@ def test_class_names_that_are_defined_twice_are_counted(tmp_path: Path) -> None:
     ]
 
 
+def test_deliberately_parallel_class_name_is_not_counted(tmp_path: Path) -> None:
+    for name in ("command.py", "server.py"):
+        (tmp_path / name).write_text("class ApiServer: ...")
+    assert ratchet.places(sorted(tmp_path.glob("*.py")), root=tmp_path) == []
+
+
 def test_changed_files_are_read_again_and_others_come_from_the_cache(tmp_path: Path) -> None:
     path, cache = tmp_path / "pods.py", tmp_path / "cache" / "findings.json"
     path.write_text('"""Of pods."""')

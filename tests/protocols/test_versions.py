@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcm.protocols.versions import UINT64, State, own_state, own_version, parse_version
+from kcm.protocols.versions import UINT64, ObjectVersion, own_state, own_version, parse_version
 
 DIGITS_THAT_INT_REFUSES = "7" * 4301
 
@@ -99,12 +99,12 @@ META = '{"kind":"Pod","apiVersion":"v1","metadata":{'
 @pytest.mark.parametrize(
     ("body", "state"),
     [
-        (META + '"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}', State("n/a", "u", 7)),
+        (META + '"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}', ObjectVersion("n/a", "u", 7)),
         (
             META + '"name":"a","generateName":"a","namespace":"n","uid":"u","resourceVersion":"7"}}',
-            State("n/a", "u", 7),
+            ObjectVersion("n/a", "u", 7),
         ),
-        ('{"metadata":{"name":"a","uid":"u","resourceVersion":"7","generation":1}}', State("a", "u", 7)),
+        ('{"metadata":{"name":"a","uid":"u","resourceVersion":"7","generation":1}}', ObjectVersion("a", "u", 7)),
         (META + '"name":"\\u0061","uid":"u","resourceVersion":"7"}}', None),
         (META + '"name":"a","labels":{},"uid":"u","resourceVersion":"7"}}', None),
         (META + '"name":"a","uid":"u","resourceVersion":"99999999999999999999"}}', None),
@@ -113,6 +113,6 @@ META = '{"kind":"Pod","apiVersion":"v1","metadata":{'
     ],
 )
 def test_which_state_of_which_object_a_response_shows_can_often_be_told_from_its_beginning(
-    body: str, state: State | None
+    body: str, state: ObjectVersion | None
 ) -> None:
     assert own_state(body.encode()) == state

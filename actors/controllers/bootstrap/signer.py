@@ -18,7 +18,7 @@ from kcm.actors.controllers.bootstrap.detached_signatures import detached_signat
 from kcm.actors.controllers.bootstrap.token_secrets import (
     NAMESPACE,
     OF_TYPE,
-    UnusableError,
+    UnusableSecretError,
     expiry_of,
     look_again,
     signing_token,
@@ -78,7 +78,7 @@ class BootstrapSigner:
         for secret in self._secrets.objects():
             try:
                 token = signing_token(secret, now=now)
-            except UnusableError as err:
+            except UnusableSecretError as err:
                 self._log.debug("token does not sign", secret=name_of(secret), why=str(err))
                 continue
             signatures[f"{SIGNATURE}{token.id}"] = detached_signature(content, key_id=token.id, key=token.secret)

@@ -25,14 +25,14 @@ LONGEST_WAIT = 60.0  # seconds until an expiry is looked at again: the clock may
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
 
-class Token(NamedTuple):
+class BootstrapToken(NamedTuple):
     """id: six letters or digits. secret: what it signs with, never empty."""
 
     id: str
     secret: bytes
 
 
-class UnusableError(ValueError):
+class UnusableSecretError(ValueError):
     """A Secret cannot be used to sign."""
 
 
@@ -58,21 +58,21 @@ def token_id_of(name: str) -> str | None:
     return None if found is None else found[1]
 
 
-def signing_token(secret: Mapping[str, Any], *, now: float) -> Token:
-    """Return the token of a Secret. now: Unix seconds. Raises UnusableError if it must not sign, or has expired."""
+def signing_token(secret: Mapping[str, Any], *, now: float) -> BootstrapToken:
+    """Return the token of a Secret. now: Unix seconds. Raises UnusableSecretError if it is expired or must not sign."""
     name_id, token_id = token_id_of(name_of(secret)), data_of(secret, TOKEN_ID)
     if name_id is None:
-        raise UnusableError("its name is not bootstrap-token-<id>")
+        raise UnusableSecretError("its name is not bootstrap-token-<id>")
     if not token_id:
-        raise UnusableError(f"it has no {TOKEN_ID}")
+        raise UnusableSecretError(f"it has no {TOKEN_ID}")
     if token_id != name_id.encode():
-        raise UnusableError(f"its {TOKEN_ID} is not that of its name")
+        raise UnusableSecretError(f"its {TOKEN_ID} is not that of its name")
     key = data_of(secret, TOKEN_SECRET)
     if not key:
-        raise UnusableError(f"it has no {TOKEN_SECRET}")
+        raise UnusableSecretError(f"it has no {TOKEN_SECRET}")
     expiry = expiry_of(secret)
     if expiry is not None and expiry <= now:
-        raise UnusableError("it has expired")
+        raise UnusableSecretError("it has expired")
     if data_of(secret, SIGNS) != YES.encode():
-        raise UnusableError(f"{SIGNS} is not {YES}")
-    return Token(name_id, key)
+        raise UnusableSecretError(f"{SIGNS} is not {YES}")
+    return BootstrapToken(name_id, key)

@@ -22,7 +22,7 @@ from kcm.actors.controllers.certificates.shared.requests import (
     CERTIFICATE_SIGNING_REQUESTS,
     DENIED,
     KUBELET_CLIENT,
-    Asked,
+    RequestContent,
     asked,
     client_problem,
     has_condition,
@@ -55,17 +55,17 @@ REASON = "AutoApproved"
 class Recognizer:
     """subresource: of certificatesigningrequests, which the user needs to be allowed to create."""
 
-    recognizes: Callable[[Object, Asked], bool]
+    recognizes: Callable[[Object, RequestContent], bool]
     subresource: str
     message: str
 
 
-def is_node_client(request: Object, asked: Asked) -> bool:
+def is_node_client(request: Object, asked: RequestContent) -> bool:
     spec = spec_of(request)
     return spec.get("signerName") == KUBELET_CLIENT and not client_problem(asked, spec.get("usages") or ())
 
 
-def is_own_node_client(request: Object, asked: Asked) -> bool:
+def is_own_node_client(request: Object, asked: RequestContent) -> bool:
     """A kubelet asks for the name that it has already."""
     return (spec_of(request).get("username") or "") == asked.common_name and is_node_client(request, asked)
 

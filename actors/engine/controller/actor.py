@@ -22,7 +22,7 @@ from kcm.actors.engine.controller.keys import Keys
 from kcm.actors.engine.controller.readiness import Readiness
 from kcm.actors.engine.controller.retries import Traces
 from kcm.actors.engine.controller.settings import ControllerSettings, QueueSettings
-from kcm.actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
+from kcm.actors.engine.controller.sources import KeyQueue, PeriodicPass, TaskSources
 from kcm.actors.engine.controller.task_log import InHand
 from kcm.actors.engine.controller.timetable import Timetable
 from kcm.actors.engine.controller.work import Work
@@ -103,7 +103,7 @@ class Controller(Actor):
         self._queues: dict[str, WorkQueue[Any]] = {}
         self._key_queues: list[KeyQueue] = []
         self._passes: list[PeriodicPass] = []
-        self._sources: Sources
+        self._sources: TaskSources
         self._keys: Keys
         self._work: Work
         self._timetable: Timetable
@@ -145,7 +145,7 @@ class Controller(Actor):
         ]
         for periodic in self._passes:
             periodic.settings.meter.follow(periodic, self.clock)
-        self._sources = Sources([*self._key_queues, *self._passes])
+        self._sources = TaskSources([*self._key_queues, *self._passes])
         self._keys = Keys(
             routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
             tables=tables,

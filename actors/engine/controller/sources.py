@@ -42,7 +42,7 @@ class Task(Protocol):
     def fail(self, err: Exception, now: float) -> None: ...
 
 
-class Source(Protocol):
+class TaskSource(Protocol):
     def load(self, now: float) -> tuple[int, InWork | None]:
         """Return how many tasks wait, and the task that has been running for longest."""
 
@@ -247,10 +247,10 @@ class PeriodicPass:
         self._due = now + max(delay, SOONEST)
 
 
-class Sources:
+class TaskSources:
     """All sources of one controller. Tasks are taken round-robin, so that a full queue does not starve the others."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[TaskSource]) -> None:
         self._turns = deque(sources)
 
     # Called several times for each message: plain loops take half the time of generators.

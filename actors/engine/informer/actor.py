@@ -19,7 +19,7 @@ from typing import Any
 from kcm.actors.engine.informer.contents import Contents, Difference
 from kcm.actors.engine.informer.delivery import Delivery
 from kcm.actors.engine.informer.list_watch import InformerLimits, ListWatch
-from kcm.actors.engine.informer.retries import QUIET, InformerRetries, Outage, Turn
+from kcm.actors.engine.informer.retries import QUIET, InformerRetries, Outage, RetryAction
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.protocols.list_bodies import ListReader, is_list
 from kcm.protocols.messages.lifecycle import Wake
@@ -42,9 +42,7 @@ SHORT_WATCH = 1.0  # seconds; a shorter watch without any event is a failure
 INCOMPLETE_LISTS = 2  # successive incomplete streaming lists after which it lists in pages
 
 
-class State(Enum):
-    """State of an informer."""
-
+class InformerState(Enum):
     WAITING = "waiting"  # for its backoff to pass
     LISTING = "listing"  # pages
     STREAMING_LIST = "streaming list"  # as JSON, or as the beginning of a watch
@@ -88,7 +86,7 @@ class Informer(Actor):
         self._writer: TableWriter
         self._contents: Contents
         self._delivery: Delivery
-        self._state = State.WAITING
+        self._state = InformerState.WAITING
         self._list_reader: ListReader | None = None  # while the stream is the JSON of a list
         self._consistent = False  # after 410: list from the store, not from the watch cache
         self._streaming_lists = limits.streaming_lists  # until the server rejects one, or completes none
@@ -121,7 +119,7 @@ class Informer(Actor):
                     self._writer.touch(self.clock.monotonic())
                     self._take_streamed(lines)
             case Listed(stream=stream):
-                if self._server.is_current(stream) and self._state is State.PROBING:
+                if self._server.is_current(stream) and self._state is InformerState.PROBING:
                     self._take_probe(message)
                 elif self._server.is_current(stream):
                     self._take_page(message)
@@ -152,18 +150,18 @@ class Informer(Actor):
         self._list_reader = None
         if self._streaming_lists:
             self._server.stream_list(None if self._consistent or not self._table.synced else self._table.version)
-            self._wait_for_answer(State.STREAMING_LIST)
+            self._wait_for_answer(InformerState.STREAMING_LIST)
         else:
             # The first list may come from the watch cache.
             self._ask_page({} if self._consistent or self._table.synced else {"resourceVersion": "0"})
 
     def _ask_page(self, query: dict[str, str]) -> None:
         self._server.ask_page(query)
-        self._wait_for_answer(State.LISTING)
+        self._wait_for_answer(InformerState.LISTING)
 
     def _watch(self) -> None:
         self._server.open({"resourceVersion": str(self._table.version)}, brief=self._quiet)
-        self._wait_for_answer(State.WATCHING)
+        self._wait_for_answer(InformerState.WATCHING)
 
     def _again(self) -> None:
         if self._table.synced and not self._consistent:
@@ -212,7 +210,7 @@ class Informer(Actor):
         self._incomplete = 0
 
     def _take_streamed(self, lines: bytes) -> None:
-        if self._state is State.STREAMING_LIST and not self._server.events:
+        if self._state is InformerState.STREAMING_LIST and not self._server.events:
             if self._list_reader is None and is_list(lines):
                 self._list_reader = ListReader()
             if self._list_reader is not None:
@@ -238,7 +236,7 @@ class Informer(Actor):
         self._watch()
 
     def _take_lines(self, lines: bytes) -> None:
-        foresees = self._state is not State.STREAMING_LIST and self._writer.foresees
+        foresees = self._state is not InformerState.STREAMING_LIST and self._writer.foresees
         for raw in lines.split(b"\n"):
             if not raw:
                 continue
@@ -258,7 +256,7 @@ class Informer(Actor):
                 self._take_bookmark(line.object)
                 continue
             self._server.events += 1
-            if self._state is not State.STREAMING_LIST:
+            if self._state is not InformerState.STREAMING_LIST:
                 self._deliver(self._contents.take(line))
             elif line.type == EventType.DELETED:
                 self._contents.drop(line.object)
@@ -273,11 +271,11 @@ class Informer(Actor):
         version = version_of(bookmark)
         if version is None:
             self._warn_malformed("a bookmark without a resourceVersion")
-        elif self._state is not State.STREAMING_LIST:
+        elif self._state is not InformerState.STREAMING_LIST:
             self._contents.advance(version)
         elif ends_initial_events(bookmark):
             self._end_list(version)
-            self._state = State.WATCHING
+            self._state = InformerState.WATCHING
 
     def _take_error(self, status: Object) -> None:
         """Take the metav1 Status of an ERROR event, which may be incomplete."""
@@ -297,17 +295,17 @@ class Informer(Actor):
                 self._gone(end.error or "watch answered 410")
             case 200, _ if reader is not None and not end.error:
                 self._end_streamed_list(reader)
-            case 200, State.STREAMING_LIST:
+            case 200, InformerState.STREAMING_LIST:
                 self._count_incomplete()
                 self._back_off(end.error or "the streaming list ended before it was complete")
             case 200, _ if self._was_short():
                 self._back_off("very short watch: ended at once, without an event")
             case 200, _:
                 self._watch()
-            case 0, State.WATCHING if self._was_cut(end):
+            case 0, InformerState.WATCHING if self._was_cut(end):
                 self.log.info("watch broke, opening it again", v=2, **self._about, error=end.error)
                 self._watch()
-            case 400 | 405 | 422, State.STREAMING_LIST:
+            case 400 | 405 | 422, InformerState.STREAMING_LIST:
                 self.log.info("no streaming lists here, listing in pages", v=2, **self._about)
                 self._streaming_lists = False
                 self._list()
@@ -372,7 +370,7 @@ class Informer(Actor):
 
     # Time.
 
-    def _wait_for_answer(self, state: State) -> None:
+    def _wait_for_answer(self, state: InformerState) -> None:
         """Wait for the response to a request."""
         self._state = state
         self._retries.asked()
@@ -384,7 +382,7 @@ class Informer(Actor):
 
     def _silence(self) -> float:
         """Return for how many seconds the server may send nothing."""
-        return self._limits.silence + (self._limits.list_timeout if self._state is State.LISTING else 0.0)
+        return self._limits.silence + (self._limits.list_timeout if self._state is InformerState.LISTING else 0.0)
 
     def _look_at_the_time(self) -> None:
         now, since = self.clock.monotonic(), self._silent_since()
@@ -395,7 +393,7 @@ class Informer(Actor):
         elif self._retries.due is not None:
             self._try_again(now)
         else:
-            if self._state is State.STREAMING_LIST:
+            if self._state is InformerState.STREAMING_LIST:
                 self._count_incomplete()
             self._report_silence(round(now - since, 1))
             self._again()
@@ -407,7 +405,7 @@ class Informer(Actor):
         rarely changes this takes minutes.
         Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go (process).
         """
-        quiet = self._state is State.WATCHING and self._server.silent
+        quiet = self._state is InformerState.WATCHING and self._server.silent
         if quiet and not self._quiet:
             self._quiet = True
             self.log.debug("watch was silent, requesting shorter ones", **self._about, seconds=seconds)
@@ -417,12 +415,12 @@ class Informer(Actor):
     def _try_again(self, now: float) -> None:
         """Send the next request; in an outage, send a probe or wait for the probe of another informer."""
         match self._retries.turn(now):
-            case Turn.ASK:
+            case RetryAction.ASK:
                 self._again()
-            case Turn.PROBE:
+            case RetryAction.PROBE:
                 self._server.probe()
-                self._wait_for_answer(State.PROBING)
-            case Turn.WAIT:
+                self._wait_for_answer(InformerState.PROBING)
+            case RetryAction.WAIT:
                 self._wait_for_server()
 
     def _take_probe(self, answer: Listed) -> None:
@@ -437,7 +435,7 @@ class Informer(Actor):
         self._again()
 
     def _wait_for_server(self) -> None:
-        self._state = State.WAITING
+        self._state = InformerState.WAITING
         self.wake_at(self._retries.hold_up())
 
     def _back_off(self, why: str, retry_after: float = 0.0, *, is_answered: bool = True) -> None:
@@ -446,7 +444,7 @@ class Informer(Actor):
         now = self.clock.monotonic()
         outage_begins = not is_answered and self._retries.no_response(now)
         delay = self._retries.failed(now, retry_after=retry_after)
-        self._state = State.WAITING
+        self._state = InformerState.WAITING
         if outage_begins:
             self.log.warning("API server does not respond, informers wait for it", **self._about, error=why)
         # An outage is logged once for all informers: sixty warnings at a time would hide other failures.

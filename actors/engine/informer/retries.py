@@ -65,7 +65,7 @@ class Outage:
         return tuple(waiting)
 
 
-class Turn(Enum):
+class RetryAction(Enum):
     """Action of an informer whose wait is over."""
 
     ASK = "ask"
@@ -118,11 +118,11 @@ class InformerRetries:
         """Report whether the server does not respond to any informer."""
         return self._outage.is_on
 
-    def turn(self, now: float) -> Turn:
+    def turn(self, now: float) -> RetryAction:
         """Return what to do when the request is due."""
         if not self._outage.is_on:
-            return Turn.ASK
-        return Turn.PROBE if self._outage.may_probe(now, chance=self._chance.random()) else Turn.WAIT
+            return RetryAction.ASK
+        return RetryAction.PROBE if self._outage.may_probe(now, chance=self._chance.random()) else RetryAction.WAIT
 
     def hold_up(self) -> float:
         """Wait for the end of the outage. Return the time of the next probe."""

@@ -47,7 +47,7 @@ class Memory(NamedTuple):
 NOTHING = Memory()
 
 
-class Surroundings(NamedTuple):
+class PodContext(NamedTuple):
     """Values that all containers of a pod share. unpullable: patterns of images. now: Unix seconds."""
 
     pod: Object
@@ -63,8 +63,8 @@ class Surroundings(NamedTuple):
         return f"{meta.get('name', '')}_{meta.get('namespace', '')}({self.uid})"
 
 
-def surroundings(pod: Object, *, unpullable: tuple[str, ...] = (), now: float) -> Surroundings:
-    return Surroundings(pod, uid_of(pod), pod["spec"].get("restartPolicy") or "Always", unpullable, now)
+def pod_context(pod: Object, *, unpullable: tuple[str, ...] = (), now: float) -> PodContext:
+    return PodContext(pod, uid_of(pod), pod["spec"].get("restartPolicy") or "Always", unpullable, now)
 
 
 class Life(NamedTuple):
@@ -107,11 +107,11 @@ def live(
     container: Mapping[str, Any],
     before: Mapping[str, Any] | None,
     scripts: Scripts,
-    around: Surroundings,
+    context: PodContext,
     memory: Memory = NOTHING,
 ) -> Life:
     """A container of a pod that its kubelet runs."""
-    return _Look(container, before or {}, scripts, around, memory).life()
+    return _Look(container, before or {}, scripts, context, memory).life()
 
 
 def initialising(container: Mapping[str, Any], before: Mapping[str, Any] | None) -> Object:
@@ -146,18 +146,18 @@ def stopped(before: Mapping[str, Any], *, exit_code: int, now: float, initialise
 class _Look:
     """One look at a container."""
 
-    __slots__ = ("_around", "_before", "_container", "_events", "_forgiven", "_now", "_pull", "_scripts")
+    __slots__ = ("_before", "_container", "_context", "_events", "_forgiven", "_now", "_pull", "_scripts")
 
     def __init__(
         self,
         container: Mapping[str, Any],
         before: Mapping[str, Any],
         scripts: Scripts,
-        around: Surroundings,
+        context: PodContext,
         memory: Memory,
     ) -> None:
-        self._container, self._before, self._scripts, self._around = container, before, scripts, around
-        self._pull, self._forgiven, self._now = memory.pull, memory.forgiven, around.now
+        self._container, self._before, self._scripts, self._context = container, before, scripts, context
+        self._pull, self._forgiven, self._now = memory.pull, memory.forgiven, context.now
         self._events: list[PodEvent] = []
 
     def life(self) -> Life:
@@ -182,8 +182,8 @@ class _Look:
 
     def _begin(self, last: Mapping[str, Any] | None, restarts: int) -> Life:
         """Start the container and increment its restart count, or wait if its image cannot be pulled."""
-        around = self._around
-        waiting = hindrance(self._container, around.unpullable, self._pull, shown=self._waits_for(), now=self._now)
+        context = self._context
+        waiting = hindrance(self._container, context.unpullable, self._pull, shown=self._waits_for(), now=self._now)
         if waiting is None:
             self._pull = None
             return self._running({"startedAt": format_time(self._now)}, last, restarts)
@@ -235,7 +235,7 @@ class _Look:
         code = KILLED if probe else script.exit_code
         if probe:
             name = self._container["name"]
-            again = restarts_after(self._container, self._around.restart_policy, code)
+            again = restarts_after(self._container, self._context.restart_policy, code)
             self._record("Warning", "Unhealthy", f"{probe} probe failed: no answer")
             suffix = ", will be restarted" if again else ""
             self._record("Normal", "Killing", f"Container {name} failed {probe.lower()} probe{suffix}")
@@ -245,8 +245,8 @@ class _Look:
         return self._ended(over, last, restarts)
 
     def _ended(self, over: Mapping[str, Any], last: Mapping[str, Any] | None, restarts: int) -> Life:
-        container, around = self._container, self._around
-        if not restarts_after(container, around.restart_policy, over["exitCode"]):
+        container, context = self._container, self._context
+        if not restarts_after(container, context.restart_policy, over["exitCode"]):
             return self._life({"terminated": over}, last, restarts, None)
         wait = backoff(restarts - self._forgiven)
         again = parse_time(over["finishedAt"]) + wait if over.get("finishedAt") else self._now
@@ -254,16 +254,16 @@ class _Look:
             return self._begin(over, restarts + 1)
         name = container["name"]
         if self._waits_for() != CRASH_LOOP or over is not (self._before.get("lastState") or {}).get("terminated"):
-            self._record("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {around.name}")
+            self._record("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {context.name}")
         waiting = {
             "reason": CRASH_LOOP,
-            "message": f"back-off {_go_duration(wait)} restarting failed container={name} pod={around.name}",
+            "message": f"back-off {_go_duration(wait)} restarting failed container={name} pod={context.name}",
         }
         return self._life({"waiting": waiting}, over, restarts, again)
 
     def _over(self, running: Mapping[str, Any], exit_code: int, restarts: int, *, at: float) -> Object:
         over = _terminated(running, exit_code, at=at)
-        over["containerID"] = container_id(self._around.uid, self._container["name"], restarts)
+        over["containerID"] = container_id(self._context.uid, self._container["name"], restarts)
         return over
 
     def _record(self, type: RecordType, reason: str, message: str) -> None:
@@ -280,7 +280,7 @@ class _Look:
         started: bool = False,
         ran: bool = True,
     ) -> Life:
-        identity = container_id(self._around.uid, self._container["name"], restarts) if ran else None
+        identity = container_id(self._context.uid, self._container["name"], restarts) if ran else None
         status = _status(self._container, state, last, identity=identity, restarts=restarts)
         if ready or started:
             status["ready"], status["started"] = ready, started

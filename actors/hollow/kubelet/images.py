@@ -43,7 +43,7 @@ class PodEvent(NamedTuple):
     container: str = ""
 
 
-class Waiting(NamedTuple):
+class ImageWait(NamedTuple):
     """Container that waits for its image. due: Unix seconds of the next pull or change of the status."""
 
     state: Object
@@ -82,7 +82,7 @@ def hindrance(
     *,
     shown: str,
     now: float,
-) -> Waiting | None:
+) -> ImageWait | None:
     """Return why a container waits for its image; None if it is available. shown: the reason in its status so far."""
     image = container.get("image") or ""
     if _is_there(image, patterns):
@@ -98,15 +98,15 @@ def hindrance(
     return _pulling(container, image, why, pull, shown=shown, now=now)
 
 
-def _for_good(reason: str, message: str, event: str, container: Mapping[str, Any], shown: str) -> Waiting:
+def _for_good(reason: str, message: str, event: str, container: Mapping[str, Any], shown: str) -> ImageWait:
     name = container["name"]
     events = (PodEvent("Warning", event, message, name), PodEvent("Warning", "Failed", f"Error: {reason}", name))
-    return Waiting(_state(reason, message), None, None, () if shown == reason else events)
+    return ImageWait(_state(reason, message), None, None, () if shown == reason else events)
 
 
 def _pulling(
     container: Mapping[str, Any], image: str, why: str, pull: Pull | None, *, shown: str, now: float
-) -> Waiting:
+) -> ImageWait:
     name = container["name"]
     again = 0.0 if pull is None else pull.at + BACKOFF.delay(pull.attempts - 1)
     if pull is None or now >= again:
@@ -116,18 +116,18 @@ def _pulling(
             PodEvent("Warning", "Failed", f'Failed to pull image "{image}": {why}', name),
             PodEvent("Warning", "Failed", "Error: ErrImagePull", name),
         )
-        return Waiting(_state("ErrImagePull", why), now + SHOWN, pull, events)
+        return ImageWait(_state("ErrImagePull", why), now + SHOWN, pull, events)
     if now < pull.at + SHOWN:
-        return Waiting(_state("ErrImagePull", why), pull.at + SHOWN, pull)
+        return ImageWait(_state("ErrImagePull", why), pull.at + SHOWN, pull)
     back_off = f'Back-off pulling image "{image}"'
     state = _state("ImagePullBackOff", f"{back_off}: ErrImagePull: {why}")
     if shown == "ImagePullBackOff":
-        return Waiting(state, again, pull)
+        return ImageWait(state, again, pull)
     backing_off = (
         PodEvent("Normal", "BackOff", back_off, name),
         PodEvent("Warning", "Failed", "Error: ImagePullBackOff", name),
     )
-    return Waiting(state, again, pull, backing_off)
+    return ImageWait(state, again, pull, backing_off)
 
 
 def _state(reason: str, message: str) -> Object:

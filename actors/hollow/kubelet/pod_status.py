@@ -17,11 +17,11 @@ from kcm.actors.hollow.kubelet.containers import (
     NOTHING,
     Life,
     Memory,
-    Surroundings,
+    PodContext,
     initialising,
     live,
+    pod_context,
     stopped,
-    surroundings,
 )
 from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.scheduler.node_fit import NO_PORTS
@@ -98,8 +98,8 @@ def running(
     deadline = _deadline(pod, start_time)
     if deadline is not None and now >= deadline:
         return _overdue(pod, addresses, now=now)
-    around = surroundings(pod, unpullable=unpullable, now=now)
-    cast = _Cast(pod, around, memories)
+    context = pod_context(pod, unpullable=unpullable, now=now)
+    cast = _Cast(pod, context, memories)
     init = cast.init_containers()
     containers = cast.containers()
     phase = _phase(init, containers, initialised=cast.initialised, failed=cast.failed)
@@ -115,10 +115,20 @@ def running(
 class _Cast:
     """Containers of a pod, evaluated in order. failed: an init container has failed and will not be restarted."""
 
-    __slots__ = ("_around", "_before", "_has_annotations", "_pod", "due", "events", "failed", "initialised", "memories")
+    __slots__ = (
+        "_before",
+        "_context",
+        "_has_annotations",
+        "_pod",
+        "due",
+        "events",
+        "failed",
+        "initialised",
+        "memories",
+    )
 
-    def __init__(self, pod: Object, around: Surroundings, memories: Memories) -> None:
-        self._pod, self._around, self._before = pod, around, memories
+    def __init__(self, pod: Object, context: PodContext, memories: Memories) -> None:
+        self._pod, self._context, self._before = pod, context, memories
         self._has_annotations = behaviour.has_annotations(pod)
         self.initialised, self.failed = True, False
         self.due: float | None = None
@@ -132,9 +142,9 @@ class _Cast:
             return []
         before = _by_name(status.get("initContainerStatuses"))
         begun = any(container_status.get("containerID") for container_status in status.get("containerStatuses") or ())
-        around = self._around
-        if around.restart_policy == "Always":
-            around = around._replace(restart_policy="OnFailure")
+        context = self._context
+        if context.restart_policy == "Always":
+            context = context._replace(restart_policy="OnFailure")
         statuses = []
         for container in spec["initContainers"]:
             known = before.get(container["name"])
@@ -142,7 +152,7 @@ class _Cast:
             if not self.initialised or self.failed or (begun and not sidecar):
                 statuses.append(initialising(container, known))
                 continue
-            life = self._live(container, known, around, init=True)
+            life = self._live(container, known, context, init=True)
             statuses.append(life)
             if sidecar:
                 self.initialised = begun or life["started"]
@@ -159,17 +169,17 @@ class _Cast:
         for container in self._pod["spec"]["containers"]:
             known = before.get(container["name"])
             if self.initialised:
-                statuses.append(self._live(container, known, self._around, init=False))
+                statuses.append(self._live(container, known, self._context, init=False))
             else:
                 statuses.append(initialising(container, known))
         return statuses if len(statuses) == 1 else sorted(statuses, key=_name)
 
     def _live(
-        self, container: Mapping[str, Any], known: Mapping[str, Any] | None, around: Surroundings, *, init: bool
+        self, container: Mapping[str, Any], known: Mapping[str, Any] | None, context: PodContext, *, init: bool
     ) -> Object:
         name = container["name"]
         scripts = scripts_of(self._pod, container, has_annotations=self._has_annotations, init=init)
-        life: Life = live(container, known, scripts, around, self._before.get(name, NOTHING))
+        life: Life = live(container, known, scripts, context, self._before.get(name, NOTHING))
         if life.due is not None and (self.due is None or life.due < self.due):
             self.due = life.due
         if life.memory is not NOTHING:

@@ -23,14 +23,14 @@ class Probe(NamedTuple):
     successes: int = 1
 
 
-class Turn(NamedTuple):
+class StateChange(NamedTuple):
     """Change of a course or of a probe's result, effective from `at`."""
 
     at: float
     good: bool
 
 
-Course = Sequence[Turn]
+Course = Sequence[StateChange]
 """Ascending, the first one at 0, good and bad by turns."""
 
 
@@ -50,14 +50,14 @@ def probe_of(container: Mapping[str, Any], kind: str) -> Probe | None:
 def course(*, good_from: float = 0.0, good_until: float | None = None) -> Course:
     """Return a course that is good between two times. good_until: None if it stays good."""
     if good_until is not None and good_until <= good_from:
-        return (Turn(0.0, False),)
-    turns = [Turn(0.0, True)] if good_from <= 0 else [Turn(0.0, False), Turn(good_from, True)]
+        return (StateChange(0.0, False),)
+    turns = [StateChange(0.0, True)] if good_from <= 0 else [StateChange(0.0, False), StateChange(good_from, True)]
     if good_until is not None:
-        turns.append(Turn(good_until, False))
+        turns.append(StateChange(good_until, False))
     return turns
 
 
-def verdicts(probe: Probe, course: Course, *, since: float = 0.0) -> Iterator[Turn]:
+def verdicts(probe: Probe, course: Course, *, since: float = 0.0) -> Iterator[StateChange]:
     """Yield each change of the probe's result. since: time of the first sample at the earliest."""
     first = max(probe.delay, since)
     seen: list[tuple[int, bool]] = []  # each turn, and the number of the first probe that sees it
@@ -70,7 +70,7 @@ def verdicts(probe: Probe, course: Course, *, since: float = 0.0) -> Iterator[Tu
     for index, (number, good) in enumerate(seen):
         decisive = number + (probe.successes if good else probe.failures) - 1
         if index + 1 == len(seen) or decisive < seen[index + 1][0]:
-            yield Turn(first + decisive * probe.period, good)
+            yield StateChange(first + decisive * probe.period, good)
 
 
 def first_verdict(probe: Probe, course: Course, *, good: bool, since: float = 0.0) -> float:
@@ -78,19 +78,19 @@ def first_verdict(probe: Probe, course: Course, *, good: bool, since: float = 0.
     return next((turn.at for turn in verdicts(probe, course, since=since) if turn.good == good), math.inf)
 
 
-class Readiness(NamedTuple):
+class ContainerReadiness(NamedTuple):
     """Readiness of a container. due: seconds from the start at which it changes next, None for never."""
 
     ready: bool
     due: float | None
 
 
-def readiness(probe: Probe | None, course: Course, *, since: float, age: float) -> Readiness:
+def readiness(probe: Probe | None, course: Course, *, since: float, age: float) -> ContainerReadiness:
     """Return the readiness at `age`, in seconds from the start. since: when startup had finished.
 
     Without a probe, changes of the course take effect at once.
     """
-    turns: Iterator[Turn] = (Turn(max(since, turn.at), turn.good) for turn in course)
+    turns: Iterator[StateChange] = (StateChange(max(since, turn.at), turn.good) for turn in course)
     if probe is not None:
         turns = verdicts(probe, course, since=since)
     ready = False
@@ -98,5 +98,5 @@ def readiness(probe: Probe | None, course: Course, *, since: float, age: float) 
         if turn.at <= age:
             ready = turn.good
         elif turn.good != ready:
-            return Readiness(ready, turn.at)
-    return Readiness(ready, None)
+            return ContainerReadiness(ready, turn.at)
+    return ContainerReadiness(ready, None)

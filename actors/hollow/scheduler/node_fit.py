@@ -67,7 +67,7 @@ def _allocatable(node: Object) -> Mapping[str, int]:
 
 
 @dataclass(slots=True)
-class Usage:
+class NodeUsage:
     """Resources that the pods of one node use: amounts as in Demand, number of pods, and host ports."""
 
     requests: Counter[str] = field(default_factory=Counter)
@@ -87,10 +87,10 @@ class Usage:
             self.ports[port] += times
 
 
-UNUSED = Usage()
+UNUSED = NodeUsage()
 
 
-def misfits(demand: Demand, node: NodeView, usage: Usage) -> Sequence[str]:
+def misfits(demand: Demand, node: NodeView, usage: NodeUsage) -> Sequence[str]:
     """Why the pod cannot run there, as kube-scheduler words it; empty if it can."""
     if demand.names is not None and node.name not in demand.names:
         return (NOT_NAMED,)
@@ -122,7 +122,7 @@ def is_taken(wanted: Port, used: Mapping[Port, int]) -> bool:
     )
 
 
-def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: Usage) -> Sequence[str]:
+def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsage) -> Sequence[str]:
     reasons = []
     if usage.pods + 1 > allocatable.get("pods", 0):
         reasons.append(TOO_MANY_PODS)
@@ -134,7 +134,7 @@ def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: Usage) 
 
 
 def best(
-    demand: Demand, nodes: Sequence[NodeView], usages: Mapping[str, Usage], siblings: Mapping[str, int]
+    demand: Demand, nodes: Sequence[NodeView], usages: Mapping[str, NodeUsage], siblings: Mapping[str, int]
 ) -> NodeView:
     """The node to take among those that fit, at least one; the first of equals.
 
@@ -161,7 +161,7 @@ def best(
     return chosen
 
 
-def _room(demand: Demand, allocatable: Mapping[str, int], usage: Usage) -> float:
+def _room(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsage) -> float:
     """The share of cpu and memory that would be left, 0 to 1."""
     cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
     left = max(0.0, 1 - (usage.cpu + demand.cpu) / cpu) if cpu else 0.0

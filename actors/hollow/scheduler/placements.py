@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kcm.actors.hollow.scheduler.demand import Demand
-from kcm.actors.hollow.scheduler.node_fit import Usage
+from kcm.actors.hollow.scheduler.node_fit import NodeUsage
 from kcm.protocols.objects import Key
 
 _NOBODY: Mapping[str, int] = {}
@@ -29,7 +29,7 @@ class Placements:
     """Places of all pods. usages: by node, also of nodes that had pods. releases: how often resources were released."""
 
     def __init__(self) -> None:
-        self.usages: dict[str, Usage] = {}
+        self.usages: dict[str, NodeUsage] = {}
         self.releases = 0
         self._placed: dict[Key, Placement] = {}
         self._owned: dict[str, dict[str, int]] = {}  # by owner's uid: pods by node
@@ -70,7 +70,7 @@ class Placements:
     def _count(self, placement: Placement, times: int) -> None:
         usage = self.usages.get(placement.node)
         if usage is None:
-            usage = self.usages[placement.node] = Usage()
+            usage = self.usages[placement.node] = NodeUsage()
         usage.add(placement.demand, times)
         if owner := placement.demand.owner:
             nodes = self._owned.setdefault(owner, {})

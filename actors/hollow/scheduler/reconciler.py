@@ -34,7 +34,7 @@ from kcm.actors.hollow.scheduler.node_fit import (
     nodes_to_find,
 )
 from kcm.actors.hollow.scheduler.placements import Placement, Placements
-from kcm.actors.hollow.scheduler.volumes import NOTHING, Claimed, PodVolumes, UnusableError
+from kcm.actors.hollow.scheduler.volumes import NOTHING, Claimed, PodVolumes, UnresolvableError
 from kcm.actors.reconciliation import (
     Change,
     Interest,
@@ -180,7 +180,7 @@ class HollowScheduler:
         if self._volumes is not None and has_claims:
             try:
                 claimed = self._volumes.look(pod)
-            except UnusableError as err:
+            except UnresolvableError as err:
                 return (yield from self._wait(key, pod, demand, placements, unusable_message(len(self._order), err)))
         chosen, reasons = self._prepared_node(key, demand, placements, claimed), Counter[str]()
         if chosen is None:
@@ -322,7 +322,7 @@ def _is_ours(pod: Object) -> bool:
     return (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME and not spec.get("schedulingGates")
 
 
-def unusable_message(nodes: int, why: UnusableError) -> str:
+def unusable_message(nodes: int, why: UnresolvableError) -> str:
     """Why no node was looked at."""
     return f"0/{nodes} nodes are available: {why}."
 

@@ -48,12 +48,12 @@ NOT_THERE = "node(s) unavailable due to one or more pvc(s) bound to non-existent
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-class UnusableError(Exception):
+class UnresolvableError(Exception):
     """No node can help. The text is kube-scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingClaim:
     """A claim that waits for its first consumer. class_: its StorageClass; node: the one that was chosen before."""
 
     claim: Object
@@ -67,7 +67,7 @@ class Claimed:
     """The claims of a pod. reach: of each bound volume the alternatives of its node affinity, None for all nodes."""
 
     reach: tuple[tuple[Term, ...] | None, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingClaim, ...] = ()
     missing: bool = False  # a volume that its claim is bound to
 
 
@@ -81,9 +81,9 @@ class PodVolumes:
         self._classes: Lister = tables[STORAGE_CLASSES]
 
     def look(self, pod: Mapping[str, Any]) -> Claimed:
-        """Raises UnusableError."""
+        """Raises UnresolvableError."""
         reach: list[tuple[Term, ...] | None] = []
-        waiting: list[Waiting] = []
+        waiting: list[WaitingClaim] = []
         missing = unbound = False
         for claim in self._claims_of(pod):
             if is_bound(claim):
@@ -95,9 +95,11 @@ class PodVolumes:
             if class_ is None or volume_name_of(claim) or not waits_for_consumer(class_):
                 unbound = True
                 continue
-            waiting.append(Waiting(claim, requirements_of(claim), class_, annotations_of(claim).get(SELECTED_NODE)))
+            waiting.append(
+                WaitingClaim(claim, requirements_of(claim), class_, annotations_of(claim).get(SELECTED_NODE))
+            )
         if unbound:
-            raise UnusableError(UNBOUND)
+            raise UnresolvableError(UNBOUND)
         return Claimed(tuple(reach), tuple(waiting), missing)
 
     def _claims_of(self, pod: Mapping[str, Any]) -> Iterator[Object]:
@@ -106,19 +108,21 @@ class PodVolumes:
             claim = self._claims.get(use.claim)
             if claim is None:
                 if use.ephemeral:
-                    raise UnusableError(
+                    raise UnresolvableError(
                         f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
                     )
-                raise UnusableError(f'persistentvolumeclaim "{name}" not found')
+                raise UnresolvableError(f'persistentvolumeclaim "{name}" not found')
             if phase_of(claim) == "Lost":
                 lost = volume_name_of(claim)
-                raise UnusableError(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"')
+                raise UnresolvableError(
+                    f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+                )
             if is_deleting(claim):
-                raise UnusableError(f'persistentvolumeclaim "{name}" is being deleted')
+                raise UnresolvableError(f'persistentvolumeclaim "{name}" is being deleted')
             owner = controller_of(claim)
             if use.ephemeral and (owner is None or owner.uid != uid_of(pod)):
                 key = key_of(claim)
-                raise UnusableError(f"PVC {key} was not created for pod {key_of(pod)} (pod is not owner)")
+                raise UnresolvableError(f"PVC {key} was not created for pod {key_of(pod)} (pod is not owner)")
             yield claim
 
     def misfits(self, claimed: Claimed, node: NodeView) -> tuple[str, ...]:
@@ -132,9 +136,9 @@ class PodVolumes:
             found.append(NO_VOLUME)
         return tuple(found)
 
-    def _chosen(self, claimed: Claimed, node: NodeView) -> list[tuple[Waiting, Entry | None]] | None:
+    def _chosen(self, claimed: Claimed, node: NodeView) -> list[tuple[WaitingClaim, Entry | None]] | None:
         """The volume of each claim that waits, None for one that is to be made. None if the node does not do."""
-        chosen: list[tuple[Waiting, Entry | None]] = []
+        chosen: list[tuple[WaitingClaim, Entry | None]] = []
         taken: set[Key] = set()
         for waiting in claimed.waiting:
             if waiting.node is not None:

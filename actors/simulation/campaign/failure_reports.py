@@ -12,7 +12,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.calendar import LEASE
 from kcm.actors.simulation.campaign import last_syncs
 from kcm.actors.simulation.campaign.checks import SAME_END, check, differences, undisturbed
-from kcm.actors.simulation.campaign.recorder import Recording, Sent
+from kcm.actors.simulation.campaign.recorder import Recording, SentMessage
 from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting
 from kcm.actors.simulation.campaign.user_actions import UserActions
@@ -288,7 +288,7 @@ def _concerned(failed: Run, recording: Recording) -> _Concerned:
     return _Concerned(frozenset(keys), frozenset(actors), hollow)
 
 
-def _is_about(sent: Sent, message: object, about: _Concerned) -> bool:
+def _is_about(sent: SentMessage, message: object, about: _Concerned) -> bool:
     if type(message).__name__ in CHATTER or (sent.process == HOLLOW and not about.hollow):
         return False
     if about.keys:

@@ -15,12 +15,12 @@ from kcm.actors.simulation.campaign.last_syncs import KeyState, SyncLog
 from kcm.protocols.codec import DecodeError, decode
 from kcm.runtime.process.version import this_version
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.system.journal import JournalWriter, NumberedFrame, Run
+from kcm.runtime.system.journal import JournalWriter, NumberedFrame, RecordedRun
 
 LARGEST, FILES = 1 << 40, 1_000  # maximum bytes and number of files; each restart of a process begins a new file
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message. at: virtual seconds. number, cause: as in a journal of its process."""
 
     at: float
@@ -48,7 +48,7 @@ class Recording:
     """
 
     def __init__(self, journal: Path | None = None) -> None:
-        self.sent: list[Sent] = []
+        self.sent: list[SentMessage] = []
         self.keys: list[KeyState] = []
         self._syncs = SyncLog()
         self._journal = journal
@@ -57,7 +57,7 @@ class Recording:
     def attach(self, cluster: SimulatedCluster, *, seed: int) -> None:
         def started(process: str, system: ControllerSystem) -> None:
             names = [spec.name for spec in system.controllers]
-            run = Run(version=this_version().kcm, seed=seed, arguments=(), controllers=names)
+            run = RecordedRun(version=this_version().kcm, seed=seed, arguments=(), controllers=names)
             writer = None
             if self._journal is not None:
                 if process in self._writers:  # it crashed, and starts again
@@ -86,14 +86,16 @@ def journal_of(process: str, file: Path) -> Path:
 class _ProcessJournal:
     """Implements kcm.runtime.system.actor.Journal, for actors that share one thread."""
 
-    def __init__(self, process: str, clock: Clock, sent: list[Sent], writer: JournalWriter | None) -> None:
+    def __init__(self, process: str, clock: Clock, sent: list[SentMessage], writer: JournalWriter | None) -> None:
         self._process, self._clock, self._sent, self._writer = process, clock, sent, writer
         self._number = self._handled = 0
 
     def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
         cause = self._handled if cause is None else cause
         self._number += 1
-        self._sent.append(Sent(self._clock.monotonic(), self._process, self._number, cause, sender, to, bytes(frame)))
+        self._sent.append(
+            SentMessage(self._clock.monotonic(), self._process, self._number, cause, sender, to, bytes(frame))
+        )
         if self._writer is not None:
             return self._writer.sent(sender, to, incarnation, frame, cause)
         numbered = NumberedFrame(frame)

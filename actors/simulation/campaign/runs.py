@@ -17,7 +17,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.calendar import LEASE
 from kcm.actors.simulation.campaign.coverage import Coverage, StepsOfRun
 from kcm.actors.simulation.campaign.recorder import Recording
-from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, surroundings
+from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, run_environment
 from kcm.actors.simulation.invariants.common.raised_exceptions import Mishaps
 from kcm.actors.simulation.invariants.common.usual import usual_invariants
 from kcm.actors.simulation.invariants.common.writes import Quiet
@@ -173,7 +173,7 @@ class _Run:
         self._number = setting.number(seed)
         cloud = FakeCloud() if setting.cloud else None
         self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
-        self.cluster.outside = setting.made_outside(surroundings(seed, self.cluster.clock))
+        self.cluster.outside = setting.made_outside(run_environment(seed, self.cluster.clock))
         self.composed = setting.composed(self._number)
         self._scenario, self._quiet = setting.scenario(self._number), Quiet(self.cluster)
         drawn = self.composed.actions(self._scenario)

@@ -35,7 +35,7 @@ HOLLOW_NODES = "hollow-nodes-controller"  # its trial is about heartbeats
 WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
-class Surroundings(NamedTuple):
+class RunEnvironment(NamedTuple):
     """Inputs of a run's fakes. chance: drawn from the seed. clock: virtual time."""
 
     seed: int
@@ -43,8 +43,8 @@ class Surroundings(NamedTuple):
     clock: Clock
 
 
-def surroundings(seed: int, clock: Clock) -> Surroundings:
-    return Surroundings(seed, Random(f"outside {seed}"), clock)
+def run_environment(seed: int, clock: Clock) -> RunEnvironment:
+    return RunEnvironment(seed, Random(f"outside {seed}"), clock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ class Setting:
 
     name: str = "workloads"
     controllers: tuple[ControllerSpec, ...] | Callable[[Any], Iterable[ControllerSpec]] = WORKLOADS
-    outside: Callable[[Surroundings], Any] | None = None
+    outside: Callable[[RunEnvironment], Any] | None = None
     trials: tuple[Trial, ...] | None = None
     with_users: Callable[[Scenario, Sequence[Trial]], Iterable[Trial]] = field(default=lambda _scenario, trials: trials)
     actions: Callable[[Scenario], Iterable[Action]] | None = None
@@ -114,9 +114,9 @@ class Setting:
         if callable(self.controllers) and self.outside is None:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
 
-    def made_outside(self, around: Surroundings) -> Any:
+    def made_outside(self, environment: RunEnvironment) -> Any:
         """Create the fake of the world outside for one run; None if the setting has none."""
-        return None if self.outside is None else self.outside(around)
+        return None if self.outside is None else self.outside(environment)
 
     def specs(self, outside: Any) -> tuple[ControllerSpec, ...]:
         """Return the controllers of managers with this world outside."""
@@ -124,7 +124,7 @@ class Setting:
 
     def some_specs(self) -> tuple[ControllerSpec, ...]:
         """Return the controllers of an arbitrary run, for their names and resources."""
-        return self.specs(self.made_outside(surroundings(0, VirtualClock())))
+        return self.specs(self.made_outside(run_environment(0, VirtualClock())))
 
     def has_calls(self) -> bool:
         return self.outside is not None if self.calls is None else self.calls

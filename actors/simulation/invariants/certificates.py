@@ -13,7 +13,7 @@ from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import Object, decode_object, metadata, name_of, uid_of
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.registry.users import Access, User
-from kcm.runtime.simulation.keys import KeyPair
+from kcm.runtime.simulation.keys import PemKeyPair
 
 STORAGE = "certificatesigningrequests.certificates.k8s.io"
 RESOURCE_ID = "certificates.k8s.io/v1/certificatesigningrequests"
@@ -93,7 +93,7 @@ class SignedAsApproved:
 
     name = "certificates are what was approved"
 
-    def __init__(self, authorities: Sequence[KeyPair], current: Callable[[], KeyPair]) -> None:
+    def __init__(self, authorities: Sequence[PemKeyPair], current: Callable[[], PemKeyPair]) -> None:
         """Initialise the invariant.
 
         authorities: all authorities, in the order in which the files will contain them.

@@ -20,7 +20,7 @@ from kcm.runtime.faults.vocabulary import Fault, FaultKind
 Value = TypeVar("Value")
 
 
-class History(Generic[Value]):
+class ValueHistory(Generic[Value]):
     """The values that something about each object has had, by the version that it had them from."""
 
     def __init__(self) -> None:

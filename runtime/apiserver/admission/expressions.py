@@ -106,10 +106,10 @@ def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
 
 def asking(cluster: Cluster, user: User) -> authorization.Ask:
     """Return the authorizer that expressions call for the requesting user or a service account."""
-    from kcm.runtime.cel.libraries.authorization import Attributes as Asked
-    from kcm.runtime.cel.libraries.authorization import Decision
+    from kcm.runtime.cel.libraries.authorization import CheckAttributes as Asked
+    from kcm.runtime.cel.libraries.authorization import DecisionValue
 
-    def ask(asked: Asked) -> Decision:
+    def ask(asked: Asked) -> DecisionValue:
         who = user
         if asked.account is not None:
             namespace, name = asked.account
@@ -128,6 +128,6 @@ def asking(cluster: Cluster, user: User) -> authorization.Ask:
                 "name": asked.name,
             }
         decision = cluster.authorize(Access(who, {field: value for field, value in wanted.items() if value}))
-        return Decision(decision.allowed, decision.reason)
+        return DecisionValue(decision.allowed, decision.reason)
 
     return ask

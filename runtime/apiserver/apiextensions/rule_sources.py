@@ -21,7 +21,7 @@ from kcm.runtime.apiserver.apiextensions.schemas import (
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
 
 if TYPE_CHECKING:
-    from kcm.runtime.cel.rules import Rule
+    from kcm.runtime.cel.rules import ValidationRule
 
 MOST_OF_ONE, MOST_OF_ALL = 10_000_000, 100_000_000
 _MOST = 2**64 - 1
@@ -103,7 +103,7 @@ def _of_rules(
 
 
 def _of_rule(
-    rule: Rule, here: str, times: int | None, uncorrelated: str | None, costs: list[tuple[int, str]]
+    rule: ValidationRule, here: str, times: int | None, uncorrelated: str | None, costs: list[tuple[int, str]]
 ) -> Iterator[FieldError]:
     cost = min(rule.most_cost * (rule.most_times if times is None else times), _MOST)
     if cost > MOST_OF_ONE:

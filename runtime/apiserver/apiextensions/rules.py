@@ -35,7 +35,7 @@ from kcm.runtime.apiserver.errors.status_errors import MOST_CAUSES
 
 if TYPE_CHECKING:
     from kcm.runtime.cel.declared import Reader
-    from kcm.runtime.cel.rules import Rule
+    from kcm.runtime.cel.rules import ValidationRule
 
 BUDGET = 10_000_000  # cost limit for all rules of an object
 LONGEST_MESSAGE = 5 * 1024  # bytes
@@ -105,7 +105,7 @@ class RuleNode:
     ) -> None:
         self._schema, self._fields, self._of_other, self._of_items = schema, fields, of_other, of_items
         self._is_root = is_root or bool(schema.get(EMBEDDED))
-        self._compiled: tuple[Sequence[Rule], Reader | None] | None = None
+        self._compiled: tuple[Sequence[ValidationRule], Reader | None] | None = None
 
     def problems(self, obj: Any, old: Any, found: Sequence[FieldError]) -> list[FieldError]:
         """Return the errors of all rules.
@@ -144,7 +144,7 @@ class RuleNode:
                         item, known.get(name), f"{path}[{name}]", change.at_key(name), budget
                     )
 
-    def _compile(self) -> tuple[Sequence[Rule], Reader | None]:
+    def _compile(self) -> tuple[Sequence[ValidationRule], Reader | None]:
         if self._compiled is None:
             from kcm.runtime.cel.declared import declared, reader
             from kcm.runtime.cel.rules import compile_rules
@@ -171,7 +171,9 @@ class RuleNode:
                 if error is not None and (rule.uses_old_self or not change.same or not error.ratcheted):
                     yield error.error
 
-    def _of_rule(self, rule: Rule, value: Any, variables: dict[str, Any], here: str, budget: _Budget) -> _Found | None:
+    def _of_rule(
+        self, rule: ValidationRule, value: Any, variables: dict[str, Any], here: str, budget: _Budget
+    ) -> _Found | None:
         from kcm.runtime.cel.errors import CostExceededError, EvaluationError
 
         assert rule.program is not None
@@ -205,7 +207,7 @@ class RuleNode:
             raise OutOfBudgetError(invalid(here, self._schema.get("type") or "", _OUT_OF_BUDGET))
         budget.left -= cost
 
-    def _message(self, rule: Rule, variables: dict[str, Any], place: str, budget: _Budget) -> str:
+    def _message(self, rule: ValidationRule, variables: dict[str, Any], place: str, budget: _Budget) -> str:
         from kcm.runtime.cel.errors import CostExceededError, EvaluationError
 
         message = (rule.source.get("message") or "").strip()
@@ -241,7 +243,7 @@ class _Found(NamedTuple):
     ratcheted: bool
 
 
-def _text(rule: Rule) -> str:
+def _text(rule: ValidationRule) -> str:
     return (rule.source.get("message") or rule.expression).strip()
 
 

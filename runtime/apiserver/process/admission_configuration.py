@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kcm.protocols.admission_plugins import KNOWN, POD_SECURITY, RESOURCE_QUOTA
-from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, Scope
+from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, ScopeRequirement
 from kcm.runtime.apiserver.admission.pod_security.levels import LEVELS, PREFIX, policy_of
 from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
 from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
@@ -84,14 +84,14 @@ def _limited(section: Any, where: str) -> Iterator[LimitedResource]:
         yield LimitedResource(_text(fields.get("apiGroup") or "", at), _text(fields["resource"], at), contains, scopes)
 
 
-def _scope(section: Any, where: str) -> Scope:
+def _scope(section: Any, where: str) -> ScopeRequirement:
     fields = _map(section, where)
     _check_fields(fields, {"scopeName", "operator", "values"}, where)
     operator = fields.get("operator") or ""
     if operator not in _OPERATORS:
         raise ConfigurationError(f"{where}.operator: {operator!r} is not one of {', '.join(_OPERATORS)}")
     values = tuple(_text(value, where) for value in _list(fields.get("values"), where))
-    return Scope(_text(fields.get("scopeName") or "", where), operator, values)
+    return ScopeRequirement(_text(fields.get("scopeName") or "", where), operator, values)
 
 
 def _pod_security(section: Any, where: str) -> PodSecuritySettings:

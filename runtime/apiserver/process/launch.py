@@ -9,7 +9,7 @@ from select import select
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.process.settings import ServerSettings
-from kcm.runtime.process.children import Child, start_module
+from kcm.runtime.process.children import ChildProcess, start_module
 from kcm.runtime.process.files import identity
 
 MODULE = "kcm.runtime.apiserver.process"
@@ -35,7 +35,7 @@ class EmbeddedServer:
 
     url: str
     kubeconfig: Path
-    child: Child
+    child: ChildProcess
     store: tuple[int, int] | None
 
     def kubeconfig_of(self, user: str) -> Path:
@@ -72,7 +72,7 @@ def launch(settings: ServerSettings, *, ready_within: float = READY_WITHIN) -> E
     raise LaunchError(f"the embedded API server did not start: {words['error']}")
 
 
-def _first_line(child: Child, within: float) -> dict[str, str]:
+def _first_line(child: ChildProcess, within: float) -> dict[str, str]:
     """Return the line that the process prints: its URL, or an error."""
     assert child.words is not None
     if not select([child.words], [], [], within)[0]:

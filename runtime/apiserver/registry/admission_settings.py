@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import ScopeRequirement
 
 _NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
@@ -21,7 +21,7 @@ class LimitedResource(NamedTuple):
     group: str
     resource: str
     contains: tuple[str, ...] = ()
-    scopes: tuple[Scope, ...] = ()
+    scopes: tuple[ScopeRequirement, ...] = ()
 
 
 class PodSecuritySettings(NamedTuple):

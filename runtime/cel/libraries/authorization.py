@@ -19,7 +19,7 @@ PREFIX = "kubernetes.authorization."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attributes:
+class CheckAttributes:
     """One authorization check: of a resource in a group, or of `path` if that is set.
 
     account: namespace and name of the service account that is checked; None checks the user of the request
@@ -38,18 +38,18 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Opaque):
+class DecisionValue(Opaque):
     allowed: bool
     reason: str = ""
     error: str | None = None
     type_name = PREFIX + "Decision"
 
 
-Ask = Callable[[Attributes], Decision]
+Ask = Callable[[CheckAttributes], DecisionValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Authorizer(Opaque):
+class AuthorizerValue(Opaque):
     ask: Ask
     account: tuple[str, str] | None = None
     type_name = PREFIX + "Authorizer"
@@ -58,40 +58,40 @@ class Authorizer(Opaque):
 @dataclass(frozen=True, slots=True)
 class PathCheck(Opaque):
     ask: Ask
-    attributes: Attributes
+    attributes: CheckAttributes
     type_name = PREFIX + "PathCheck"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCheck(Opaque):
     ask: Ask
-    attributes: Attributes
+    attributes: CheckAttributes
     type_name = PREFIX + "GroupCheck"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck(Opaque):
     ask: Ask
-    attributes: Attributes
+    attributes: CheckAttributes
     type_name = PREFIX + "ResourceCheck"
 
 
-def _path(authorizer: Authorizer, path: str) -> PathCheck:
+def _path(authorizer: AuthorizerValue, path: str) -> PathCheck:
     if not path.strip():
         raise EvaluationError("path must not be empty")
-    return PathCheck(authorizer.ask, Attributes(path=path, account=authorizer.account))
+    return PathCheck(authorizer.ask, CheckAttributes(path=path, account=authorizer.account))
 
 
-def _group(authorizer: Authorizer, group: str) -> GroupCheck:
-    return GroupCheck(authorizer.ask, Attributes(group=group, account=authorizer.account))
+def _group(authorizer: AuthorizerValue, group: str) -> GroupCheck:
+    return GroupCheck(authorizer.ask, CheckAttributes(group=group, account=authorizer.account))
 
 
-def _account(authorizer: Authorizer, namespace: str, name: str) -> Authorizer:
+def _account(authorizer: AuthorizerValue, namespace: str, name: str) -> AuthorizerValue:
     if dns_subdomain(name):
         raise EvaluationError("Invalid service account name")
     if dns_label(namespace):
         raise EvaluationError("Invalid service account namespace")
-    return Authorizer(authorizer.ask, (namespace, name))
+    return AuthorizerValue(authorizer.ask, (namespace, name))
 
 
 def _resource(check: GroupCheck, resource: str) -> ResourceCheck:
@@ -108,7 +108,7 @@ def _with(field: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
     return narrowed
 
 
-def _check(check: PathCheck | ResourceCheck, verb: str) -> Decision:
+def _check(check: PathCheck | ResourceCheck, verb: str) -> DecisionValue:
     return check.ask(replace(check.attributes, verb=verb))
 
 

@@ -11,7 +11,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from kcm.actors.app.kept_child import KeptChild
-from kcm.runtime.process.children import Child, start_module
+from kcm.runtime.process.children import ChildProcess, start_module
 
 
 class Nursery:
@@ -20,7 +20,7 @@ class Nursery:
     def __init__(self) -> None:
         self.started, self.refuse = 0, 0
 
-    def __call__(self) -> Child:
+    def __call__(self) -> ChildProcess:
         if self.refuse:
             self.refuse -= 1
             raise OSError(24, "Too many open files")

@@ -10,7 +10,7 @@ import pytest
 
 from kcm.actors.command import wait
 from kcm.actors.command.embedded_directory import directory_of
-from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.runtime.process.start_state import StartState
 from kcm.runtime.simulation.clock import VirtualClock
 
@@ -83,7 +83,7 @@ def test_invalid_arguments_exit_with_2(arguments: list[str], error: str, capsys:
 
 
 def test_cluster_in_memory_has_a_temporary_directory_of_its_own() -> None:
-    server = EmbeddedServer(in_memory=True)
+    server = EmbeddedServerOptions(in_memory=True)
     with ExitStack() as closing:
         first, second = (directory_of(server, given=(), closing=closing) for _ in range(2))
         assert first != second
@@ -91,6 +91,6 @@ def test_cluster_in_memory_has_a_temporary_directory_of_its_own() -> None:
         assert first.stat().st_mode & 0o777 == 0o700
     assert not first.exists()
     with ExitStack() as closing:
-        named = EmbeddedServer(in_memory=True, directory="here")
+        named = EmbeddedServerOptions(in_memory=True, directory="here")
         assert directory_of(named, given={"embedded-dir"}, closing=closing) == Path("here")
-        assert directory_of(EmbeddedServer(), given=(), closing=closing) == Path(".kcm")
+        assert directory_of(EmbeddedServerOptions(), given=(), closing=closing) == Path(".kcm")

@@ -40,7 +40,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Conflict, Done
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
-from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
@@ -121,7 +121,7 @@ def recorded(reconciler: Any, path: Path, make_cluster: Callable[..., SimulatedC
     writers: list[JournalWriter] = []
 
     def keep(_name: str, system: Any) -> None:
-        run = Run(version="test", seed=5, arguments=[], controllers=["copier"])
+        run = RecordedRun(version="test", seed=5, arguments=[], controllers=["copier"])
         system.actors.journal = JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3)
         writers.append(system.actors.journal)
 

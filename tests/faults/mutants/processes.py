@@ -19,7 +19,7 @@ from kcm.runtime.calls.pool import CallPool
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 from kcm.runtime.simulation.clock import ProcessClock
 from kcm.runtime.simulation.network import _Exchange
-from kcm.runtime.simulation.world import Process, World
+from kcm.runtime.simulation.world import SimulatedProcess, World
 from kcm.runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import busy_cloud, hangs, http_held, stale_pods, takeovers
@@ -76,7 +76,7 @@ def suspended_time_does_not_count() -> Iterator[None]:
     """The process's clock stands still while the machine is suspended, as CLOCK_MONOTONIC does."""
     pause, lost = World.pause, dict[ProcessClock, float]()
 
-    def suspend(self: World, process: Process, seconds: float) -> None:
+    def suspend(self: World, process: SimulatedProcess, seconds: float) -> None:
         pause(self, process, seconds)
 
         def resume() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcm.protocols.discovery.documents import GroupVersion, UnreadableError, read_group_version, read_root
+from kcm.protocols.discovery.documents import GroupVersion, InvalidDocumentError, read_group_version, read_root
 from kcm.protocols.discovery.survey import Knowledge, Survey
 from kcm.protocols.messages.discovery import ServedResource
 
@@ -186,7 +186,7 @@ def test_what_is_not_answered_in_time_has_failed() -> None:
     "body", [b"", b"[]", b"{}", b'{"kind":"APIGroupList"}', b'{"kind":"APIVersions","versions":5}']
 )
 def test_what_is_no_discovery_document_is_refused(body: bytes) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(InvalidDocumentError):
         read_root(body)
-    with pytest.raises(UnreadableError):
+    with pytest.raises(InvalidDocumentError):
         read_group_version(body, V1)

@@ -15,7 +15,7 @@ from kcm.protocols.objects import Object, name_of
 from kcm.protocols.quota.amounts import written
 from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
 from kcm.protocols.quota.resource_claims import EXTENDED_CLAIM, DeviceClasses, ResourceClaims
-from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, VOLUME_ATTRIBUTES_CLASS, Scope
+from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, VOLUME_ATTRIBUTES_CLASS, ScopeRequirement
 from kcm.protocols.quota.services import Services
 from kcm.protocols.quota.volume_claims import VolumeClaims, concerns_quotas
 
@@ -116,12 +116,15 @@ def test_names_that_claims_use() -> None:
     assert VolumeClaims().matching(ours | others) == ours
 
 
-ABSENT, PRESENT = Scope(VOLUME_ATTRIBUTES_CLASS, DOES_NOT_EXIST), Scope(VOLUME_ATTRIBUTES_CLASS, EXISTS)
-NOT_FOURTH = Scope(VOLUME_ATTRIBUTES_CLASS, NOT_IN, ("class4",))
+ABSENT, PRESENT = (
+    ScopeRequirement(VOLUME_ATTRIBUTES_CLASS, DOES_NOT_EXIST),
+    ScopeRequirement(VOLUME_ATTRIBUTES_CLASS, EXISTS),
+)
+NOT_FOURTH = ScopeRequirement(VOLUME_ATTRIBUTES_CLASS, NOT_IN, ("class4",))
 
 
-def one_of(*classes: str) -> Scope:
-    return Scope(VOLUME_ATTRIBUTES_CLASS, IN, classes)
+def one_of(*classes: str) -> ScopeRequirement:
+    return ScopeRequirement(VOLUME_ATTRIBUTES_CLASS, IN, classes)
 
 
 WANTS = {"spec": {"volumeAttributesClassName": "class1"}}
@@ -147,14 +150,14 @@ CHANGES = {
         ),
     ],
 )
-def test_a_claim_meets_the_scopes_of_all_its_attributes_classes(of: Object, scopes: list[Scope]) -> None:
+def test_a_claim_meets_the_scopes_of_all_its_attributes_classes(of: Object, scopes: list[ScopeRequirement]) -> None:
     asked = [
         ABSENT,
         PRESENT,
         *(one_of(f"class{i}") for i in (1, 2, 3, 4)),
         one_of("class4", "class2"),
         NOT_FOURTH,
-        Scope("Terminating"),
+        ScopeRequirement("Terminating"),
     ]
     for each in (of, VolumeClaims().essence(of)):
         assert [one for one in asked if VolumeClaims().meets(each, one)] == scopes
@@ -187,7 +190,7 @@ def test_all_others_are_counted(resource: str, names: set[str]) -> None:
     assert evaluator.handles(CREATE, "", {}, None)
     assert not evaluator.handles(CREATE, "scale", {}, None)
     assert not evaluator.handles(UPDATE, "", {}, {})
-    assert not evaluator.meets({}, Scope("Terminating"))
+    assert not evaluator.meets({}, ScopeRequirement("Terminating"))
 
 
 # ResourceClaims.

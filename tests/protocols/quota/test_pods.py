@@ -21,7 +21,7 @@ from kcm.protocols.quota.scopes import (
     NOT_TERMINATING,
     PRIORITY_CLASS,
     TERMINATING,
-    Scope,
+    ScopeRequirement,
 )
 from kcm.protocols.times import format_time
 
@@ -50,7 +50,7 @@ def usage(of: Object) -> Object:
     return used
 
 
-def meets(of: Object, scope: Scope) -> bool:
+def meets(of: Object, scope: ScopeRequirement) -> bool:
     met = PODS.meets(of, scope)
     assert PODS.meets(PODS.essence(of), scope) is met
     return met
@@ -216,13 +216,13 @@ HERE = {"labelSelector": {}}
 )
 def test_a_pod_meets_scopes(spec: Object, names: set[str]) -> None:
     scopes = [
-        Scope(TERMINATING),
-        Scope(NOT_TERMINATING),
-        Scope(BEST_EFFORT),
-        Scope(NOT_BEST_EFFORT),
-        Scope(PRIORITY_CLASS, IN, ("class1",)),
-        Scope(CROSS_NAMESPACE_POD_AFFINITY),
-        Scope("VolumeAttributesClass"),
+        ScopeRequirement(TERMINATING),
+        ScopeRequirement(NOT_TERMINATING),
+        ScopeRequirement(BEST_EFFORT),
+        ScopeRequirement(NOT_BEST_EFFORT),
+        ScopeRequirement(PRIORITY_CLASS, IN, ("class1",)),
+        ScopeRequirement(CROSS_NAMESPACE_POD_AFFINITY),
+        ScopeRequirement("VolumeAttributesClass"),
     ]
     assert {scope.name for scope in scopes if meets({"spec": spec}, scope)} == names
 
@@ -239,14 +239,14 @@ def test_a_pod_meets_scopes(spec: Object, names: set[str]) -> None:
     ],
 )
 def test_a_priority_class_is_selected(operator: str, values: tuple[str, ...], of_high: bool, of_none: bool) -> None:
-    scope = Scope(PRIORITY_CLASS, operator, values)
+    scope = ScopeRequirement(PRIORITY_CLASS, operator, values)
     assert meets({"spec": {"priorityClassName": "high"}}, scope) is of_high
     assert meets({"spec": {"priorityClassName": ""}}, scope) is of_none
 
 
 def test_an_operator_that_is_none_is_told() -> None:
     with pytest.raises(ValueError, match='"Like" is not a valid scope selector operator'):
-        meets({}, Scope(PRIORITY_CLASS, "Like"))
+        meets({}, ScopeRequirement(PRIORITY_CLASS, "Like"))
 
 
 FOO, BAR, DUMMY = ({"name": name, **CPU} for name in ("foo", "bar", "dummy"))

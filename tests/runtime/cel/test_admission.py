@@ -19,13 +19,13 @@ from kcm.runtime.cel.admission import (
     TEXT_OR_NULL,
     Expression,
     FailedError,
-    Run,
+    RequestEvaluation,
     SpentError,
     admission_environment,
     conditions_hold,
     names,
 )
-from kcm.runtime.cel.libraries.authorization import Attributes, Decision
+from kcm.runtime.cel.libraries.authorization import CheckAttributes, DecisionValue
 
 REQUEST = {
     "operation": "CREATE",
@@ -36,15 +36,15 @@ REQUEST = {
 }
 
 
-def ask(attributes: Attributes) -> Decision:
+def ask(attributes: CheckAttributes) -> DecisionValue:
     """Allows what is asked in the place of a service account, and reads of deployments."""
     allowed = attributes.account is not None or (attributes.resource, attributes.verb) == ("deployments", "get")
-    return Decision(allowed=allowed, reason="" if allowed else "no role")
+    return DecisionValue(allowed=allowed, reason="" if allowed else "no role")
 
 
-def run(variables: dict[str, Expression] | None = None, budget: int = 10_000_000, **more: Any) -> Run:
+def run(variables: dict[str, Expression] | None = None, budget: int = 10_000_000, **more: Any) -> RequestEvaluation:
     seen = names(new={"spec": {"replicas": 3}}, old=None, request=REQUEST, ask=ask, **more)
-    return Run(seen, variables, budget)
+    return RequestEvaluation(seen, variables, budget)
 
 
 def condition(text: str) -> Expression:

@@ -14,7 +14,7 @@ import pytest
 from kcm.runtime.cel import types
 from kcm.runtime.cel.declared import declared
 from kcm.runtime.cel.language import base_environment, checked, compiled_program, cost_range
-from kcm.runtime.cel.libraries.authorization import Attributes, Authorizer, Decision
+from kcm.runtime.cel.libraries.authorization import AuthorizerValue, CheckAttributes, DecisionValue
 from kcm.runtime.cel.rules import compile_rules
 
 
@@ -105,10 +105,10 @@ def test_a_rule_can_cost_at_most(schema: dict[str, Any], rule: str, most: int) -
     ],
 )
 def test_an_expression_costs(expression: str, least: int, most: int, actual: int) -> None:
-    def allow(_attributes: Attributes) -> Decision:
-        return Decision(allowed=True)
+    def allow(_attributes: CheckAttributes) -> DecisionValue:
+        return DecisionValue(allowed=True)
 
-    authorizer = Authorizer(allow)
+    authorizer = AuthorizerValue(allow)
     kind = types.opaque(authorizer.type_name)
     labels = types.map_of(types.STRING, types.STRING)
     environment = base_environment().extended({"authorizer": kind, "labels": labels}, {})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcm.runtime.cel.declared import declared, reader
-from kcm.runtime.cel.rules import Rule, compile_rules
+from kcm.runtime.cel.rules import ValidationRule, compile_rules
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -27,7 +27,7 @@ OBJECT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def compiled(rule: str) -> Rule:
+def compiled(rule: str) -> ValidationRule:
     kind = declared(SCHEMA, root=False)
     assert kind is not None
     return compile_rules([{"rule": rule}], kind)[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.runtime.process.children import Child, start_module
+from kcm.runtime.process.children import ChildProcess, start_module
 
 WITHIN = 30.0  # seconds, on a busy machine
 
@@ -21,7 +21,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-def line(child: Child) -> str:
+def line(child: ChildProcess) -> str:
     assert child.words is not None
     return child.words.readline().decode().strip()
 

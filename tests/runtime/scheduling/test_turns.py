@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.scheduling.turns import Turns
+from kcm.runtime.scheduling.turns import RoundRobinQueue
 
 
 def test_empty_line_raises_index_error() -> None:
-    turns: Turns[str] = Turns(len)
+    turns: RoundRobinQueue[str] = RoundRobinQueue(len)
     with pytest.raises(IndexError):
         turns.popleft()
 
 
 def test_group_that_comes_back_waits_for_its_turn() -> None:
-    turns: Turns[str] = Turns(lambda key: key[0])
+    turns: RoundRobinQueue[str] = RoundRobinQueue(lambda key: key[0])
     for key in ("a1", "b1"):
         turns.append(key)
     assert turns.popleft() == "a1"

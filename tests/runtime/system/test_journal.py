@@ -22,10 +22,10 @@ from kcm.runtime.simulation.clock import START, VirtualClock
 from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.actor_system import ActorSystem
-from kcm.runtime.system.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
+from kcm.runtime.system.journal import MAGIC, JournalError, JournalWriter, RecordedRun, numbered_path, read_journal
 
 ROOT = Path(__file__).parents[3]
-RUN = Run(version="1.2.3", seed=7, arguments=["--v=2"], controllers=["a-controller"])
+RUN = RecordedRun(version="1.2.3", seed=7, arguments=["--v=2"], controllers=["a-controller"])
 FRAME = encode(Ping(1))
 
 
@@ -166,9 +166,9 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from kcm.runtime.scheduling.clock import SystemClock
-from kcm.runtime.system.journal import JournalWriter, Run
+from kcm.runtime.system.journal import JournalWriter, RecordedRun
 journal = JournalWriter(
-    Path(sys.argv[1]), run=Run(version="", seed=0, arguments=[], controllers=[]), clock=SystemClock(),
+    Path(sys.argv[1]), run=RecordedRun(version="", seed=0, arguments=[], controllers=[]), clock=SystemClock(),
     largest=1_000_000, files=3, ended=lambda why: print("ended", why),
 )
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))

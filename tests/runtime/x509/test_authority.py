@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kcm.runtime.simulation.keys import KeyPair, authority_pair, request_pem
+from kcm.runtime.simulation.keys import PemKeyPair, authority_pair, request_pem
 from kcm.runtime.x509.authority import AuthorityError, authority_of, end_of_certificate
 from kcm.runtime.x509.requests import RequestError, check_signature, facts_of, parse_request
 
@@ -33,7 +33,7 @@ def signed(
     usages: Sequence[str] = ("client auth",),
     seconds: float = HOUR,
     now: float = NOW,
-    pair: KeyPair = PAIR,
+    pair: PemKeyPair = PAIR,
 ) -> x509.Certificate:
     made = authority_of(*pair, name="files").sign(request, usages=usages, seconds=seconds, now=now)
     return x509.load_pem_x509_certificate(made)
@@ -227,7 +227,7 @@ def test_keys_of_other_kinds_sign_too(kind: str) -> None:
         .sign(key, hashes.SHA256())
     )
     pem = Encoding.PEM
-    pair = KeyPair(
+    pair = PemKeyPair(
         certificate.public_bytes(pem), key.private_bytes(pem, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     )
     made = signed(pair=pair)

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from kcm.runtime.simulation.keys import KeyPair, authority_pair, request_pem
+from kcm.runtime.simulation.keys import PemKeyPair, authority_pair, request_pem
 from kcm.runtime.x509.authority import AuthorityError
 from kcm.runtime.x509.key_files import KeyFiles, KeyFilesError
 
@@ -22,7 +22,7 @@ class Disk:
         log = structlog.wrap_logger(None, processors=[self.logs])
         self.files = KeyFiles(str(self.certificate), str(self.key), log=log)
 
-    def write(self, pair: KeyPair) -> None:
+    def write(self, pair: PemKeyPair) -> None:
         self.certificate.write_bytes(pair.certificate)
         self.key.write_bytes(pair.key)
 

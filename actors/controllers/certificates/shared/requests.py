@@ -38,8 +38,8 @@ CLIENT_AUTH, SERVER_AUTH = "client auth", "server auth"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the request inside an object asks for, as far as it is decided by. common_name: "" for none."""
+class RequestContent:
+    """Fields of a CertificateSigningRequest's PKCS #10 request that decisions depend on. common_name: "" if absent."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -50,7 +50,7 @@ class Asked:
 
 
 def read_request(pem: bytes) -> dict[str, Any]:
-    """The fields of Asked, for a call from outside. Raises ValueError on what is no request."""
+    """Return the fields of RequestContent. Runs outside the actor. Raises ValueError if `pem` is not a request."""
     from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
 
     return asdict(facts_of(parse_request(pem)))
@@ -61,14 +61,14 @@ class UnreadableRequestError(ValueError):
 
 
 @step
-def asked(request: Object) -> Step[Asked]:
+def asked(request: Object) -> Step[RequestContent]:
     """Reads the request, outside of the actor. Raises UnreadableRequestError."""
     found: Any = yield from call(read_request, pem_of(request), but=(ValueError,))
     if isinstance(found, Raised):
         problem = found.message.partition(": ")[2]
         raise UnreadableRequestError(f'unable to parse csr "{name_of(request)}": {problem}')
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-    return Asked(**fields)
+    return RequestContent(**fields)
 
 
 def pem_of(request: Object) -> bytes:
@@ -106,7 +106,7 @@ def is_issued(request: Object) -> bool:
     return bool(status_of(request).get("certificate"))
 
 
-def serving_problem(asked: Asked, usages: Collection[str]) -> str:
+def serving_problem(asked: RequestContent, usages: Collection[str]) -> str:
     """Why this is not what the server of a kubelet may have; "" if it is."""
     if asked.organizations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
@@ -121,7 +121,7 @@ def serving_problem(asked: Asked, usages: Collection[str]) -> str:
     return _name_problem(asked)
 
 
-def client_problem(asked: Asked, usages: Collection[str]) -> str:
+def client_problem(asked: RequestContent, usages: Collection[str]) -> str:
     """Why this is not what a kubelet may have to speak to the API server; "" if it is."""
     if asked.organizations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
@@ -132,7 +132,7 @@ def client_problem(asked: Asked, usages: Collection[str]) -> str:
     return _name_problem(asked) or _usage_problem(usages, CLIENT_AUTH)
 
 
-def _name_problem(asked: Asked) -> str:
+def _name_problem(asked: RequestContent) -> str:
     return "" if asked.common_name.startswith(NODE_PREFIX) else "subject common name does not begin with system:node:"
 
 

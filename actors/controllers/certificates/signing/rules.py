@@ -15,16 +15,16 @@ from kcm.actors.controllers.certificates.shared.requests import (
     KUBELET_CLIENT,
     KUBELET_SERVING,
     LEGACY_UNKNOWN,
-    Asked,
+    RequestContent,
     client_problem,
     serving_problem,
 )
 
 SHORTEST = 600.0  # seconds
-Rule = Callable[[Asked, Sequence[str]], str]
+Rule = Callable[[RequestContent, Sequence[str]], str]
 
 
-def api_client_problem(_asked: Asked, usages: Sequence[str]) -> str:
+def api_client_problem(_asked: RequestContent, usages: Sequence[str]) -> str:
     """Whoever was approved may have any name, but no other use."""
     for usage in usages:
         if usage not in (DIGITAL_SIGNATURE, KEY_ENCIPHERMENT, CLIENT_AUTH):

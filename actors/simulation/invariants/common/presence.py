@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -78,7 +78,7 @@ class NeverMorePodsThanWanted:
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
         self._ownership = ownership
         self._kinds = {storage_of(owns.owner): owns.owner.kind for owns in ownership.counted.values()}
-        self._wanted: History[int] = History()
+        self._wanted: ValueHistory[int] = ValueHistory()
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._starts: dict[str, int] = {}
         self._owners: dict[str, Owners] = {}  # by process

@@ -49,7 +49,7 @@ class _Returned(NamedTuple):
     epoch: int
 
 
-class View:
+class KnownNodes:
     """One process's knowledge of nodes. rates: (time, nodes per second by zone) as node-lifecycle may compute it,
     latest last.
 
@@ -150,13 +150,13 @@ class Views:
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock, self._limits = cluster.clock, limits
         self._looked = 0.0
-        self._views: dict[str, View] = {}
+        self._views: dict[str, KnownNodes] = {}
 
     def observe(self, observation: Observation) -> None:
         now = self._clock.monotonic()
         match observation:
             case ProcessStarted(process, system) if process.startswith("manager"):
-                self._views[process] = View(system, now)
+                self._views[process] = KnownNodes(system, now)
             case Committed(changes):
                 if now - self._looked >= LOOK or any(change.storage == "nodes" for change in changes):
                     self.look()
@@ -173,7 +173,7 @@ class Views:
             if view.system.tables[NODES.id].synced:
                 view.look(now, self._limits)
 
-    def of(self, process: str) -> View:
+    def of(self, process: str) -> KnownNodes:
         return self._views[process]
 
 

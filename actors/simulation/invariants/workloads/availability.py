@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History
+from kcm.actors.simulation.invariants.known_state import ValueHistory
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
-from kcm.actors.simulation.invariants.workloads.deployments import Decision, Decisions
+from kcm.actors.simulation.invariants.workloads.deployments import Decisions, ReplicaSetWrite
 from kcm.actors.simulation.invariants.workloads.rollouts import SIZED_FOR, bounds_of, size_of
 from kcm.protocols.objects import (
     Object,
@@ -41,8 +41,8 @@ class NeverFewerThanAllowed:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._decisions = Decisions(cluster)
-        self._fewest: History[int] = History()  # by the Deployment's uid
-        self._counted: History[int] = History()  # available pods by its status, by the ReplicaSet's uid
+        self._fewest: ValueHistory[int] = ValueHistory()  # by the Deployment's uid
+        self._counted: ValueHistory[int] = ValueHistory()  # available pods by its status, by the ReplicaSet's uid
         self._sets: dict[str, set[str]] = defaultdict(set)  # uids of the ReplicaSets by that of their Deployment
         self._there: dict[str, set[str]] = defaultdict(set)  # available pods by the uid of their ReplicaSet
         self._before: dict[str, Object] = {}  # a ReplicaSet that has just been written, as it was; by its uid
@@ -80,7 +80,7 @@ class NeverFewerThanAllowed:
             else:
                 pods.discard(change.key)
 
-    def _written(self, decision: Decision, asked: Object, after: Object, fail: Fail) -> None:
+    def _written(self, decision: ReplicaSetWrite, asked: Object, after: Object, fail: Fail) -> None:
         uid, owner, before = uid_of(after), controller_of(after), self._before.get(uid_of(after))
         wanted, version = size_of(after).wanted, int(resource_version_of(after))
         if owner is None or before is None or size_of(before).wanted <= wanted:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -27,7 +27,7 @@ from kcm.actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from kcm.actors.simulation.invariants.workloads.rollouts import Bounds, Size, View, bounds_of, size_of
+from kcm.actors.simulation.invariants.workloads.rollouts import Bounds, RolloutView, Size, bounds_of, size_of
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
@@ -52,7 +52,7 @@ class _Own:
         self.written: dict[str, tuple[int, str, Size]] = {}
         self.gone: set[str] = set()
 
-    def view(self, deployment: str) -> View | None:
+    def view(self, deployment: str) -> RolloutView | None:
         """Return the known state of the Deployment; None if the process has not seen it."""
         deployments, replica_sets = self.system.tables[DEPLOYMENTS.id], self.system.tables[REPLICASETS.id]
         version, bounds = self.bounds.get(deployment, (0, Bounds(0, 0)))
@@ -68,7 +68,7 @@ class _Own:
         for uid, (version, owner, size) in self.written.items():
             if owner == deployment and version > replica_sets.version and uid not in self.gone:
                 sizes[uid] = size
-        return View(bounds, sizes)
+        return RolloutView(bounds, sizes)
 
 
 class SizesWithinBounds:
@@ -82,7 +82,7 @@ class SizesWithinBounds:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._own: dict[str, _Own] = {}
-        self._streaks: Streaks[list[View]] = Streaks(cluster)
+        self._streaks: Streaks[list[RolloutView]] = Streaks(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -118,7 +118,7 @@ class SizesWithinBounds:
                     fail(f"{what}: {'; or '.join(dict.fromkeys(objections)) or 'its Deployment is unknown'}")
 
     @staticmethod
-    def _answered(own: _Own, command: Command, outcome: Outcome, views: list[View]) -> None:
+    def _answered(own: _Own, command: Command, outcome: Outcome, views: list[RolloutView]) -> None:
         if command.resource == DEPLOYMENTS.id and isinstance(command, Update | Get) and isinstance(outcome, Done):
             deployment = decode_object(outcome.body)
             own.bounds[uid_of(deployment)] = (int(resource_version_of(deployment)), bounds_of(deployment))
@@ -149,7 +149,7 @@ class Begun(NamedTuple):
     replica_sets: int
 
 
-class Decision(NamedTuple):
+class ReplicaSetWrite(NamedTuple):
     """To write a ReplicaSet. newest: the newest version of its Deployment that could be known."""
 
     begun: Begun
@@ -162,7 +162,7 @@ class Decisions:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._streaks: Streaks[Begun] = Streaks(cluster)
         self._read: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → newest version that it read live
-        self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and request
+        self._decisions: dict[tuple[str, bytes], ReplicaSetWrite] = {}  # by process and request
 
     def observe(self, observation: Observation) -> None:
         match observation:
@@ -180,7 +180,7 @@ class Decisions:
             case Admitted():
                 self._streaks.admitted(*observation)
 
-    def behind(self, written: Handled) -> Decision | None:
+    def behind(self, written: Handled) -> ReplicaSetWrite | None:
         """The one that has just been carried out; None if that was something else."""
         if written.request.method not in ("POST", "PUT") or written.response.status >= 300:
             return None
@@ -201,7 +201,7 @@ class Decisions:
                 # An informer that fails in the middle of an event may have put in what it has not counted yet.
                 shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)
                 newest = max(deployments.version, self._read.get((process, uid), 0), *shown)
-                self._decisions[process, command.body] = Decision(begun, newest)
+                self._decisions[process, command.body] = ReplicaSetWrite(begun, newest)
 
 
 class NeverLargerThanAllowed:
@@ -215,8 +215,8 @@ class NeverLargerThanAllowed:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._decisions = Decisions(cluster)
-        self._most: History[int] = History()  # by the Deployment's uid
-        self._sizes: History[int] = History()  # by the ReplicaSet's uid; 0 once it is gone
+        self._most: ValueHistory[int] = ValueHistory()  # by the Deployment's uid
+        self._sizes: ValueHistory[int] = ValueHistory()  # by the ReplicaSet's uid; 0 once it is gone
         self._sets: dict[str, list[str]] = {}  # uids of the ReplicaSets by that of their Deployment
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -242,7 +242,7 @@ class NeverLargerThanAllowed:
             wanted = 0 if change.type == DELETED else size_of(replica_set).wanted
             self._sizes.note(uid_of(replica_set), change.revision, wanted)
 
-    def _grown(self, decision: Decision, replica_set: Object, fail: Fail) -> None:
+    def _grown(self, decision: ReplicaSetWrite, replica_set: Object, fail: Fail) -> None:
         uid, owner = uid_of(replica_set), controller_of(replica_set)
         version, wanted = int(resource_version_of(replica_set)), size_of(replica_set).wanted
         before = self._sizes.between(uid, version - 1, version - 1)

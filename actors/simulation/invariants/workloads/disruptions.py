@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -43,7 +43,7 @@ class CountsNoEvictedPod:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._healthy: History[bool] = History()  # by the pod's uid
+        self._healthy: ValueHistory[bool] = ValueHistory()  # by the pod's uid
         self._pods: dict[str, Object] = {}  # by uid, as they were last
         self._evicted: dict[str, tuple[int, float]] = {}  # by uid: the version of the eviction, and when it was
         self._created: dict[str, int] = {}  # budgets' first versions, by uid

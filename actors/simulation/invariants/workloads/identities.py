@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -98,10 +98,12 @@ class OrderIsKept:
 
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
-        self._sets: History[_Sized] = History()  # by uid
+        self._sets: ValueHistory[_Sized] = ValueHistory()  # by uid
         self._owners: dict[Key, str] = {}  # uids, by the pod's key
-        self._ready: History[float] = History()  # by owner and key: since when it is ready, in Unix seconds; or never
-        self._there: History[bool] = History()  # by owner and key
+        self._ready: ValueHistory[float] = (
+            ValueHistory()
+        )  # by owner and key: since when it is ready, in Unix seconds; or never
+        self._there: ValueHistory[bool] = ValueHistory()  # by owner and key
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._newest = 0
         self._clock = cluster.clock

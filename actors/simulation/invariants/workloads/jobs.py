@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -149,7 +149,7 @@ class NoMoreThanMayRun:
 
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
-        self._most: History[int] = History()
+        self._most: ValueHistory[int] = ValueHistory()
         self._active: dict[str, _Pod] = {}  # by uid
         self._decisions: dict[Key, _Decision] = {}  # by the pod's key
         self._starts: Counter[str] = Counter()  # of processes

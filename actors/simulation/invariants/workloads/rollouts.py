@@ -62,7 +62,7 @@ def size_of(replica_set: Object) -> Size:
 
 
 @dataclass(slots=True)
-class View:
+class RolloutView:
     """A Deployment and its ReplicaSets as they can be known. sizes: by uid."""
 
     bounds: Bounds

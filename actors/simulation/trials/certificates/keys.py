@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from kcm.runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair
+from kcm.runtime.simulation.keys import AuthorityFiles, PemKeyPair, authority_pair
 
 BEGIN, END = 0.0, 4e9  # Unix seconds: whatever the virtual clock shows lies between
 
 
 @cache
-def first_pair() -> KeyPair:
+def first_pair() -> PemKeyPair:
     return authority_pair("simulated-authority", begin=BEGIN, end=END)
 
 
 @cache
-def second_pair() -> KeyPair:
+def second_pair() -> PemKeyPair:
     return authority_pair("simulated-authority-2", begin=BEGIN, end=END)
 
 

@@ -30,7 +30,7 @@ BOOTSTRAPPER, STRANGER, PERSON = "system:bootstrap:abcdef", "mallory", "jane"
 CLIENT_USAGES, SERVING_USAGES = (DIGITAL_SIGNATURE, CLIENT_AUTH), (DIGITAL_SIGNATURE, SERVER_AUTH)
 
 
-class Kind(NamedTuple):
+class RequestKind(NamedTuple):
     """Kind of a certificate request.
 
     user: requesting user; "" for the requested name.
@@ -53,21 +53,21 @@ class Kind(NamedTuple):
 
 
 KUBELET = (NODES_GROUP,)
-OWN = Kind("own", KUBELET_CLIENT, user="", organizations=KUBELET, approves="selfnodeclient")
-FIRST = Kind("first", KUBELET_CLIENT, user=BOOTSTRAPPER, organizations=KUBELET, approves="nodeclient")
-FORGED = Kind("forged", KUBELET_CLIENT, user=STRANGER, organizations=KUBELET)
-GREEDY = Kind("greedy", KUBELET_CLIENT, (*CLIENT_USAGES, SERVER_AUTH), "", KUBELET, fits=False)
-SERVING = Kind("serving", KUBELET_SERVING, SERVING_USAGES, "", KUBELET, ("node",))
-NAMELESS = Kind("nameless", KUBELET_SERVING, SERVING_USAGES, "", KUBELET, fits=False)
-CLIENT = Kind("client", KUBE_APISERVER_CLIENT, CLIENT_USAGES, organizations=("dev",))
-SERVER = Kind("server", KUBE_APISERVER_CLIENT, SERVING_USAGES, fits=False)
-FOREIGN = Kind("foreign", "example.com/signer", fits=False)
-KINDS: Mapping[str, Kind] = {
+OWN = RequestKind("own", KUBELET_CLIENT, user="", organizations=KUBELET, approves="selfnodeclient")
+FIRST = RequestKind("first", KUBELET_CLIENT, user=BOOTSTRAPPER, organizations=KUBELET, approves="nodeclient")
+FORGED = RequestKind("forged", KUBELET_CLIENT, user=STRANGER, organizations=KUBELET)
+GREEDY = RequestKind("greedy", KUBELET_CLIENT, (*CLIENT_USAGES, SERVER_AUTH), "", KUBELET, fits=False)
+SERVING = RequestKind("serving", KUBELET_SERVING, SERVING_USAGES, "", KUBELET, ("node",))
+NAMELESS = RequestKind("nameless", KUBELET_SERVING, SERVING_USAGES, "", KUBELET, fits=False)
+CLIENT = RequestKind("client", KUBE_APISERVER_CLIENT, CLIENT_USAGES, organizations=("dev",))
+SERVER = RequestKind("server", KUBE_APISERVER_CLIENT, SERVING_USAGES, fits=False)
+FOREIGN = RequestKind("foreign", "example.com/signer", fits=False)
+KINDS: Mapping[str, RequestKind] = {
     requester.name: requester for requester in (OWN, FIRST, FORGED, GREEDY, SERVING, NAMELESS, CLIENT, SERVER, FOREIGN)
 }
 
 
-def kind_of(name: str) -> Kind | None:
+def kind_of(name: str) -> RequestKind | None:
     """Return the kind of a request by the request's name."""
     return KINDS.get(name.partition("-")[0])
 
@@ -82,12 +82,12 @@ def authorize(access: Access) -> Decision:
     return Decision(allowed=True)
 
 
-def pem_of(kind: Kind, name: str) -> bytes:
+def pem_of(kind: RequestKind, name: str) -> bytes:
     common_name = f"{NODE_PREFIX}{name}" if kind.is_of_kubelet else PERSON
     return request_pem(common_name, *kind.organizations, dns_names=kind.dns_names)
 
 
-def asks(at: float, kind: Kind, name: str, **spec: Any) -> Action:
+def asks(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
     """Create a request. name: begins with the kind's name."""
 
     def do(cluster: SimulatedCluster) -> bool:

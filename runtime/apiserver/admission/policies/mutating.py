@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.schema.typed_merge import merge
 from kcm.runtime.apiserver.storage.sizes import check_draft
 
 if TYPE_CHECKING:
-    from kcm.runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import RequestEvaluation
 
 
 class _MutationError(Exception):
@@ -113,7 +113,7 @@ def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failur
     return obj
 
 
-def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutation, run: Run) -> Object:
+def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutation, run: RequestEvaluation) -> Object:
     """Raises FailedError, SpentError, _MutationError, StatusError."""
     value = run.value(mutation.expression)
     obj = shown(asked, found.definition, asked.obj)

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 if TYPE_CHECKING:
-    from kcm.runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import RequestEvaluation
 
 
 class Invocation(NamedTuple):
@@ -73,10 +73,10 @@ def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool
     return conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures)
 
 
-def run_of(cluster: Cluster, asked: Attributes, invocation: Invocation, budget: int) -> Run:
+def run_of(cluster: Cluster, asked: Attributes, invocation: Invocation, budget: int) -> RequestEvaluation:
     """Raises StatusError (404) without the namespace."""
-    from kcm.runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import RequestEvaluation
 
     found = invocation.found
     names = seen(cluster, asked, found.definition, found.kind, params=invocation.params)
-    return Run(names, invocation.policy.variables, budget)
+    return RequestEvaluation(names, invocation.policy.variables, budget)

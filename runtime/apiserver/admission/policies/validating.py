@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 if TYPE_CHECKING:
-    from kcm.runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import RequestEvaluation
 
 LONGEST_MESSAGE, LONGEST_ANNOTATION = 5 * 1024, 10 * 1024
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
@@ -122,7 +122,7 @@ def _denials(
     yield from _annotated(policy, run_of(cluster, asked, invocation, BUDGET), annotations)
 
 
-def _annotated(policy: Policy, run: Run, annotations: _Annotations) -> Iterator[_Denial]:
+def _annotated(policy: Policy, run: RequestEvaluation, annotations: _Annotations) -> Iterator[_Denial]:
     from kcm.runtime.cel.admission import FailedError, SpentError
 
     for key, expression in policy.annotations:
@@ -137,7 +137,7 @@ def _annotated(policy: Policy, run: Run, annotations: _Annotations) -> Iterator[
             annotations[policy.name, key].append(text)
 
 
-def _denial(policy: Policy, validation: Validation, position: int, run: Run) -> list[_Denial]:
+def _denial(policy: Policy, validation: Validation, position: int, run: RequestEvaluation) -> list[_Denial]:
     """Raises SpentError."""
     from kcm.runtime.cel.admission import FailedError
 
@@ -149,7 +149,7 @@ def _denial(policy: Policy, validation: Validation, position: int, run: Run) -> 
     return [_Denial(_message(validation, run), validation.reason, position)]
 
 
-def _message(validation: Validation, run: Run) -> str:
+def _message(validation: Validation, run: RequestEvaluation) -> str:
     from kcm.runtime.cel.admission import FailedError
 
     text = ""

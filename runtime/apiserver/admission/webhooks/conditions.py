@@ -28,7 +28,7 @@ def conditions_match(
 
     obj and old are in the version in which the webhook is called.
     """
-    from kcm.runtime.cel.admission import CONDITIONS_BUDGET, FailedError, Run, conditions_hold, names
+    from kcm.runtime.cel.admission import CONDITIONS_BUDGET, FailedError, RequestEvaluation, conditions_hold, names
 
     webhook = called.webhook
     request = request_of(asked, called.definition, called.kind)
@@ -36,7 +36,7 @@ def conditions_match(
     texts = tuple(condition.get("expression") or "" for condition in webhook.conditions)
 
     def hold() -> bool:
-        run = Run(seen, budget=CONDITIONS_BUDGET)
+        run = RequestEvaluation(seen, budget=CONDITIONS_BUDGET)
         return conditions_hold(_compiled(texts), run, ignores_failures=webhook.ignores_failures)
 
     try:

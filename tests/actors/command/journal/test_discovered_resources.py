@@ -14,7 +14,7 @@ from kcm.protocols.codec import decode
 from kcm.protocols.messages.discovery import ResourcesDiscovered, TablesChanged
 from kcm.protocols.messages.journal import MessageSent
 from kcm.protocols.resources import PODS, Resource
-from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from kcm.runtime.system.journal_table import described
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 from tests.support.census import CONFIGMAPS, census
@@ -26,7 +26,7 @@ def test_a_controller_of_discovered_resources_is_replayed(
     path, spec, cluster = tmp_path / "journal", census([]), make_cluster(seed=5)
 
     def record(_name: str, system: ControllerSystem) -> None:
-        run = Run(version="test", seed=5, arguments=[], controllers=[spec.name])
+        run = RecordedRun(version="test", seed=5, arguments=[], controllers=[spec.name])
         system.actors.journal = JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3)
 
     def create(resource: Resource, name: str, **parts: Any) -> None:

@@ -24,7 +24,7 @@ from kcm.protocols.objects import decode_object, encode_object
 from kcm.protocols.resources import DEPLOYMENTS, PODS
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.simulation.clock import VirtualClock
-from kcm.runtime.system.journal import JournalError, JournalWriter, Run, read_journal
+from kcm.runtime.system.journal import JournalError, JournalWriter, RecordedRun, read_journal
 from kcm.runtime.system.journal_table import described, keys_in
 
 DEPLOYMENT = {
@@ -52,7 +52,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def record(name: str, system: ControllerSystem) -> None:
         if name == "manager":
             names = [spec.name for spec in BUILT_IN]
-            run = Run(version="test", seed=3, arguments=[], controllers=names)
+            run = RecordedRun(version="test", seed=3, arguments=[], controllers=names)
             clock = system.clock
             system.actors.journal = JournalWriter(path, run=run, clock=clock, largest=10_000_000, files=3)
             writers.append(system.actors.journal)
@@ -239,7 +239,7 @@ def test_a_truncated_journal_is_shown_as_far_as_it_goes(journal: Path, capsys: p
 
 def test_an_unknown_message_is_a_line_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    run = Run(version="1", seed=1, arguments=[], controllers=[])
+    run = RecordedRun(version="1", seed=1, arguments=[], controllers=[])
     writer = JournalWriter(path, run=run, clock=VirtualClock(), largest=1_000, files=1)
     writer.sent("a", "b", 1, encode(Create("v1/pods", "", b"no json")), None)
     writer.sent("a", "b", 1, b"\x93\xcd\xff\xff", None)

@@ -14,7 +14,7 @@ from kcm.actors.options import Options
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
-from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from tests.support.mirror import CONFIGMAPS, MIRROR, NAMESPACES, SECRETS, SHOP, WHOLE, mirror
 
 
@@ -25,7 +25,7 @@ def test_controller_with_selector_is_replayed_with_any_other_controllers(
     path, specs, cluster = tmp_path / "journal", (mirror(), *beside), make_cluster(seed=5)
 
     def record(_name: str, system: ControllerSystem) -> None:
-        run = Run(version="test", seed=5, arguments=[], controllers=[spec.name for spec in specs])
+        run = RecordedRun(version="test", seed=5, arguments=[], controllers=[spec.name for spec in specs])
         system.actors.journal = JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3)
 
     cluster.started.append(record)

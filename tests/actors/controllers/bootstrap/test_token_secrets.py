@@ -11,7 +11,13 @@ import base64
 import pytest
 
 from kcm.actors.controllers.bootstrap.detached_signatures import detached_signature
-from kcm.actors.controllers.bootstrap.token_secrets import Token, UnusableError, expiry_of, signing_token, token_id_of
+from kcm.actors.controllers.bootstrap.token_secrets import (
+    BootstrapToken,
+    UnusableSecretError,
+    expiry_of,
+    signing_token,
+    token_id_of,
+)
 from kcm.protocols.times import format_time
 from tests.actors.controllers.bootstrap.objects import ID, token
 
@@ -76,15 +82,15 @@ def test_what_has_no_data_expires_never() -> None:
 def test_which_tokens_sign(data: dict[str, str], why: str) -> None:
     secret = token(data)
     if not why:
-        assert signing_token(secret, now=NOW) == Token(ID, b"tokenSecret")
+        assert signing_token(secret, now=NOW) == BootstrapToken(ID, b"tokenSecret")
         return
-    with pytest.raises(UnusableError, match=why):
+    with pytest.raises(UnusableSecretError, match=why):
         signing_token(secret, now=NOW)
 
 
 def test_one_of_another_name_does_not_sign() -> None:
     for name in (ID, "bootstrap-token-def456"):
-        with pytest.raises(UnusableError):
+        with pytest.raises(UnusableSecretError):
             signing_token(token(name=name), now=NOW)
 
 

@@ -20,7 +20,7 @@ from kcm.actors.controllers.certificates.approving import (
 )
 from kcm.actors.controllers.certificates.shared.requests import (
     CERTIFICATE_SIGNING_REQUESTS,
-    Asked,
+    RequestContent,
     UnreadableRequestError,
     read_request,
 )
@@ -40,8 +40,8 @@ SELF = "Auto approving self kubelet client certificate after SubjectAccessReview
 OTHER = "Auto approving kubelet client certificate after SubjectAccessReview."
 
 
-def asked(pem: bytes) -> Asked:
-    return Asked(**read_request(pem))
+def asked(pem: bytes) -> RequestContent:
+    return RequestContent(**read_request(pem))
 
 
 @pytest.mark.parametrize(

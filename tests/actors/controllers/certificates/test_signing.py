@@ -25,7 +25,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Update
 from kcm.protocols.messages.outcomes import Conflict, Outcome
 from kcm.protocols.objects import Object, decode_object
-from kcm.runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair, request_pem
+from kcm.runtime.simulation.keys import AuthorityFiles, PemKeyPair, authority_pair, request_pem
 from kcm.runtime.x509.key_files import KeyFiles
 from tests.actors.controllers.certificates.builders import (
     CLIENT_USAGES,
@@ -49,14 +49,14 @@ SERVED = request_pem(NODE, NODES, dns_names=["n1"], ip_addresses=["10.0.0.1"])
 
 
 class Reading:
-    def __init__(self, pair: KeyPair = PAIR) -> None:
+    def __init__(self, pair: PemKeyPair = PAIR) -> None:
         self.pair = pair
 
     def __call__(self, path: str) -> bytes:
         return self.pair.key if path == "key" else self.pair.certificate
 
 
-def run(request: Object, *, signers: Any = tuple(RULES), pair: KeyPair = PAIR, answer: Any = None) -> Driven:
+def run(request: Object, *, signers: Any = tuple(RULES), pair: PemKeyPair = PAIR, answer: Any = None) -> Driven:
     bench = Bench({CERTIFICATE_SIGNING_REQUESTS: [request]})
     keys = KeyFiles("certificate", "key", read=Reading(pair))
     signer = Signer(tables=bench.tables, clock=bench.clock, keys=dict.fromkeys(signers, keys), longest=365 * DAY)
@@ -233,13 +233,13 @@ def test_what_is_asked_for_is_how_long_it_is_valid() -> None:
         ),
         (
             approved(),
-            KeyPair(b"", b""),
+            PemKeyPair(b"", b""),
             'error auto signing csr: error reading CA cert file "certificate": missing content',
         ),
         (approved(pem=b"x"), PAIR, 'unable to parse csr "r": PEM block type must be CERTIFICATE REQUEST'),
     ],
 )
-def test_what_cannot_be_signed_now_is_tried_again(request_: Object, pair: KeyPair, why: str) -> None:
+def test_what_cannot_be_signed_now_is_tried_again(request_: Object, pair: PemKeyPair, why: str) -> None:
     with pytest.raises(ValueError) as refused:
         run(request_, pair=pair)
     assert str(refused.value).startswith(why)
@@ -307,7 +307,7 @@ def test_files_that_cannot_be_used_are_found_before_the_start(tmp_path: Path) ->
 # --- in a cluster
 
 
-def files(name: str = "world", pair: KeyPair = PAIR) -> tuple[AuthorityFiles, list[str]]:
+def files(name: str = "world", pair: PemKeyPair = PAIR) -> tuple[AuthorityFiles, list[str]]:
     made = AuthorityFiles(name, pair)
     return made, [f"--cluster-signing-cert-file={made.certificate}", f"--cluster-signing-key-file={made.key}"]
 

@@ -26,7 +26,7 @@ from kcm.protocols.resources import Resource
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.simulation.blocking_calls import BlockingCallError
-from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from kcm.runtime.system.journal_table import described, message_of
 from kcm.runtime.tables.tables import Tables
 
@@ -263,7 +263,7 @@ def journal(tmp_path: Path, make_cluster: MakeCluster) -> Path:
     writers: list[JournalWriter] = []
 
     def record(_name: str, system: ControllerSystem) -> None:
-        run = Run(version="test", seed=0, arguments=[], controllers=["enrolment-controller"])
+        run = RecordedRun(version="test", seed=0, arguments=[], controllers=["enrolment-controller"])
         writers.append(JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3))
         system.actors.journal = writers[-1]
 

@@ -19,7 +19,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue, Source
 from kcm.actors.simulation import SimulatedCluster
 from kcm.runtime.calls.listeners import Waker
 from kcm.runtime.simulation.blocking_calls import BlockingCallError
-from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from tests.support.census import CONFIGMAPS
 
 NAME = "woken-controller"
@@ -106,7 +106,7 @@ def test_keys_from_outside_are_in_the_journal_and_replayed(tmp_path: Path, clust
     writers: list[JournalWriter] = []
 
     def record(_name: str, system: ControllerSystem) -> None:
-        run = Run(version="test", seed=0, arguments=[], controllers=[NAME])
+        run = RecordedRun(version="test", seed=0, arguments=[], controllers=[NAME])
         writers.append(JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3))
         system.actors.journal = writers[-1]
 

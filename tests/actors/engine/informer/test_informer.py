@@ -15,7 +15,7 @@ from kcm.protocols.codec import decode
 from kcm.protocols.messages.watches import Interest, Subscribe, Synced, WatchEvent, WatchEvents
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
-from kcm.protocols.versions import State
+from kcm.protocols.versions import ObjectVersion
 from kcm.protocols.watch_lines import INITIAL_EVENTS_END
 from kcm.runtime.client.api import Response
 from kcm.runtime.simulation.world import World
@@ -679,6 +679,6 @@ def test_what_a_write_returned_is_forgotten_with_a_new_list_and_where_no_event_s
     assert not writer.foresees
     for version in range(FORESEEN + 1):
         foresee(version)
-    assert writer.foreseen(State("default/a", "u", 0)) is None
-    assert writer.foreseen(State("default/a", "u", FORESEEN)) is not None
+    assert writer.foreseen(ObjectVersion("default/a", "u", 0)) is None
+    assert writer.foreseen(ObjectVersion("default/a", "u", FORESEEN)) is not None
     assert not writer.foresees

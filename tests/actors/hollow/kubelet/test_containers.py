@@ -10,7 +10,7 @@ from kcm.actors.hollow.kubelet.containers import (
     NOTHING,
     Life,
     Memory,
-    Surroundings,
+    PodContext,
     backoff,
     initialising,
     live,
@@ -36,8 +36,8 @@ def look(
     **container: Any,
 ) -> Life:
     pod = {"metadata": {"name": "web", "namespace": "default"}}
-    around = Surroundings(pod, uid, policy, unpullable, now)
-    return live({**CONTAINER, **container}, before, lambda _: script, around, memory)
+    context = PodContext(pod, uid, policy, unpullable, now)
+    return live({**CONTAINER, **container}, before, lambda _: script, context, memory)
 
 
 def said(life: Life) -> list[tuple[str, str, str]]:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kcm.actors.hollow.kubelet.probes import Probe, Turn, course, first_verdict, probe_of, readiness, verdicts
+from kcm.actors.hollow.kubelet.probes import Probe, StateChange, course, first_verdict, probe_of, readiness, verdicts
 
 PROBE = Probe(delay=2, period=10, failures=3, successes=1)
 
@@ -19,28 +19,30 @@ def test_a_probe_has_the_defaults_of_the_api() -> None:
 @pytest.mark.parametrize(
     "options, expected",
     [
-        ({}, [Turn(0, True)]),
-        ({"good_from": 5}, [Turn(0, False), Turn(5, True)]),
-        ({"good_until": 5}, [Turn(0, True), Turn(5, False)]),
-        ({"good_from": 5, "good_until": 5}, [Turn(0, False)]),
+        ({}, [StateChange(0, True)]),
+        ({"good_from": 5}, [StateChange(0, False), StateChange(5, True)]),
+        ({"good_until": 5}, [StateChange(0, True), StateChange(5, False)]),
+        ({"good_from": 5, "good_until": 5}, [StateChange(0, False)]),
     ],
 )
-def test_a_course_is_good_between_two_times(options: dict[str, float], expected: list[Turn]) -> None:
+def test_a_course_is_good_between_two_times(options: dict[str, float], expected: list[StateChange]) -> None:
     assert list(course(**options)) == expected
 
 
 @pytest.mark.parametrize(
     "turns, expected",
     [
-        (course(), [Turn(2, True)]),
-        (course(good_from=12), [Turn(12, True)]),  # probes at 2, 12, 22: only one has failed
-        (course(good_from=13), [Turn(22, True)]),
-        (course(good_until=30), [Turn(2, True), Turn(52, False)]),  # 32, 42, 52
-        (course(good_from=33), [Turn(22, False), Turn(42, True)]),
-        (course(good_until=0), [Turn(22, False)]),
+        (course(), [StateChange(2, True)]),
+        (course(good_from=12), [StateChange(12, True)]),  # probes at 2, 12, 22: only one has failed
+        (course(good_from=13), [StateChange(22, True)]),
+        (course(good_until=30), [StateChange(2, True), StateChange(52, False)]),  # 32, 42, 52
+        (course(good_from=33), [StateChange(22, False), StateChange(42, True)]),
+        (course(good_until=0), [StateChange(22, False)]),
     ],
 )
-def test_a_probe_changes_its_mind_after_so_many_equal_results(turns: list[Turn], expected: list[Turn]) -> None:
+def test_a_probe_changes_its_mind_after_so_many_equal_results(
+    turns: list[StateChange], expected: list[StateChange]
+) -> None:
     assert list(verdicts(PROBE, turns)) == expected
 
 
@@ -52,7 +54,7 @@ def test_the_verdicts_are_those_of_a_probe_that_was_asked_each_time() -> None:
                 assert list(verdicts(probe, turns)) == _asked(probe, turns), (probe, turns)
 
 
-def _asked(probe: Probe, turns: list[Turn]) -> list[Turn]:
+def _asked(probe: Probe, turns: list[StateChange]) -> list[StateChange]:
     """Probe by probe, as upstream's worker."""
     seen, last, count = [], None, 0
     for number in range(200):
@@ -61,12 +63,12 @@ def _asked(probe: Probe, turns: list[Turn]) -> list[Turn]:
         count = count + 1 if good == last else 1
         last = good
         if count == (probe.successes if good else probe.failures):
-            seen.append(Turn(at, good))
+            seen.append(StateChange(at, good))
     return seen
 
 
 def test_what_begins_later_is_seen_later() -> None:
-    assert list(verdicts(PROBE, course(), since=31)) == [Turn(31, True)]
+    assert list(verdicts(PROBE, course(), since=31)) == [StateChange(31, True)]
 
 
 def test_a_verdict_may_never_come() -> None:

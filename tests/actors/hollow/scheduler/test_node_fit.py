@@ -15,8 +15,8 @@ from kcm.actors.hollow.scheduler.node_fit import (
     UNMATCHED,
     UNSCHEDULABLE,
     UNTOLERATED,
+    NodeUsage,
     NodeView,
-    Usage,
     best,
     failure_message,
     interleaved,
@@ -40,8 +40,8 @@ def asks(**spec: Any) -> Demand:
     return demand_of(unassigned(**spec), controller=None)
 
 
-def used(*demands: Demand) -> Usage:
-    usage = Usage()
+def used(*demands: Demand) -> NodeUsage:
+    usage = NodeUsage()
     for demand in demands:
         usage.add(demand)
     return usage
@@ -189,7 +189,7 @@ def test_spreading_outweighs_a_little_less_room() -> None:
 
 def test_a_replica_set_ends_up_even_over_zones_and_nodes() -> None:
     nodes = [view(f"n{index}", zone="ab"[index % 2]) for index in range(4)]
-    usages = {each.name: Usage() for each in nodes}
+    usages = {each.name: NodeUsage() for each in nodes}
     siblings = Counter()
     for _ in range(8):
         name = choose(nodes, usages=usages, siblings=siblings)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm.actors.hollow.scheduler.demand import Demand, Port
-from kcm.actors.hollow.scheduler.node_fit import Usage
+from kcm.actors.hollow.scheduler.node_fit import NodeUsage
 from kcm.actors.hollow.scheduler.placements import Placement, Placements
 
 SMALL = Demand(requests=(("cpu", 100),), cpu=100, memory=1, owner="rs")
@@ -73,11 +73,11 @@ def test_the_sums_are_those_of_the_pods_that_are_there(steps: Any) -> None:
             placements.put(pod, placed(node, demand))
             there[pod] = (node, demand)
     for node in ("n1", "n2"):
-        expected = Usage()
+        expected = NodeUsage()
         for where, demand in there.values():
             if where == node:
                 expected.add(demand)
-        usage = placements.usages.get(node, Usage())
+        usage = placements.usages.get(node, NodeUsage())
         assert (usage.cpu, usage.memory, usage.pods) == (expected.cpu, expected.memory, expected.pods)
         assert +usage.requests == +expected.requests
         assert +usage.ports == +expected.ports

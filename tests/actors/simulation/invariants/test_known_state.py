@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import History, Streaks, handling_delay
+from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory, handling_delay
 from kcm.protocols.messages.commands import Command, Get
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.logs.standard_log import quiet_log
 
 
 def test_a_value_holds_until_the_next_one() -> None:
-    history = History()
+    history = ValueHistory()
     for version, value in ((10, 1), (20, 5), (25, 5), (30, 2)):
         history.note("a", version, value)
     assert history.between("a", 15, 15) == [1]
@@ -21,7 +21,7 @@ def test_a_value_holds_until_the_next_one() -> None:
 
 
 def test_what_came_later_counts_from_when_it_came() -> None:
-    history = History()
+    history = ValueHistory()
     history.note("a", 10, 1)
     assert history.between("a", 1, 10) == [1]
     assert history.between("a", 1, 9) == []

@@ -5,7 +5,7 @@ Played side by side with kube-apiserver in tests/e2e/test_admission_configuratio
 
 from __future__ import annotations
 
-from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import ScopeRequirement
 from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
 from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Api
@@ -46,7 +46,7 @@ def test_what_is_limited_by_default_needs_a_quota() -> None:
 
 
 def test_a_scope_that_is_limited_needs_a_quota_of_that_scope() -> None:
-    limited = LimitedResource("", "pods", (), (Scope("PriorityClass", "In", ("high",)),))
+    limited = LimitedResource("", "pods", (), (ScopeRequirement("PriorityClass", "In", ("high",)),))
     api = Api(admission=AdmissionSettings(limited=(limited,)))
     api.create("priorityclasses", {"metadata": {"name": "high"}, "value": 1})
     high = api.pod("high", priorityClassName="high")

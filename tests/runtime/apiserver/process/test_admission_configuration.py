@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import ScopeRequirement
 from kcm.runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
 from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, LimitedResource, PodSecuritySettings
 
@@ -49,7 +49,7 @@ def test_configuration_is_parsed(tmp_path: Path) -> None:
     )
     assert settings.limited == (
         LimitedResource("", "persistentvolumeclaims", ("requests.storage",)),
-        LimitedResource("g", "r", (), (Scope("PriorityClass", "In", ("high",)),)),
+        LimitedResource("g", "r", (), (ScopeRequirement("PriorityClass", "In", ("high",)),)),
     )
     assert settings.pod_security == PodSecuritySettings({"enforce": "baseline"}, namespaces=frozenset({"a"}))
 

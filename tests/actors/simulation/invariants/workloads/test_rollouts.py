@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.simulation.invariants.workloads.rollouts import Bounds, Size, View, bounds_of, size_of
+from kcm.actors.simulation.invariants.workloads.rollouts import Bounds, RolloutView, Size, bounds_of, size_of
 from kcm.protocols.objects import Object
 from kcm.protocols.percentages import IntOrString
 from tests.support.objects import deployment
@@ -53,7 +53,7 @@ def test_more_pods_than_are_wanted_are_not_available() -> None:
     ],
 )
 def test_growing_is_bounded_above_and_shrinking_below(uid: str, wanted: int, objection: str) -> None:
-    view = View(Bounds(5, 3), {"old": Size(3, 3), "new": Size(1, 0)})
+    view = RolloutView(Bounds(5, 3), {"old": Size(3, 3), "new": Size(1, 0)})
     assert view.objection(uid, Size(wanted, 0)) == objection
 
 
@@ -69,16 +69,16 @@ def test_growing_is_bounded_above_and_shrinking_below(uid: str, wanted: int, obj
 def test_a_deployment_that_changes_its_size_keeps_shares_and_not_what_is_available(
     known: str, noted: str, objection: str
 ) -> None:
-    view = View(Bounds(4, 3), {"old": Size(3, 3, known), "new": Size(1, 0, known)})
+    view = RolloutView(Bounds(4, 3), {"old": Size(3, 3, known), "new": Size(1, 0, known)})
     assert view.objection("old", Size(2, 2, noted)) == objection
 
 
 def test_what_is_not_available_is_nobodys_loss() -> None:
-    view = View(Bounds(5, 3), {"old": Size(3, 1), "new": Size(2, 1)})
+    view = RolloutView(Bounds(5, 3), {"old": Size(3, 1), "new": Size(2, 1)})
     assert view.objection("old", Size(1, 1)) == ""
     assert view.objection("old", Size(0, 0)) == "that leaves 1 pods available, 3 have to be"
 
 
 def test_who_is_too_large_may_stay_so_and_shrink() -> None:
-    view = View(Bounds(4, 0), {"old": Size(3, 3), "new": Size(3, 3)})
+    view = RolloutView(Bounds(4, 0), {"old": Size(3, 3), "new": Size(3, 3)})
     assert [view.objection("new", Size(wanted, 0)) != "" for wanted in (2, 3, 4)] == [False, False, True]
