@@ -1,4 +1,4 @@
-"""Calls outside the cluster on virtual time: the same functions and pools, without threads, with the plan's faults."""
+"""Calls outside the cluster on virtual time: the real functions and pools, without threads, with injected faults."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kcm.runtime.faults.calls import FaultyCalls
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import FaultKind
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
-from kcm.runtime.simulation.blocking_calls import BlockingCallError, guarded
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.coroutines import VirtualLoop
+from kcm.runtime.simulation.guard import BlockingCallError, guarded
 from kcm.runtime.simulation.side_threads import SideThread
 from kcm.runtime.simulation.world import SimulatedProcess
 
 
 class CallWitness(Protocol):
-    """Sees what processes call."""
+    """Observer of the calls of all processes."""
 
     def called(self, process: str, call: Call | CloudCall) -> None:
-        """A call begins."""
+        """Observe the beginning of a call."""
 
 
 class SimulatedCalls:
@@ -38,8 +38,8 @@ class SimulatedCalls:
     waits. A call that was sent is carried out even if its process has ended. A call that hangs does so in its process
     and ends with it: otherwise it could undo, minutes later, the work of another process.
 
-    made: (virtual time, call) of all calls as they begin
-    injector: injects the faults of calls
+    made: (virtual time, call) of all calls in the order in which they began.
+    injector: injects the faults of calls.
 
     It implements kcm.runtime.calls.prepared_calls.Calls itself, for a test with one process.
     """
@@ -52,7 +52,7 @@ class SimulatedCalls:
         self._own = _Way(self, "", SideThread(clock))
 
     def way(self, name: str, process: SimulatedProcess | None = None) -> Calls:
-        """A process's own way out. process: None for one that nothing happens to."""
+        """Return the calls of one process. process: None for a process without faults."""
         thread = SideThread(self.clock) if process is None else process.calls
         calls = _Way(self, name, thread)
         if self.injector is None:
@@ -99,7 +99,7 @@ class _Way:
         """Create the calls of one process. thread: represents all threads that make calls."""
         self._outside, self._process, self._thread = outside, process, thread
         self._loop = VirtualLoop(outside.clock, thread)  # type: ignore[abstract]  # what it lacks, it refuses
-        self._tasks: dict[int, Callable[[], None]] = {}  # how to cancel it, by number
+        self._tasks: dict[int, Callable[[], None]] = {}  # functions that cancel the calls, by number
         self._threads = Line(clock=thread.clock, limits=PoolLimits(), do=thread.do, make=self._call)
         self._coroutines = Line(
             clock=thread.clock, limits=LIMITS, do=thread.do, make=self._start, interrupt=self._interrupt
@@ -114,7 +114,7 @@ class _Way:
         self._coroutines.pool.cancel(sender, before)
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """Raises TypeError on one that holds a thread."""
+        """Start a source. Raises TypeError unless it is asynchronous: a simulation has no threads for sources."""
         if not is_async:
             raise TypeError(
                 f"source {name} holds a thread, which a simulation has none of: give its controller a fake there that "
@@ -125,7 +125,7 @@ class _Way:
             try:
                 await run()
             except BlockingCallError:
-                raise  # a fake that waits for the real world: its author's bug, which no new start mends
+                raise  # a fake that waits for the real world is a bug, so the source is not restarted
             except Exception as err:
                 return err
             return None
@@ -143,7 +143,7 @@ class _Way:
             over = True
             cancel()
 
-        self._outside.clock.call_after(0.0, lambda: self._thread.do(start))  # not in the actor that asks for it
+        self._outside.clock.call_after(0.0, lambda: self._thread.do(start))  # not within the actor that listens
         return lambda: self._thread.do(stop)
 
     def hung(self) -> Sequence[HungCall]:

@@ -1,7 +1,7 @@
 """An asyncio event loop on virtual time: coroutines run in the simulator's thread, and their waits take virtual time.
 
-asyncio's own tasks, futures, locks, queues and time-outs work on it, as they need no more of a loop than callbacks and
-a clock. What waits for sockets, threads or processes raises: in a simulation nothing outside moves on.
+asyncio's own tasks, futures, locks, queues and timeouts work on it, because they need only callbacks and a clock from
+a loop. Waits for sockets, threads or processes raise, because a simulation has none.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kcm.runtime.simulation.blocking_calls import BlockingCallError, guarded
 from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.guard import BlockingCallError, guarded
 from kcm.runtime.simulation.side_threads import SideThread
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return cancel
 
     def _run(self) -> None:
-        """All that can be done now."""
+        """Run all callbacks that are due."""
         if self._running:
             return
         before = events._get_running_loop()
@@ -70,7 +70,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             err, self._broken = self._broken, None
             raise err
 
-    # What asyncio asks of a loop.
+    # The methods of a loop that asyncio uses.
 
     def time(self) -> float:
         return self._clock.monotonic()
@@ -125,7 +125,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._broken = context.get("exception") or RuntimeError(context["message"])
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Its alarm finds it cancelled."""
+        """Do nothing: the alarm of the handle checks whether it was cancelled."""
 
 
 def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:

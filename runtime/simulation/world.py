@@ -21,8 +21,8 @@ from kcm.protocols.codec import decode, encode
 from kcm.protocols.messages.lifecycle import ActorFailed
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import FaultKind, InjectedError
-from kcm.runtime.simulation.blocking_calls import guard
 from kcm.runtime.simulation.clock import ProcessClock, VirtualClock
+from kcm.runtime.simulation.guard import guard
 from kcm.runtime.simulation.lanes import Abandoned, Lane, Lanes
 from kcm.runtime.simulation.side_threads import SideThread
 from kcm.runtime.simulation.trace import Trace

@@ -1,4 +1,4 @@
-"""Many seeded runs, one after the other or on the workers of an executor: the same results in the same order."""
+"""Many seeded runs, in this process or on the workers of an executor, with the same results in the same order."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from kcm.protocols.arguments import check_number, check_type
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.process.pool import BrokenExecutor, Executor, Future, processes
-from kcm.runtime.simulation.blocking_calls import alone
+from kcm.runtime.simulation.guard import alone
 
 REFERENCES = 4
-AHEAD = 4096  # attempts that an executor has at a time: it may stand for a cluster of machines
+AHEAD = 4096  # attempts that an executor has at a time; large enough for executors on many machines
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One seed to run; callable, so that an executor can run it. It is pickled with its setting's name.
+    """Seed to run; callable, so that an executor can run it. Pickling replaces its setting by the setting's name.
 
-    faults, actions: None for those that the seed draws.
+    faults, actions: None to use the ones that the seed draws.
     compared: see `check`.
     shrink: report a failure with the fewest faults and user actions.
     journal: see Recording.
@@ -86,10 +86,10 @@ def _attempt(name: str, *rest: Any) -> Attempt:
 
 @dataclass(slots=True)
 class Campaign:
-    """The results of many seeds.
+    """Results of many seeds.
 
-    failed: the seeds that violate an invariant, in the order in which they were tried. stopped: whether the campaign
-    ended before its last seed, as enough had failed.
+    failed: results of the seeds that violate an invariant, in the order in which the seeds were run.
+    stopped: whether the campaign ended before its last seed because enough seeds had failed.
     """
 
     setting: str
@@ -123,7 +123,7 @@ class Campaign:
             raise AssertionError("\n\n".join([*map(groups.add, self.failed), *groups.lines(), self.summary()]))
 
     def summary(self) -> str:
-        """In one line."""
+        """Return the results in one line."""
         parts = [
             _many(self.runs, "run"),
             _many(self.actions, "user action"),

@@ -14,11 +14,12 @@ from kcm.runtime.faults.vocabulary import FaultKind
 class Tried:
     """Result of one seed.
 
-    actions, faults: their numbers.
-    struck: how often each kind of fault struck; coverage: at which step.
+    actions, faults: number of user actions and faults.
+    struck: number of strikes of each kind of fault.
+    coverage: steps at which the faults struck.
     checks: number of checks of all invariants.
     seconds: virtual seconds.
-    report, replay: description of the violations, and the command that replays them; "" without violations.
+    report, replay: report of the violations, and the command that replays them; "" without violations.
     spent: CPU seconds.
     """
 

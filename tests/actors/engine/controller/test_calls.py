@@ -25,7 +25,7 @@ from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.faults.vocabulary import parse_faults
-from kcm.runtime.simulation.blocking_calls import BlockingCallError
+from kcm.runtime.simulation.guard import BlockingCallError
 from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from kcm.runtime.system.journal_table import described, message_of
 from kcm.runtime.tables.tables import Tables

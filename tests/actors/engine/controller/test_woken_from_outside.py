@@ -18,7 +18,7 @@ from kcm.actors.reconciliation import Reconciliation, create
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue, Source
 from kcm.actors.simulation import SimulatedCluster
 from kcm.runtime.calls.listeners import Waker
-from kcm.runtime.simulation.blocking_calls import BlockingCallError
+from kcm.runtime.simulation.guard import BlockingCallError
 from kcm.runtime.system.journal import JournalWriter, RecordedRun, read_journal
 from tests.support.census import CONFIGMAPS
 

@@ -1,4 +1,4 @@
-"""Detection of blocking calls: they raise while a simulated actor handles a message.
+"""Guard against blocking calls: they raise while a simulated actor handles a message.
 
 In a simulation a sleep takes real time and no virtual time, the response of a socket differs from run to run, and a
 wait for another thread may never end. The functions are replaced once, when the first world is created. While no
@@ -89,8 +89,8 @@ class Guard:
         return call
 
 
-guard = Guard()  # of this process, as the functions are
-alone = threading.RLock()  # held while worlds move, where several threads have worlds: there is one guard
+guard = Guard()  # one per process, because it replaces functions of modules
+alone = threading.RLock()  # held while a world runs, as worlds on several threads share the one guard
 
 
 @contextlib.contextmanager
