@@ -1,6 +1,7 @@
 """A whole cluster in one thread, on virtual time. Read cluster.py first.
 
-processes: what runs in it, crashes and comes back. calendar: planned faults that begin at one time and end at another.
+processes: managers and hollow nodes, which can crash and be restarted.
+calendar: planned faults with a fixed begin and end.
 """
 
 from kcm.actors.simulation.cluster import SimulatedCluster

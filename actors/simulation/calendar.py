@@ -1,4 +1,4 @@
-"""The faults of a simulated cluster that begin at one time and end at another: what happens at either end."""
+"""Faults of a simulated cluster with a fixed begin and end, and what happens at each of the two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEASE = ("kube-system", "kube-controller-manager")
 
 
 class Calendar:
-    """Enters every such fault of a plan into the world's clock."""
+    """Schedules the begin and the end of each fault of a plan on the world's clock."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class Calendar:
         processes = self._processes
         match fault.kind:
             case FaultKind.SERVER_RESTARTED:
-                return (self._server_goes, lambda: self._server_comes(anew=True))
+                return (self._server_goes, lambda: self._server_comes(restarted=True))
             case FaultKind.SERVER_AWAY:
-                return (self._server_goes, lambda: self._server_comes(anew=False))
+                return (self._server_goes, lambda: self._server_comes(restarted=False))
             case FaultKind.CLOCK_JUMPED:
                 return (lambda: self._skew(fault, fault.seconds), lambda: self._skew(fault, 0.0))
             case FaultKind.PROCESS_CRASHED:
@@ -87,9 +87,9 @@ class Calendar:
         self._network.server_is_down = True
         self._network.break_streams()
 
-    def _server_comes(self, *, anew: bool) -> None:
+    def _server_comes(self, *, restarted: bool) -> None:
         self._network.server_is_down = False
-        if anew:
+        if restarted:
             self._restart_server()
 
     def _each_process(self, fault: Fault, act: Callable[[str], None]) -> None:
@@ -112,7 +112,7 @@ class Calendar:
             if fault.concerns(process=name) and fault.until is not None:
                 running.process.http.hold(fault.until)
 
-    # Objects: written past the network, as other clients of the server do.
+    # Objects: written to the server directly, as other clients do, so that no network fault affects these writes.
 
     def _steal(self, fault: Fault) -> None:
         self._network.server.handle(theft(fault, LEASE, now=self._clock.now()))

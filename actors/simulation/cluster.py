@@ -1,4 +1,4 @@
-"""A whole cluster in one thread, on virtual time: the embedded API server's core, and managers on it.
+"""A whole cluster in one thread, on virtual time: the embedded API server's core, and managers that use it.
 
 cluster = SimulatedCluster(log=log, seed=7)
 cluster.manager()
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 
 
 NEVER = 1e9  # seconds: longer than any run
-TICK = 1.0  # seconds between two looks of the server at what time has made due
-DECODED = 4096  # versions of objects that were shown
+TICK = 1.0  # seconds between two ticks of the server
+DECODED = 4096  # decoded versions of objects to keep
 
 
 class SimulatedCluster:
@@ -131,12 +131,12 @@ class SimulatedCluster:
 
     @property
     def processes(self) -> Mapping[str, Running]:
-        """Return the running processes by name."""
+        """The latest incarnation of each process by name, also of processes that crashed or ended."""
         return self._processes.running
 
     @property
     def started(self) -> list[Observer]:
-        """Receives every process before it starts."""
+        """Functions that are called with each process before it starts."""
         return self._processes.started
 
     def manager(
@@ -147,12 +147,14 @@ class SimulatedCluster:
         election: Election | None = None,
         keep: bool = False,
     ) -> ControllerSystem:
-        """Start a manager; a second one of the same cluster needs an election, as in life.
+        """Start a manager; a second one of the same cluster needs an election, as in a real cluster.
 
-        One that has the garbage collector is left what there is to collect, from now on; one that has the namespace
-        controller is left the namespaces that are deleted.
-        Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease
-        or by its watchdog, it is started again, as a kubelet would; `processes` then has the new one.
+        From the start of a manager with the garbage collector or the namespace controller, the server no longer
+        deletes dependents, or the content of namespaces, by itself. The process is named "manager", the next one
+        "manager-2".
+
+        keep: restart the process when it ends by itself, for example after a lost lease, as a kubelet would;
+            `processes` then contains the new one.
         """
         specs = checked_specs("controllers", controllers)
         if options is not None:
@@ -180,15 +182,15 @@ class SimulatedCluster:
         return self._processes.start("hollow", specs, options=options, seed=self._seed + 1)
 
     def crash(self, name: str) -> None:
-        """A process is gone, all its actors at once; start_again brings it back."""
+        """Kill a process with all its actors. `start_again` restarts it."""
         self._processes.crash(name)
 
     def start_again(self, name: str) -> None:
-        """A process that crashed or ended comes back, and remembers nothing."""
+        """Restart a process, without any state of the previous one."""
         self._processes.start_again(name)
 
     def serve(self, *definitions: ResourceDefinition) -> None:
-        """Kinds beside the usual ones (served.py), from now on."""
+        """Serve further kinds from now on, in addition to those of served.py."""
         self._served += definitions
         for definition in definitions:
             self.server.registry.add(definition)
@@ -199,11 +201,11 @@ class SimulatedCluster:
         self.network.break_streams()
 
     def note(self, process: str, text: str) -> None:
-        """An entry in the trace, if one is kept."""
+        """Add a note to the trace, if the cluster is traced."""
         self._processes.note(process, text)
 
     def stop(self, system: ControllerSystem) -> bool:
-        """Drain it and stop its actors. Returns whether it was drained in time."""
+        """Drain a manager and stop its actors. Returns whether it drained within 60 virtual seconds."""
         system.actors.tell(MANAGER, Drain())
         drained = self.run_until(lambda: system.end is not None, within=60.0)
         system.halt()
@@ -273,7 +275,7 @@ class SimulatedCluster:
         return [self._decoded(raw) for raw in self._shown_now(resource, namespace)]
 
     def shown_pods(self, namespace: str = "") -> Sequence[tuple[Object, PodFacts]]:
-        """The pods among what is `shown`, each with its facts."""
+        """Return the pods like `shown`, each with its facts."""
         return [(self._decoded(raw), self._facts(raw)) for raw in self._shown_now(PODS, namespace)]
 
     def _shown_now(self, resource: Resource, namespace: str) -> Sequence[bytes]:
@@ -292,7 +294,7 @@ class SimulatedCluster:
         return found
 
     def merge(self, resource: Resource, key: Key, changes: Mapping[str, Any], *, subresource: str = "") -> Object:
-        """A merge patch."""
+        """Apply a merge patch, and return the new object."""
         key = check_key(resource, key)
         check_mapping("changes of merge", changes)
         return self._do(Patch(resource.id, key, encode_object(changes), PatchType.MERGE, subresource))

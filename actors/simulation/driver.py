@@ -50,7 +50,7 @@ NOW = 1_800_000_000.0
 
 @dataclass
 class StillClock:
-    """A clock that stands still until `advance`, which moves wall time and uptime together."""
+    """Clock that changes only by `advance`, which moves wall time and uptime together."""
 
     wall: float = NOW
     uptime: float = 1000.0
@@ -75,9 +75,11 @@ class StillClock:
 class Bench:
     """Tables made of objects, and a server that accepts every write.
 
+    A map that is read from the tables raises when it is modified.
+
     objects: every resource that the reconciler watches or reads, with its objects, maps or models. An object without a
-    uid or a resourceVersion gets one. indexes, facts: as the controller's spec has them. A map that is read raises when
-    it is changed.
+        uid or a resourceVersion gets one.
+    indexes, facts: those of the controller's spec.
     """
 
     def __init__(
@@ -109,34 +111,34 @@ class Bench:
         self.tables = Tables(self._by_id)
 
     def show(self, resource: Resource[M], obj: Object | M) -> None:
-        """The watch shows this object, with a newer resourceVersion if it has none of its own."""
+        """Put an object into the table, as the watch would; it gets a newer resourceVersion unless it has one."""
         entry = self._entry(self._by_id[resource.id], obj)
         self._writers[resource.id].put(entry)
 
     def hide(self, resource: Resource, key: Key) -> None:
-        """The watch shows that this object is deleted."""
+        """Delete an object from the table, as the watch would."""
         self._version += 1
         self._writers[resource.id].remove(key, self._version)
 
     def spoil(self, resource: Resource, key: Key) -> None:
-        """The watch shows an object of this key that cannot be read."""
+        """Mark the object of this key as unreadable, as after a malformed object on the watch."""
         self._version += 1
         self._writers[resource.id].mark(Unreadable(key, "", self._version, "spoilt by the test", None))
 
     def hear(self) -> None:
-        """The watches give a sign of life."""
+        """Record a sign of life of all watches, as a bookmark does."""
         for writer in self._writers.values():
             writer.touch(self.clock.monotonic())
 
     def catch_up(self) -> None:
-        """The watches show everything that the reconciler has written."""
+        """Put everything that the reconciler has written into the tables, as the watches would."""
         for resource_id, overlay in self.tables.overlays().items():
             self._version += 1
             self._writers[resource_id].replace(overlay.entries(), self._version)
             overlay.prune()
 
     def accept(self, command: Command) -> Outcome:
-        """Return the outcome of a server that accepts the command: the default `answer` in tests.
+        """Return the outcome of a server that accepts the command. Most tests pass this method to `drive`.
 
         External calls are made at once; waits of an async function take no time.
         """
@@ -214,14 +216,14 @@ class Driven:
     """Effects of a reconciliation.
 
     batches: commands as they were yielded; a single command is a batch with one command.
-    told: messages to other actors.
+    messages: messages to other actors.
     enqueued: keys for the controller's queues.
     result, error: its end.
     """
 
     batches: list[list[Command]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
-    told: list[Tell] = field(default_factory=list)
+    messages: list[Tell] = field(default_factory=list)
     enqueued: list[Enqueue] = field(default_factory=list)
     result: RequeueAfter | None = None
     error: Exception | None = None
@@ -231,12 +233,12 @@ class Driven:
         return [command for batch in self.batches for command in batch]
 
     def of(self, *types: type[Command]) -> list[Any]:
-        """The commands of these types, in order."""
+        """Return the commands of these types, in order."""
         return [command for command in self.commands if isinstance(command, types)]
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
-        """(type, reason, message) of each record."""
+        """Return (type, reason, message) of each recorded event."""
         return [(record.type, record.reason, record.message) for record in self.records]
 
 
@@ -249,7 +251,7 @@ def drive(
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run one reconciliation of this key to its end. See `drive_steps`. Warns of forgotten steps."""
+    """Run one reconciliation of this key to its end, see `drive_steps`. Warns of generators that are never run."""
     warn_of_forgotten_steps(reconciler)
     return drive_steps(reconciler.reconcile(key), answer, tables=tables, raises=raises, stop_after=stop_after)
 
@@ -265,7 +267,8 @@ def drive_steps(
     """Run a generator or coroutine of commands to its end: a periodic pass, or the reconcile function of a second
     queue.
 
-    answer: returns the outcome of each command.
+    `answer` plays the server: it returns the outcome of each command.
+
     raises: exception type that the generator must raise.
     stop_after: stop after this number of batches, before the outcomes of the last batch are received, as in a crash.
     """
@@ -279,7 +282,7 @@ def drive_steps(
                 reply = None
                 continue
             if isinstance(yielded, Tell):
-                driven.told.append(yielded)
+                driven.messages.append(yielded)
                 reply = None
                 continue
             if isinstance(yielded, Enqueue):

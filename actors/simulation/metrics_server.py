@@ -22,7 +22,7 @@ from kcm.runtime.client.api import Request, Response
 
 RESOURCES, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
 GROUPS = (RESOURCES, CUSTOM, EXTERNAL)
-WINDOW = 30  # seconds, of every sample
+WINDOW = 30  # seconds that each sample covers
 ALL_OBJECTS = "*"
 
 ValueOf = Callable[[Object], str | None]  # returns the quantity of a pod; None without a value

@@ -43,7 +43,7 @@ Fields = Mapping[str, Any] | None
 
 
 def stored(obj: Object, version: int) -> Object:
-    """The object as a server returns it, with this resourceVersion; its uid is `uid-NAME` unless it has one."""
+    """Return the object as a server does, with this resourceVersion; its uid is `uid-NAME` unless it has one."""
     meta = {"uid": f"uid-{name_of(obj)}", "resourceVersion": str(version), **obj["metadata"]}
     return {**obj, "metadata": meta}
 
@@ -86,7 +86,7 @@ def running_pod(
     status: Fields = None,
     **options: Any,
 ) -> Object:
-    """Build a pod with a status as of its kubelet; by default ready for an hour. options: see `pod`.
+    """Build a pod with the status that a kubelet would write; by default ready for an hour. options: see `pod`.
 
     ready, ready_since: status and last transition of the condition Ready.
     created: creationTimestamp.
@@ -102,12 +102,12 @@ def running_pod(
 
 
 def pod_spec(*, image: str = "nginx:1") -> Object:
-    """The spec of a pod with one container."""
+    """Build a pod spec with one container."""
     return {"containers": [{"name": "c", "image": image}]}
 
 
 def pod_template(*, labels: Mapping[str, str] = WEB, image: str = "nginx:1", spec: Fields = None) -> Object:
-    """A workload's spec.template."""
+    """Build a workload's spec.template."""
     return {"metadata": {"labels": dict(labels)}, "spec": {**pod_spec(image=image), **(spec or {})}}
 
 
@@ -123,7 +123,10 @@ def replica_set(
     spec: Fields = None,
     status: Fields = None,
 ) -> Object:
-    """A ReplicaSet. labels: of its selector and template, by default {"app": NAME}; image: of its container."""
+    """Build a ReplicaSet with one container per pod.
+
+    labels: those of the selector and the template, by default {"app": NAME}.
+    """
     labels = {"app": name} if labels is None else labels
     return _object(
         _metadata(name, namespace, None, owner, metadata),
@@ -138,7 +141,7 @@ def replica_set(
 
 
 def deployment(name: str = "web", **options: Any) -> Object:
-    """A Deployment. options: as of `replica_set`. Its strategy is the server's default unless `spec` has one."""
+    """Build a Deployment without a strategy, unless `spec` has one. options: see `replica_set`."""
     return replica_set(name, **options)
 
 
@@ -152,7 +155,7 @@ def node(
     spec: Fields = None,
     status: Fields = None,
 ) -> Object:
-    """A node. ready: the status of its condition Ready ("True", "False" or "Unknown"); None for no conditions."""
+    """Build a node. ready: status of the condition Ready ("True", "False" or "Unknown"); None for no conditions."""
     conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
     return _object(
         _metadata(name, "", labels, None, metadata),
@@ -162,12 +165,12 @@ def node(
 
 
 def owned_by(uid: str, *, kind: str = "ReplicaSet", name: str = "rs") -> Object:
-    """A controller owner reference, for the `owner` of a builder."""
+    """Build a controller owner reference, for the `owner` of a builder."""
     return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
 def taint(key: str = "drain", effect: str = "NoExecute", **fields: Any) -> Object:
-    """An element of a node's spec.taints."""
+    """Build an element of a node's spec.taints."""
     return {"key": key, "effect": effect, **fields}
 
 
@@ -180,7 +183,7 @@ def toleration(key: str = "drain", *, seconds: int | None = None, **fields: Any)
 def lease(
     name: str = "n1", *, namespace: str = "kube-node-lease", metadata: Fields = None, spec: Fields = None
 ) -> Object:
-    """A lease; by default that of node n1, held by it."""
+    """Build a Lease; by default the one of node n1, held by it."""
     return _object(_metadata(name, namespace, None, None, metadata), spec={"holderIdentity": name, **(spec or {})})
 
 
@@ -193,7 +196,7 @@ def service(
     spec: Fields = None,
     status: Fields = None,
 ) -> Object:
-    """A Service with one port."""
+    """Build a Service with one port."""
     return _object(
         _metadata(name, namespace, None, None, metadata),
         spec={"ports": [{"port": 80}], **_unless_empty(selector=selector), **(spec or {})},
@@ -240,5 +243,4 @@ def _object(metadata: Object, *, spec: Fields = None, status: Fields = None) -> 
 
 
 def _unless_empty(**fields: Any) -> Object:
-    """The fields that have a value."""
     return {field: value for field, value in fields.items() if value}

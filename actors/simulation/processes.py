@@ -1,4 +1,4 @@
-"""The processes of a simulated cluster: managers and hollow nodes, as they start, crash and come back."""
+"""Processes of a simulated cluster: managers and hollow nodes, with start, crash and restart."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ iFK2C5/S3SjI/DctbkIN
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process, what runs in it, and all that is needed to start it again.
+    """Process, the system that runs in it, and everything that is needed to restart it.
 
-    keep: see SimulatedCluster.manager. starts: how often it was started, this time too.
+    keep: see SimulatedCluster.manager.
+    starts: number of starts, including this one.
     """
 
     process: SimulatedProcess
@@ -55,7 +56,7 @@ class Running:
 class Processes:
     """Processes of a simulated cluster.
 
-    running: processes that run now, by name.
+    running: the latest incarnation of each process by name, also of processes that crashed or ended.
     started: functions called with each process before it starts.
     """
 
@@ -85,7 +86,7 @@ class Processes:
         election: Election | None = None,
         keep: bool = False,
     ) -> ControllerSystem:
-        """The first of a kind is called by it, the next one "kind-2"."""
+        """Start a process. The first process of a kind has its name, the next one is "kind-2"."""
         names = (kind if number == 1 else f"{kind}-{number}" for number in itertools.count(1))
         name = next(name for name in names if name not in self.running)
         return self._run(name, specs, options, election, seed=seed, keep=keep, starts=1)
@@ -104,14 +105,14 @@ class Processes:
         self._run(name, was.specs, was.options, was.election, seed=was.seed, keep=was.keep, starts=was.starts + 1)
 
     def revive(self) -> None:
-        """Start again those that are to be kept and have ended."""
+        """Restart the processes that have ended by themselves and have `keep`."""
         for name, running in list(self.running.items()):
             if running.keep and running.process.alive:
                 if running.system.end is not None:
                     self.start_again(name)
 
     def note(self, process: str, text: str) -> None:
-        """An entry in the trace, if one is kept."""
+        """Add a note to the trace, if the cluster is traced."""
         if self._trace is not None:
             self._trace.note(self.world.clock.monotonic(), process, "cluster", text)
 

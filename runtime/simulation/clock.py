@@ -1,4 +1,4 @@
-"""A clock that stands still until the simulator advances it."""
+"""Clock that changes only when the simulator advances it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class _Alarm:
 class VirtualClock:
     """Implements kcm.runtime.scheduling.clock.Clock in one thread: alarms sound when time is advanced to them.
 
-    skew: how far now() is off from the start plus what passed, to play a clock that is set forward or back.
+    skew: seconds by which now() is ahead, to simulate a clock that was set forward or back.
     """
 
     def __init__(self, *, start: float = START) -> None:
         self._start = start
-        self.elapsed = 0.0  # what monotonic() says; only advance_to changes it
+        self.elapsed = 0.0  # value of monotonic(); changed by advance_to only
         self.skew = 0.0
-        self._alarms: dict[Hashable, _Alarm] = {}  # those that can be replaced
-        self._due: list[tuple[float, int, _Alarm]] = []  # a heap of all, and of some that were replaced or cancelled
+        self._alarms: dict[Hashable, _Alarm] = {}  # alarms that can be replaced
+        self._due: list[tuple[float, int, _Alarm]] = []  # heap of all alarms; may contain replaced and cancelled ones
         self._count = 0
 
     def monotonic(self) -> float:
@@ -50,7 +50,7 @@ class VirtualClock:
             alarm.what = None
 
     def call_after(self, delay: float, what: Callable[[], None]) -> None:
-        """An alarm of its own, which replaces none and cannot be cancelled."""
+        """Set an alarm that replaces no other alarm and cannot be cancelled."""
         self.call_once(self.elapsed + delay, what)
 
     def call_once(self, when: float, what: Callable[[], None]) -> None:
@@ -59,7 +59,7 @@ class VirtualClock:
         heapq.heappush(self._due, (when, self._count, _Alarm(None, what)))
 
     def next_alarm(self) -> float | None:
-        """Return the time of the next alarm; None if there is none."""
+        """Return the time of the next alarm; None without alarms."""
         due = self._due
         while due:
             if due[0][2].what is not None:
@@ -68,7 +68,7 @@ class VirtualClock:
         return None
 
     def advance_to(self, when: float) -> None:
-        """Time never goes back; earlier than now is now."""
+        """Advance the time. Does nothing if `when` is in the past."""
         self.elapsed = max(self.elapsed, when)
 
     def sound_due(self) -> bool:
@@ -88,15 +88,17 @@ class VirtualClock:
 
 
 class ProcessClock:
-    """The clock of one process in the simulator: the same time for all, but a wall clock of its own.
+    """Clock of one process in the simulator: the common monotonic time, with a wall clock of its own.
 
-    Implements kcm.runtime.scheduling.clock.Clock. skew: seconds that now() is off, as on a machine whose clock was set.
+    Implements kcm.runtime.scheduling.clock.Clock.
+
+    skew: seconds by which now() is ahead, as on a machine whose clock was set.
     """
 
     def __init__(self, base: VirtualClock) -> None:
         self._base = base
         self.skew = 0.0
-        self.paused_until = 0.0  # no alarm sounds before; the time counts all the same
+        self.paused_until = 0.0  # alarms are delayed until then; time passes nevertheless
         self._stopped = False
 
     def monotonic(self) -> float:
@@ -113,7 +115,7 @@ class ProcessClock:
         self._base.cancel(who)
 
     def stop(self) -> None:
-        """No alarm sounds any more: the process is gone."""
+        """Drop all alarms, because the process has ended."""
         self._stopped = True
 
     def _sound(self, who: Hashable, what: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""A store that outlives the server, as a disk does."""
+"""Store that outlives the server, as a disk does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kcm.runtime.apiserver.storage.store import DELETED, Change, Stored
 
 
 class SimulatedDisk:
-    """Implements kcm.runtime.apiserver.storage.store.Store; what is committed is durable at once.
+    """Implements kcm.runtime.apiserver.storage.store.Store; commits are durable at once.
 
-    observers: called at every commit, before anything else.
+    observers: functions that are called first at every commit.
     """
 
     def __init__(self) -> None:

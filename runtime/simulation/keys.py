@@ -1,6 +1,6 @@
-"""Keys, requests and authorities that are the same in every run: Ed25519 signs without chance.
+"""Keys, certificate requests and authorities that are the same in every run: Ed25519 signatures are deterministic.
 
-cryptography is imported when it is needed.
+cryptography is imported only when a key is needed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 class PemKeyPair(NamedTuple):
+    """Certificate and private key in PEM."""
+
     certificate: bytes
     key: bytes
 
 
 def private_key(name: str) -> Ed25519PrivateKey:
-    """The key of this name."""
+    """Derive a private key from a name."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
@@ -39,7 +41,7 @@ def request_pem(
     email_addresses: Iterable[str] = (),
     uris: Iterable[str] = (),
 ) -> bytes:
-    """A PKCS #10 request, signed by the key of its common name."""
+    """Build a PKCS #10 request in PEM, signed by the key that is derived from its common name."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     names = {"dns_names": dns_names, "ip_addresses": ip_addresses, "email_addresses": email_addresses, "uris": uris}
@@ -75,7 +77,7 @@ def _request(
 
 
 def authority_pair(name: str, *, begin: float, end: float) -> PemKeyPair:
-    """A certificate that signed itself, and its key. begin, end: Unix seconds."""
+    """Build a self-signed CA certificate and its key. begin, end: validity in Unix seconds."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -103,7 +105,7 @@ def _directory() -> tempfile.TemporaryDirectory[str]:
 
 
 class AuthorityFiles:
-    """A pair in files that are there until the process ends. certificate, key: their paths."""
+    """Key pair in files that exist until the process ends. certificate, key: paths of the files."""
 
     def __init__(self, name: str, pair: PemKeyPair) -> None:
         directory = Path(_directory().name)
@@ -120,7 +122,7 @@ class AuthorityFiles:
         return PemKeyPair(self._certificate.read_bytes(), self._key.read_bytes())
 
     def write_certificate(self, pair: PemKeyPair) -> None:
-        """Halfway through a replacement."""
+        """Replace the certificate only, as in the middle of a replacement."""
         self._certificate.write_bytes(pair.certificate)
 
 

@@ -1,4 +1,4 @@
-"""Handlers that wait in the middle of their work, in a simulation that runs one thing at a time.
+"""Threads for handlers that wait while they handle a message, in a simulation that runs one thread at a time.
 
 A handler that may wait runs on a thread of its own, a lane, while the world's thread is stopped. So only one thing
 runs at a time, and the same seed gives the same run. While the handler waits, the world's thread continues until
@@ -16,7 +16,7 @@ class Abandoned(BaseException):
 
 
 class Lane:
-    """A thread that runs one handler after the other, or hangs in one."""
+    """Thread that runs one handler after the other. A handler may wait."""
 
     def __init__(self) -> None:
         self._what: Callable[[], None] | None = None
@@ -32,18 +32,18 @@ class Lane:
         return self.resume()
 
     def resume(self) -> bool:
-        """Continue the waiting function. Returns as run."""
+        """Continue the waiting function. Returns whether it has finished, as `run`."""
         self._turn.release()
         self._back.acquire()
         return not self._waits
 
     def abandon(self) -> None:
-        """End what waits here, and the thread."""
+        """End the waiting handler and the thread."""
         self._abandoned, self._what = True, None
         self.resume()
 
     def wait(self) -> None:
-        """On the lane's own thread: until `resume`. Raises Abandoned if that never comes."""
+        """Wait for `resume`. Must be called on the lane's thread. Raises Abandoned if the lane is abandoned."""
         self._waits = True
         self._back.release()
         self._turn.acquire()
@@ -67,7 +67,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self._free: list[Lane] = []
-        self.current: Lane | None = None  # on which a handler runs right now
+        self.current: Lane | None = None  # lane of the handler that runs now
 
     def run(self, what: Callable[[], None]) -> None:
         lane = self._free.pop() if self._free else Lane()
@@ -77,7 +77,7 @@ class Lanes:
         self._go(lane, lane.resume)
 
     def close(self) -> None:
-        """End the threads that are free."""
+        """End the free threads."""
         while self._free:
             self._free.pop().abandon()
 

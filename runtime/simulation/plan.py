@@ -1,4 +1,4 @@
-"""Plans of faults, drawn from a seed: any kinds at random, all of them over by the end of the run."""
+"""Fault plans, drawn from a seed: random kinds of faults, which all end before the end of the run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HANGS = (5.0, 40.0, 150.0)  # seconds; a call that does not return counts as hun
 CLOUD_RESOURCES = ("*", "*", "instances", "routes")
 NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
-# Not drawn unless asked for: a reconciler that waits is its author's bug, which the simulator finds by itself.
+# Not drawn by default: a reconciler that waits is a bug, which the simulator detects without this fault.
 ON_REQUEST = (FaultKind.RECONCILER_BLOCKED,)
 WITHOUT_CALLS = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *ON_REQUEST))
 WITH_CALLS = tuple(kind for kind in FaultKind if kind not in ON_REQUEST)
 MOST_FAULTS = 10
 
-# A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
+# The manager restarts a crashed actor at most 8 times in 5 minutes. A plan must stay below this limit.
 MOST_CRASHES = 2
 
 
@@ -126,7 +126,7 @@ def draw_fault(
 
 
 def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001
-    """The process comes back from a crash and is shown the past, or all that it sees is late: it acts on what was."""
+    """Draw faults that let a process act on old state: stale lists after a crash, or watches that lag."""
     chance = random.Random(f"stale {seed}")
     start = round(chance.uniform(5.0, seconds * 0.8), 2)
     until = round(start + chance.uniform(0.1, 2.0), 2)
@@ -147,7 +147,7 @@ def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequenc
 
 
 def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001
-    """Gaps in what the watches show: what came and went in them was never seen."""
+    """Draw faults that interrupt watches, so that objects created and deleted meanwhile are never observed."""
     chance = random.Random(f"unobserved {seed}")
     plan = []
     for _ in range(chance.randint(1, 4)):
@@ -162,7 +162,7 @@ def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Se
 
 
 def draw_intermediate_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """A controller ends between two of its writes, or the outcome of one is lost."""
+    """Draw faults that stop a controller between two of its writes, or lose the outcome of a write."""
     chance = random.Random(f"intermediate {seed}")
     controllers = [name for name in actors if name.startswith("controller:")]
     kinds = (

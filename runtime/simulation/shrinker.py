@@ -1,4 +1,4 @@
-"""Shrinking a plan of faults that fails to a small one that still fails."""
+"""Reduction of a failing plan of faults to a small plan that still fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def shrunk(plan: Sequence[T], fails: Callable[[tuple[T, ...]], bool], *, most_runs: int = 200) -> tuple[T, ...]:
-    """A part of the plan that still fails and from which, within most_runs runs, no fault can be removed.
+    """Return a part of the plan that still fails, after at most `most_runs` attempts to remove faults.
 
     Source: Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin.
     """

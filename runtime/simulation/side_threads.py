@@ -1,4 +1,4 @@
-"""The threads of a simulated process that are no actor's: that of HTTP, and those of the cloud."""
+"""Simulated threads of a process that belong to no actor: that of HTTP, and those of external calls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from kcm.runtime.simulation.clock import VirtualClock
 
 
 class SideThread:
-    """Does what it is given, in order: at once, unless it is held up.
+    """Thread that runs functions in order: at once, unless it is on hold.
 
-    clock: its process's. stopped: whether that is gone.
+    clock: clock of its process.
+    stopped: whether its process has ended.
     """
 
     def __init__(self, world: VirtualClock, clock: Clock | None = None) -> None:
@@ -29,11 +30,11 @@ class SideThread:
             what()
 
     def hold(self, until: float) -> None:
-        """It does nothing before then."""
+        """Delay all functions until then."""
         self._held_until = max(self._held_until, until)
 
     def stop(self) -> None:
-        """The process is gone: what is kept is never done."""
+        """Drop all delayed functions, because the process has ended."""
         self.stopped = True
         self._kept.clear()
 
@@ -45,10 +46,10 @@ class SideThread:
             self._world.call_once(self._held_until, self._go_on)
 
     def _go_on(self) -> None:
-        if self._kept and self._world.elapsed < self._held_until:  # held up again meanwhile
+        if self._kept and self._world.elapsed < self._held_until:  # on hold again
             self._world.call_once(self._held_until, self._go_on)
             return
         while self._kept:
-            self._kept[0]()  # what it gives us to do comes after all that was kept before
-            if self._kept:  # it may have ended the process
+            self._kept[0]()  # a function that it adds runs after all earlier ones
+            if self._kept:  # the function may have ended the process, which clears them
                 self._kept.popleft()

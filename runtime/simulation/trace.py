@@ -1,4 +1,4 @@
-"""The trace of a run: a digest of all its steps, and what happened to it from outside: actions, faults, crashes."""
+"""Trace of a run: a digest of all its steps, and notes of user actions, faults and crashes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Note(NamedTuple):
-    """Entry of a trace. at: virtual seconds. process, who: "" if it concerns none."""
+    """Entry of a trace. at: virtual seconds. process, who: process and actor; "" for none."""
 
     at: float
     process: str
@@ -23,12 +23,12 @@ class Trace:
         self._hash = hashlib.blake2b(digest_size=16)
 
     def handled(self, at: float, process: str, actor: str, frame: bytes) -> None:
-        """An actor takes a message."""
+        """Add a message that an actor handles to the digest."""
         self._hash.update(f"{at!r}|{process}|{actor}|".encode())
         self._hash.update(frame)
 
     def passed(self, at: float, process: str, text: str) -> None:
-        """Something passes through the network: a request, a response."""
+        """Add a request or a response on the network to the digest."""
         self._hash.update(f"{at!r}|{process}|{text}\n".encode())
 
     def note(self, at: float, process: str, who: str, text: str) -> None:

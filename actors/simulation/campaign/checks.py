@@ -14,12 +14,12 @@ from kcm.runtime.faults.vocabulary import Fault
 
 SAME_END = "the same end as without faults"
 ABSENT = "absent"
-KEPT = 64  # runs without faults that are remembered
+KEPT = 64  # number of cached runs without faults
 
 
 @functools.lru_cache(maxsize=KEPT)
 def undisturbed(number: int, setting: Setting, actions: tuple[int, ...] | None, *, brief: bool = True) -> Run:
-    """The run of this scenario without faults. brief: see `run`."""
+    """Run a scenario without faults. brief: see `run`."""
     return run(number, (), setting=setting, actions=actions, brief=brief)
 
 
@@ -32,9 +32,10 @@ def check(
     compared: bool = True,
     recording: Recording | None = None,
 ) -> Run:
-    """A run; also checked for coming to the same end state as the run of its scenario without faults, if `compared`.
+    """Run one seed with its faults, and check the run.
 
     actions, recording: see `run`.
+    compared: also compare the end state with that of the run of its scenario without faults.
     """
     disturbed = run(seed, faults, setting=setting, actions=actions, recording=recording)
     if compared and not disturbed.violations:
@@ -59,7 +60,7 @@ def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
-    """Yield the differences of two end states. A missing part is not the same as None."""
+    """Yield the differences of two end states. A missing part differs from None."""
     for what in sorted({*expected, *found}):
         with_faults, without = found.get(what, ABSENT), expected.get(what, ABSENT)
         if with_faults != without:

@@ -21,7 +21,7 @@ def combined(name: str, *parts: Setting) -> Setting:
     acting, faults, settled: the longest of all parts.
 
     Trials, actions, draw, elections and scenarios of the parts are not taken over; set them with `dataclasses.replace`.
-    Raises ValueError if a part has a world outside, or controllers that are a function of it.
+    Raises ValueError if a part has an `outside`, or controllers that are a function of it.
     """
     if [part.name for part in parts if part.outside is not None or callable(part.controllers)]:
         raise ValueError(f"{name}: a setting with a world outside is combined with no other")
@@ -61,7 +61,7 @@ def combined(name: str, *parts: Setting) -> Setting:
 
 
 def switched_on_by_name(specs: Iterable[ControllerSpec]) -> str:
-    """The flag that has all of these run, those that are off by default too."""
+    """Return the --controllers flag that enables all of these, also the controllers that are off by default."""
     return f"--controllers={','.join(['*', *(spec.name for spec in specs if not spec.on_by_default)])}"
 
 

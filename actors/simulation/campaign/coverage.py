@@ -36,9 +36,9 @@ from kcm.runtime.simulation.network import Scope
 from kcm.runtime.simulation.world import next_frame
 from kcm.runtime.system.actor import Actor
 
-Step = tuple[str, str]  # who: a controller's name, or an actor's; what it does
+Step = tuple[str, str]  # name of a controller or an actor, and what it does
 
-HOLLOW = "hollow"  # the process of the hollow nodes: no controllers of the setting's
+HOLLOW = "hollow"  # process of the hollow nodes, which are not controllers of the setting
 VERBS: dict[type[Any], str] = {
     Create: "create",
     Update: "update",
@@ -90,8 +90,8 @@ AT_REST = "nothing under way"
 class Coverage:
     """Coverage of one or many runs.
 
-    taken: how often each step of a controller was taken.
-    struck: how often each kind struck at each step; ("", "") if at none.
+    taken: number of executions of each step of a controller.
+    struck: number of faults of each kind at each step; the step is ("", "") if a fault struck at none.
     planned: kinds that were planned at least once.
     """
 
@@ -119,7 +119,7 @@ class Coverage:
         return [kind for kind in FaultKind if kind in _possible(step) & self.planned and kind not in there]
 
     def summary(self) -> str:
-        """In one line."""
+        """Return the coverage in one line."""
         possible = {(kind, step) for step in self.taken for kind in _possible(step) & self.planned}
         hit = len(possible & self.struck.keys())
         return (
@@ -146,7 +146,7 @@ class Coverage:
 
 
 def _possible(step: Step) -> frozenset[FaultKind]:
-    """Kinds that may strike at a controller's step."""
+    """Return the kinds of faults that may strike at a step of a controller."""
     what = step[1]
     if what.startswith("handle "):
         return AT_MESSAGES
@@ -175,15 +175,15 @@ def step_of(command: Command) -> str:
 
 
 class StepsOfRun:
-    """Follows one run: to be made before any process starts."""
+    """Records the coverage of one run. Create it before any process starts."""
 
     def __init__(self, cluster: SimulatedCluster, checker: InvariantChecker, plan: Collection[Fault]) -> None:
         self.coverage = Coverage(planned={fault.kind for fault in plan})
         self._cluster, self._checker = cluster, checker
         self._controllers: set[str] = set()
-        self._writing_as: dict[str, set[str]] = {}  # the controllers of each client
+        self._writing_as: dict[str, set[str]] = {}  # controllers by client
+        # By process, sender and ticket: controller, client and commands.
         self._submitted: dict[tuple[str, str, int], tuple[str, str, tuple[Command, ...]]] = {}
-        """By process, sender and ticket: who, in which client's name, and what."""
         cluster.injector.told = self._struck
         checker.watching.append(self._observe)
 
@@ -202,7 +202,7 @@ class StepsOfRun:
                 self._writing_as.setdefault(spec.client or spec.name, set()).add(spec.name)
 
     def _who(self, submit: Submit) -> str:
-        """Return the controller that submits or has an actor submit; the client if several controllers share it."""
+        """Return the controller that submits, or whose client submits; the client if several controllers share it."""
         name = _named(submit.sender)
         return name if name in self._controllers else self._of_client(submit.client, otherwise=name)
 

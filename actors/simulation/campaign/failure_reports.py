@@ -28,14 +28,14 @@ from kcm.runtime.system.journal_table import described, keys_in
 
 LINES = 60  # number of the latest log lines about the objects of the report
 LONGEST = 1_000  # characters of a text in such a line
-PATIENCE = 300.0  # seconds after the end within which a run may still come to the end that was expected
+PATIENCE = 300.0  # seconds after the end within which a run may still reach the expected end state
 MOST_RUNS = 60  # for shrinking the faults, and again for the user actions
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that do not concern an object
 HOLLOW = "hollow"  # the process of the hollow nodes
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
 AGAIN = ("run the test again: what it has drawn is kept and tried first; @hypothesis.reproduce_failure repeats it",)
 _WORD = re.compile(r"[\w.:/-]+")
-_NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a part that is drawn
+_NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a drawn part
 
 
 def small(failed: Run, *, setting: Setting = USUAL) -> Run:
@@ -128,7 +128,7 @@ def must_hold(
 
 
 def _hints(failed: Run, setting: Setting) -> Iterator[str]:
-    """Return hints that an `unsettled` function may be incomplete."""
+    """Yield hints that an `unsettled` function may be incomplete."""
     names = {violation.invariant for violation in failed.violations}
     if failed.settled is None:
         return
@@ -146,7 +146,7 @@ def _hints(failed: Run, setting: Setting) -> Iterator[str]:
 
 
 def _late_end(failed: Run, setting: Setting) -> float | None:
-    """Seconds after its end at which the run came to the end that was expected; None if it did not."""
+    """Continue the run until it reaches the expected end state. Return how many seconds this took; None if never."""
     calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
     found: list[float] = []
 
@@ -221,7 +221,7 @@ def _words(failed: Run) -> set[str]:
 
 
 def _happened(failed: Run) -> list[str]:
-    """The newest lines about the keys and actors that the violations name; of all, where they name none."""
+    """Return the latest log lines about the keys and actors that the violations name; about all if they name none."""
     if failed.recording is None:
         return ["not recorded"]
     sent = failed.recording.sent

@@ -12,17 +12,17 @@ from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE
 from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.invariants.observer import Violation
 
-MOST_SEEDS = 10  # of a group that are listed
+MOST_SEEDS = 10  # seeds of a group that are listed
 
 _TOKEN = re.compile(r"[A-Za-z0-9._-]+")
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
 _DRAWN = re.compile(r".*\d.*|[bcdfghjklmnpqrstvwxz]{5}")  # a part of a name: with a number, or a generated suffix
-_PADDING = re.compile(r"x{5,}$")  # of the longest name that a scenario draws
+_PADDING = re.compile(r"x{5,}$")  # padding of the longest name that a scenario draws
 _REPEATED = re.compile(r"('[^']*')(, \1)+")
 
 
 def pattern_of(violation: Violation) -> str:
-    """Return the text of a violation without its time, numbers, and what distinguishes drawn names."""
+    """Return the text of a violation without its time, numbers, and the drawn parts of names."""
     text = violation.text
     if violation.invariant in (CONVERGES, DOABLE):  # "after 250 s: " and a list in no particular order
         text = "; ".join(sorted({_pattern(part) for part in text.partition(": ")[2].split("; ")}))
@@ -36,7 +36,7 @@ def _pattern(text: str) -> str:
 
 
 def _stem(token: str) -> str:
-    """Return the part of a name before what a scenario or the server has appended: "db" of "db-10-0"."""
+    """Return a name without the suffix of a scenario or of the server: "db" of "db-10-0"."""
     name = token.rstrip(".")
     end = token[len(name) :]
     if _VERSION.fullmatch(name):
@@ -51,13 +51,13 @@ def _stem(token: str) -> str:
 
 
 class Groups:
-    """The failed seeds of a campaign, by the pattern of their first violation."""
+    """Failed seeds of a campaign, by the pattern of their first violation."""
 
     def __init__(self) -> None:
         self._groups: dict[str, list[Tried]] = {}
 
     def add(self, failed: Tried) -> str:
-        """Add a failed seed. Returns its report; of a seed that fails as an earlier one, a reference to that."""
+        """Add a failed seed. Returns its report; if an earlier seed failed alike, a reference to that seed."""
         alike = self._groups.setdefault(pattern_of(failed.violations[0]), [])
         alike.append(failed)
         if len(alike) == 1:
@@ -70,7 +70,7 @@ class Groups:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each group, the largest first: how many seeds, which, and the pattern."""
+        """Yield a line for each group, the largest first: the number of seeds, the pattern, and the seeds."""
         for pattern, alike in sorted(self._groups.items(), key=lambda group: -len(group[1])):
             seeds = " ".join(str(failed.seed) for failed in alike[:MOST_SEEDS])
             more = f" and {len(alike) - MOST_SEEDS} more" if len(alike) > MOST_SEEDS else ""

@@ -1,9 +1,9 @@
-"""A file of seeds that failed, to be tried first the next time: one a line, with its setting and what it violates.
+"""File of failed seeds, which the next campaign tries first: one per line, with setting and violated invariants.
 
     workloads 17 converges once faults have stopped
     test_website_faults:SETTING 3 one Deployment each; the same end as without faults
 
-A line may be added by hand; what follows the seed is for people. Several settings may share a file.
+Lines may be added by hand; text after the seed is for people. Several settings may share a file.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ class KeptSeeds:
         self._read()
 
     def seeds(self) -> tuple[int, ...]:
-        """In the order of the file."""
+        """Return the seeds in the order of the file."""
         return tuple(seed for setting, seed in self._read() if setting == self._setting)
 
     def learn(self, seed: int, violated: Iterable[str]) -> None:
-        """It was tried: what it violates, nothing if it holds. The file is read again: others may have added to it."""
+        """Add a seed that violates invariants, or remove one that violates none.
+
+        The file is read again before, because other processes may have added seeds.
+        """
         known, this = self._read(), (self._setting, seed)
         names = list(dict.fromkeys(violated))
         if names and this not in known:

@@ -24,7 +24,7 @@ from kcm.protocols.objects import Key, Object, key_of, resource_version_of, spli
 from kcm.protocols.resources import Resource
 
 MOST = 12  # lines
-LONGEST = 200  # characters of what a sync raised
+LONGEST = 200  # characters of an exception that a sync raised
 
 
 class _Sync(NamedTuple):
@@ -36,10 +36,11 @@ class _Sync(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """A key of a controller's queue at the end of a run.
+    """Key of a controller's queue at the end of a run.
 
-    kind: of the object whose key it is; "" where the queue has other keys. is_ready: whether its controller may sync.
-    text: for the report.
+    kind: kind of the key's object; "" if the keys of the queue are not those of objects.
+    is_ready: whether its controller may sync.
+    text: line of the report.
     """
 
     process: str
@@ -52,7 +53,7 @@ class KeyState(NamedTuple):
 
 
 class SyncLog:
-    """Remembers the last sync of each key. Attach it to a cluster before any process starts."""
+    """Records the last sync of each key. Attach it to a cluster before any process starts."""
 
     def __init__(self) -> None:
         self._syncs: dict[tuple[str, str, str, str], _Sync] = {}  # by process, controller's actor, queue and key

@@ -1,5 +1,6 @@
-"""Recording of a run that failed, as it is run once more: all messages, in memory and maybe in journals, and the last
-sync of each key.
+"""Recording of a failed run, made while it is run again.
+
+It contains all messages, in memory and optionally in journals, and the last sync of each key.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ LARGEST, FILES = 1 << 40, 1_000  # maximum bytes and number of files; each resta
 
 
 class SentMessage(NamedTuple):
-    """A message. at: virtual seconds. number, cause: as in a journal of its process."""
+    """Message that an actor sent.
+
+    at: virtual seconds.
+    number, cause: as in the journal of the process.
+    """
 
     at: float
     process: str
@@ -33,7 +38,7 @@ class SentMessage(NamedTuple):
 
     @property
     def message(self) -> Any:
-        """None where it cannot be decoded."""
+        """The decoded message; None if it cannot be decoded."""
         try:
             return decode(self.frame)
         except DecodeError:
@@ -41,9 +46,12 @@ class SentMessage(NamedTuple):
 
 
 class Recording:
-    """Attach it to a cluster before any process starts. Raises JournalError where a journal cannot be written.
+    """Messages and last syncs of a run. Attach it to a cluster before any process starts.
 
-    journal: of the process "manager"; that of another one is beside it, as FILE-NAME. None: in memory alone.
+    Raises JournalError if a journal cannot be written.
+
+    journal: file for the journal of the process "manager"; journals of other processes are written to FILE-NAME.
+        None to record in memory only.
     keys: the state of each key at the end of the run.
     """
 
@@ -71,7 +79,7 @@ class Recording:
         self._syncs.attach(cluster)
 
     def ended(self, cluster: SimulatedCluster) -> None:
-        """The run has come to its end."""
+        """Record the state of all keys at the end of the run."""
         self.keys = self._syncs.states(cluster)
 
     def close(self) -> None:

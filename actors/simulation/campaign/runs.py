@@ -1,6 +1,6 @@
-"""One run: a setting, a seed and its faults, from the first action until all has settled and stayed so.
+"""One run: a setting, a seed and its faults, from the first action until the system has settled and stayed so.
 
-A run is determined by its seed: what users do, what goes wrong and when, and whose mailbox moves when.
+The seed of a run determines the user actions, the faults, and the order in which actors handle messages.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kcm.runtime.process.memory import collect_afterwards
 from kcm.runtime.simulation.trace import Note
 from kcm.runtime.simulation.world import HotLoopError
 
-LOOK = 5.0  # seconds between two looks at whether it is
-LATE = 70.0  # seconds after the faults: an actor that hung last comes to 50 s later, and has a request on its way
+LOOK = 5.0  # seconds between two checks whether the system has settled
+LATE = 70.0  # seconds after the faults: an actor may hang for up to 50 s longer, and then have a request in flight
 STALLED = 170.0
 """… where these are planned: a silent watch is renewed 120 s after its last byte, as a call is given up. An autoscaler
 that sees pods by it then looks at them some times, 15 s apart, before its status is what it stays.
 """
 SILENT = {FaultKind.WATCH_STALLED, FaultKind.CALL_LOST, FaultKind.ANSWER_LOST}
-QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
+QUIET = 60.0  # seconds for which a settled system must write nothing
 CONVERGES = "converges once faults have stopped"
 DOABLE = "users can do what they plan"
 STAYS = "what has settled stays so"
@@ -64,14 +64,16 @@ class ActionRecord(NamedTuple):
 class Run:
     """Result of one run.
 
-    setting: its name.
-    actions: the user actions that were planned. chosen: their numbers; None for all that the seed draws.
-    struck: how often each kind of fault struck; coverage: at which step.
-    checked: how often each invariant was checked.
+    setting: name of the setting.
+    actions: planned user actions.
+    chosen: numbers of these actions; None for all that the seed draws.
+    struck: number of strikes of each kind of fault.
+    coverage: steps at which the faults struck.
+    checked: number of checks of each invariant.
     seconds: virtual seconds.
     settled: time when everything was as the specs require, None if never.
-    mishaps: of a run with violations, see Mishaps.lines.
-    digest, notes: of a traced run.
+    mishaps: lines of Mishaps.lines, if the run has violations.
+    digest, notes: trace of a traced run.
     """
 
     setting: str
@@ -95,7 +97,11 @@ class Run:
 
 
 def replay_command(setting: str, seed: int, faults: Sequence[Fault] | None, actions: Collection[int] | None) -> str:
-    """Return the command that replays a run. setting: its name. faults, actions: None for those that the seed draws."""
+    """Return the command that replays a run.
+
+    setting: name of the setting.
+    faults, actions: None to use the ones that the seed draws.
+    """
     line = "python -m kcm.simulate"
     if setting != USUAL.name:
         line += f" --setting {setting}"
@@ -119,7 +125,7 @@ def run(
 ) -> Run:
     """Run one seed.
 
-    faults: None for those that the seed draws.
+    faults: None to use the ones that the seed draws.
     actions: numbers of user actions; None for all that the seed draws.
     brief: stop when everything is as the specs require, and check no other invariant: for the end state only.
     later: called at the end, to continue the run.
@@ -234,7 +240,7 @@ class _Run:
         )
 
     def _numbered(self, number: int, action: Action) -> Action:
-        """The action, and it is written down when it was done."""
+        """Return the action, which also records its time when it is done."""
 
         def do(cluster: SimulatedCluster) -> bool:
             done = action.do(cluster)
@@ -254,7 +260,7 @@ class _Run:
         if cluster.run_until(self._has_failed, within=faults):
             return
         while waiting or not composed.is_settled(cluster):
-            # What users could not do before, as a name was taken, say, takes as long as what they did in time.
+            # The time limit starts again with each action that was delayed, for example because a name was in use.
             if cluster.clock.monotonic() >= max(faults, *self._done.values(), 0.0) + setting.settled:
                 if waiting:
                     self._fail(DOABLE, f"after {setting.settled:g} s: {'; '.join(action.text for action in waiting)}")

@@ -31,12 +31,12 @@ from kcm.runtime.simulation.plan import WITH_CALLS, draw_plan
 
 ACTING = 30.0  # seconds within which users act
 MANAGERS = "manager*"
-HOLLOW_NODES = "hollow-nodes-controller"  # its trial is about heartbeats
+HOLLOW_NODES = "hollow-nodes-controller"  # controller whose trial is about heartbeats
 WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
 class RunEnvironment(NamedTuple):
-    """Inputs of a run's fakes. chance: drawn from the seed. clock: virtual time."""
+    """Inputs of a run's fakes. chance: generator seeded by the seed. clock: virtual time."""
 
     seed: int
     chance: Random
@@ -52,7 +52,7 @@ class Setting:
     """Composition of trials, and the cluster that they run on.
 
     name: value of --setting; "module:ATTRIBUTE" for a setting of another package.
-    outside: creates the fake of the world outside for each run. It is `cluster.outside`, for actions and invariants,
+    outside: creates the fake of external systems for each run. It is `cluster.outside`, for actions and invariants,
         and outlives the managers of the run.
     controllers: controllers of the managers; a function of `outside` if there is one.
     trials: trials whose users act; None for kcm's own trials of these controllers and of the hollow nodes. Every
@@ -100,9 +100,7 @@ class Setting:
     calls: bool | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError on controllers that need an outside, and none is given; and on what are no controllers,
-        trials or functions.
-        """
+        """Raise TypeError for fields of a wrong type, and if controllers need an `outside` that is missing."""
         check_text("name of a Setting", self.name)
         if not callable(self.controllers):
             checked_specs(f"controllers of {self.name}", self.controllers)
@@ -115,11 +113,11 @@ class Setting:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
 
     def made_outside(self, environment: RunEnvironment) -> Any:
-        """Create the fake of the world outside for one run; None if the setting has none."""
+        """Create the fake of external systems for one run; None if the setting has none."""
         return None if self.outside is None else self.outside(environment)
 
     def specs(self, outside: Any) -> tuple[ControllerSpec, ...]:
-        """Return the controllers of managers with this world outside."""
+        """Return the controllers of managers with this fake of external systems."""
         return tuple(self.controllers(outside)) if callable(self.controllers) else self.controllers
 
     def some_specs(self) -> tuple[ControllerSpec, ...]:
@@ -155,7 +153,7 @@ class Setting:
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
 
     def actors(self) -> tuple[str, ...]:
-        """Names to choose victims from."""
+        """Return the names of actors from which faults choose their targets."""
         return _actors(self)
 
     def has_heartbeats(self) -> bool:
@@ -168,7 +166,7 @@ class Setting:
         return any(PERSISTENT_VOLUMES in spec.resources for spec in self.some_specs())
 
     def composed(self, number: int) -> Composition:
-        """The trials of those controllers that run in this scenario."""
+        """Return the composition of the trials whose controllers run in this scenario."""
         options = self.options(number) or Options()
         hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes())
         hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
@@ -195,10 +193,12 @@ def _actors(setting: Setting) -> tuple[str, ...]:
 
 
 class Composition:
-    """The trials of a setting, put together.
+    """Combined trials of a setting.
 
-    trials: of the controllers that run, in the order in which they draw their actions. options: of the managers.
     Raises ValueError for a trial of a controller that the setting does not have.
+
+    trials: trials of the running controllers, in the order in which they draw their actions.
+    options: options of the managers.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class Composition:
         return next(self.unsettled(cluster), None) is None
 
     def end_state(self, cluster: SimulatedCluster) -> dict[str, Any]:
-        """All that the actions determine."""
+        """Return the part of the end state that the actions alone determine."""
         state: dict[str, Any] = {}
         for part in (*(trial.end_state for trial in self.trials), self._setting.end_state):
             state |= part(cluster)
@@ -257,7 +257,7 @@ class Composition:
 
 
 def _check_counted(trials: Iterable[Trial], specs: Mapping[str, ControllerSpec]) -> None:
-    """Raises ValueError for a controller whose pods are to be counted and that does not see all of them."""
+    """Raise ValueError for a controller whose pods must be counted, but that sees only some of them."""
     for trial in trials:
         counted = [owns for owns in trial.owns if owns.dependents == PODS and owns.wanted is not None]
         for resource in {dependent for owns in counted for dependent in (owns.owner, owns.dependents)}:

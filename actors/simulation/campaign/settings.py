@@ -113,7 +113,7 @@ def _tolerating_pod(scenario: int) -> Mapping[str, Any]:
 
 
 def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """Draw faults, twice as often those of nodes and of calls. Sometimes all zones are silent together."""
+    """Draw faults; those of nodes and of calls are twice as likely. Sometimes all zones are silent together."""
     return draw_plan(
         seed,
         seconds=seconds,
@@ -257,7 +257,7 @@ AUTOSCALERS_SETTING = Setting(
 
 
 def _job_options(scenario: int) -> Options | None:
-    """In every other scenario the pods of some Jobs are scheduled as a gang."""
+    """Return options that enable gang scheduling of Jobs in every other scenario."""
     if scenario % 2 == 0:
         return None
     return flags("--feature-gates=GenericWorkload=true,WorkloadWithJob=true")

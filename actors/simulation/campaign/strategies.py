@@ -26,7 +26,7 @@ MOST_SEEDS = 1 << 16
 
 
 class Plan(tuple[Fault, ...]):
-    """Faults; shown in the words that make them."""
+    """Faults, whose repr is the text that --faults takes."""
 
     __slots__ = ()
 

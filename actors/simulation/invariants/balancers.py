@@ -13,7 +13,7 @@ from kcm.runtime.cloud.fake import FakeCloud
 
 
 class BalancersAreGuarded:
-    """No Service loses the finalizer, nor goes, while the cloud has a load balancer for it."""
+    """No Service is deleted or loses its finalizer while the cloud has a load balancer for it."""
 
     name = "load balancers are cleaned up first"
     observes = (Committed,)

@@ -31,7 +31,7 @@ def _conditions(request: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _written(observation: Observation) -> Iterator[tuple[Object, Object]]:
-    """(after, before) of each request that is written; before: {} of a new one."""
+    """Yield each written request as (after, before); before is {} for a new request."""
     if isinstance(observation, Committed):
         for change in observation.changes:
             if change.storage == STORAGE and change.type != "DELETED":
@@ -45,7 +45,7 @@ def _asked(request: Mapping[str, Any]) -> Any:
 
 
 class ApprovedByWhoMay:
-    """The approver approves only requests that name a node and nothing else, and whose user is authorized."""
+    """Automatic approval is limited to client certificates of nodes that an authorized user requests."""
 
     name = "only kubelets are approved"
 
@@ -87,8 +87,8 @@ def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
 class SignedAsApproved:
     """Signed certificates match approved requests and do not change.
 
-    It is signed by an authority that the files contained at some time since the request was created. Which one is not
-    checked, because the files are replaced in two steps.
+    A certificate is signed by an authority that the files contained at some time since the request was created. Which
+    one is not checked, because the files are replaced in two steps.
     """
 
     name = "certificates are what was approved"
@@ -100,7 +100,7 @@ class SignedAsApproved:
         current: returns the authority in the files.
         """
         self._authorities, self._current = authorities, current
-        self._replaced: dict[str, int] = {}  # uid → how many authorities were gone when the request was made
+        self._replaced: dict[str, int] = {}  # uid → number of authorities replaced before the request was created
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         for after, before in _written(observation):
@@ -155,7 +155,7 @@ def _is_expired(request: Mapping[str, Any], now: float) -> bool:
 
 
 class CleanedByTheRules:
-    """The cleaner deletes what is overdue, as far as it can see."""
+    """The cleaner deletes only requests that are overdue by its table."""
 
     name = "only what is overdue is cleaned up"
     observes = (Submitted,)
@@ -178,7 +178,7 @@ class CleanedByTheRules:
 
 
 class NoPodRequestGoesEarly:
-    """The cleaner of PodCertificateRequests deletes those of some age, as far as it can see."""
+    """The cleaner deletes only PodCertificateRequests that, by its table, are old enough."""
 
     name = "no PodCertificateRequest is cleaned up early"
     observes = (Submitted,)

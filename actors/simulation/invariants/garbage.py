@@ -27,7 +27,7 @@ FOREGROUND = "foregroundDeletion"
 
 
 def owner_of(cluster: SimulatedCluster, key: Key, reference: Mapping[str, Any]) -> Object | None:
-    """The object that an owner reference names, {} if its kind is not served; None if it is gone, or another."""
+    """Return the owner that a reference names; {} if its kind is not served, None if it was deleted or replaced."""
     served = cluster.server.registry.of_kind(reference["apiVersion"], reference["kind"])
     if served is None:
         return {}
@@ -49,7 +49,7 @@ def waits_for_dependents(owner: Object) -> bool:
 
 
 class OnlyOrphansAreCollected:
-    """The garbage collector deletes nothing that has an owner which stays, as far as it can see the object's owners."""
+    """The garbage collector deletes no object that, by its table, has an owner that exists and is not being deleted."""
 
     name = "garbage has no owner"
     observes = (Submitted,)

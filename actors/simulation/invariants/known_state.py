@@ -21,26 +21,26 @@ Value = TypeVar("Value")
 
 
 class ValueHistory(Generic[Value]):
-    """The values that something about each object has had, by the version that it had them from."""
+    """Former values of a property of each object, with the version since which the object had each value."""
 
     def __init__(self) -> None:
         self._versions: dict[str, list[int]] = {}
         self._values: dict[str, list[Value]] = {}
 
     def note(self, uid: str, version: int, value: Value) -> None:
-        """Versions come in ascending order. The same value again is not kept."""
+        """Record the value since a version. Versions must ascend; an unchanged value is not recorded again."""
         values = self._values.setdefault(uid, [])
         if not values or values[-1] != value:
             values.append(value)
             self._versions.setdefault(uid, []).append(version)
 
     def between(self, uid: str, first: int, last: int) -> list[Value]:
-        """The value at version `first`, and those that came until `last`; from the first one on, if that is later."""
+        """Return the values from version `first` to version `last`, both included."""
         versions = self._versions.get(uid, [])
         return self._values.get(uid, [])[max(0, bisect_right(versions, first) - 1) : bisect_right(versions, last)]
 
     def since(self, uid: str) -> int:
-        """The version of its first value. Raises KeyError if it has none."""
+        """Return the version of the object's first value. Raises KeyError if it has none."""
         return self._versions[uid][0]
 
 
@@ -59,9 +59,9 @@ def handling_delay(faults: Iterable[Fault]) -> float:
 class Streak(Generic[Value]):
     """Commands that may belong to one reconciliation (see the module's docstring).
 
-    begun: the invariant's note at the beginning.
+    begun: the state that the invariant recorded at the beginning.
     open: number of commands without an outcome.
-    last: virtual time at which a command was submitted or had its outcome last.
+    last: virtual time of the latest submission or outcome.
     """
 
     begun: Value
@@ -70,19 +70,22 @@ class Streak(Generic[Value]):
 
 
 class Streaks(Generic[Value]):
-    """The open streaks of every sender in every process."""
+    """Open streaks of every sender in every process."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self._delay = handling_delay(cluster.injector.faults)
         self._streaks: dict[tuple[str, str, str], Streak[Value]] = {}  # (process, sender, uid of the owner)
         self._open: dict[int, Streak[Value]] = {}  # by the id of a command without an outcome
-        self._incarnations: dict[tuple[str, str], int] = {}  # (process, sender) → the one that was admitted last
+        self._incarnations: dict[tuple[str, str], int] = {}  # (process, sender) → latest admitted incarnation
 
     def submitted(
         self, process: str, sender: str, owner: str, commands: Iterable[Command], begin: Callable[[], Value]
     ) -> Value:
-        """Commands about this owner are submitted. Returns what was noted as their streak began; `begin` makes it."""
+        """Record that commands about an owner are submitted, and return the state at the beginning of their streak.
+
+        begin: returns the state, if the commands begin a new streak.
+        """
         now = self._clock.monotonic()
         streak = self._streaks.get((process, sender, owner))
         if streak is None or (not streak.open and now > streak.last + self._delay):
@@ -94,7 +97,7 @@ class Streaks(Generic[Value]):
         return streak.begun
 
     def settled(self, command: Command) -> Value | None:
-        """A command has its outcome. Returns what was noted as its streak began; None if it is in none."""
+        """Record the outcome of a command. Returns the state at the beginning of its streak; None without a streak."""
         streak = self._open.pop(id(command), None)
         if streak is None:
             return None
@@ -117,7 +120,7 @@ class Streaks(Generic[Value]):
         return True
 
     def started(self, process: str) -> None:
-        """The process is a new one, and what was known in the one before is gone."""
+        """Record the start of a process, which does not have the knowledge of its predecessor."""
         for sender in [sender for of_process, sender in self._incarnations if of_process == process]:
             del self._incarnations[process, sender]
         self._end(process)

@@ -15,8 +15,9 @@ FINALIZER = "kubernetes"
 
 
 class EmptiedInOrder:
-    """The namespace controller deletes in namespaces that are being deleted, pods before all else; it removes its own
-    finalizer from none that holds anything, and no other finalizer at all.
+    """The namespace controller deletes content of terminating namespaces only, and pods first.
+
+    It removes its finalizer only from empty namespaces, and no other finalizers.
     """
 
     name = "namespaces are emptied in order"
@@ -68,6 +69,6 @@ def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Reso
 
 
 def held_by(cluster: SimulatedCluster, namespace: str) -> list[str]:
-    """The finalizers of what is in there."""
+    """Return the finalizers of all objects in a namespace."""
     there = (obj for _, objects in content_of(cluster, namespace) for obj in objects)
     return sorted({each for obj in there for each in finalizers_of(obj)})

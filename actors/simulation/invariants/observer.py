@@ -1,6 +1,6 @@
 """Observations of a simulated cluster, and the checker that passes them to invariants.
 
-An invariant is an object with a name and `observe`. It contains its own state; every run creates new ones.
+An invariant is an object with a name and a method `observe`. Every run creates new invariants, because they have state.
 
     checker = InvariantChecker(cluster, [SingleOwner(), ...])
     cluster.run_until(lambda: bool(checker.violations), within=60.0)
@@ -29,25 +29,25 @@ from kcm.runtime.apiserver.storage.store import Change
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.tables.entry import Entry
 
-MOST_VIOLATIONS = 20  # that are kept
-DECODED = 256  # versions of objects
+MOST_VIOLATIONS = 20  # violations to keep
+DECODED = 256  # decoded versions of objects to keep
 
 
 @lru_cache(maxsize=DECODED)
 def decoded(raw: bytes) -> Object:
-    """An object of a change: once for all invariants that look at it, and do not change it."""
+    """Decode an object of a change. Invariants share the result, and must not modify it."""
     return decode_object(raw)
 
 
 def shown(system: ControllerSystem, resource_id: str, key: Key) -> Entry | None:
-    """The object in one of a process's tables, the newest version; None if none of them shows it."""
+    """Return the newest version of an object in the tables of a process; None if no table contains it."""
     tables = (table for table in system.tables.values() if table.resource.id == resource_id)
     entries = [entry for entry in (table.get(key) for table in tables) if entry is not None]
     return max(entries, key=lambda entry: entry.resource_version, default=None)
 
 
 class ProcessStarted(NamedTuple):
-    """A process starts, for the first time or again: a restarted process has no memory."""
+    """A process is started or restarted; a restarted process has no state of its predecessor."""
 
     process: str
     system: ControllerSystem
@@ -62,7 +62,7 @@ class Submitted(NamedTuple):
 
 
 class OutcomeReceived(NamedTuple):
-    """An actor is sent the outcome of one of its commands. command: None if its submission was not observed."""
+    """An actor receives the outcome of one of its commands. command: None if its submission was not observed."""
 
     process: str
     system: ControllerSystem
@@ -72,9 +72,9 @@ class OutcomeReceived(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """The dispatcher admits an incarnation: from now on it refuses commands of older ones under that name.
+    """The dispatcher admits an incarnation, and refuses commands of older incarnations of that name from now on.
 
-    lost: commands submitted under that name that will have no outcome.
+    lost: commands submitted under that name that will not have an outcome.
     """
 
     process: str
@@ -92,7 +92,7 @@ class Recorded(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A request leaves a process. by_fenced: it is sent by an actor that was replaced before."""
+    """A process sends a request. by_fenced: whether the actor that sends it has been replaced."""
 
     process: str
     client: str
@@ -101,7 +101,7 @@ class Sent(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A call of a process into what is outside, or into the cloud, begins."""
+    """A process begins a call outside the cluster, for example to the cloud provider."""
 
     process: str
     call: Call | CloudCall
@@ -121,7 +121,10 @@ class Entitled(NamedTuple):
 
 
 class Handled(NamedTuple):
-    """The server has handled a request of a process. changes: what it committed for it (Committed came just before)."""
+    """The server has handled a request of a process.
+
+    changes: changes that it committed for the request; they were observed before as Committed.
+    """
 
     process: str
     client: str
@@ -140,20 +143,20 @@ Observation = (
     ProcessStarted | Submitted | OutcomeReceived | Admitted | Entitled | Recorded | Sent | Called | Handled | Committed
 )
 OBSERVATIONS: tuple[type, ...] = get_args(Observation)
-Fail = Callable[[str], None]  # records a violation: takes what is wrong
+Fail = Callable[[str], None]  # records a violation with this text
 
 
 class Invariant(Protocol):
-    """Something that must hold at every moment of a run.
+    """Condition that must be met at every moment of a run.
 
-    It may have an attribute `observes`, types of observations: it is then called with these alone.
+    With an attribute `observes`, a tuple of types, only observations of these types are passed to it.
     """
 
     @property
     def name(self) -> str: ...
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        """Called with everything that happens, in order; calls `fail` with what is wrong."""
+        """Check an observation, and call `fail` with a text for each violation. Observations are passed in order."""
 
 
 def _observed(invariant: Invariant) -> tuple[type, ...]:
@@ -174,13 +177,14 @@ class Violation:
 
 
 class InvariantChecker:
-    """Passes observations to invariants, and keeps their violations.
+    """Passes observations to invariants, and records their violations.
 
-    watching: called with each observation, after the invariants. elsewhere: what was checked by others, by its name.
+    watching: functions that are called with each observation, after the invariants.
+    elsewhere: number of checks that were made by other code, by name of the invariant.
     """
 
     def __init__(self, cluster: SimulatedCluster, invariants: Iterable[Invariant]) -> None:
-        """To be made before any process starts."""
+        """Attach the invariants to the cluster. Must be called before any process starts."""
         self.violations: list[Violation] = []
         self.elsewhere: Counter[str] = Counter()
         self.watching: list[Callable[[Observation], None]] = []
@@ -200,7 +204,7 @@ class InvariantChecker:
 
     @property
     def checked(self) -> Counter[str]:
-        """Observations passed, by invariant, and what was checked elsewhere."""
+        """Return the number of checks by invariant: the observations passed to it, and `elsewhere`."""
         checked = Counter(self.elsewhere)
         for name, kinds in self._observed:
             if passed := sum(self._passed[kind] for kind in kinds):
@@ -216,7 +220,7 @@ class InvariantChecker:
             watch(observation)
 
     def under_way(self) -> Iterator[tuple[str, str, int, Command]]:
-        """(process, sender, ticket, command) of all that were submitted and have no outcome yet."""
+        """Yield (process, sender, ticket, command) of all submitted commands without an outcome."""
         for (process, sender, ticket, _), command in self._commands.items():
             yield process, sender, ticket, command
 

@@ -1,4 +1,4 @@
-"""Owner of the pods that a command concerns, by the information of the submitting process."""
+"""Owners of the pods that commands concern, by the information of the submitting process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from kcm.protocols.resources import PODS
 
 
 class _Returned(NamedTuple):
-    """An owner as the server returned it. epoch: of the table then: versions from before it went back mean nothing."""
+    """Owner as the server returned it.
+
+    epoch: epoch of the table at that time; versions of different epochs cannot be compared.
+    """
 
     uid: str
     version: int
@@ -31,9 +34,9 @@ class _Returned(NamedTuple):
 
 
 class Owners:
-    """Owners with a number of pods by the tables of one process and by its responses.
+    """Owners with a number of pods, by the tables of one process and the responses that it received.
 
-    A table may be late: about an owner, and about a later owner of the same name.
+    A table may be late: it may contain an older version of an owner, or a deleted owner of the same name.
     """
 
     def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
@@ -49,7 +52,7 @@ class Owners:
         self._named[command.resource, key_of(owner)] = self._known[found.uid] = found
 
     def named(self, resource: str, key: Key) -> OwnerRef | None:
-        """The newest of this name; None if it is unknown."""
+        """Return the newest known owner of this name; None if it is unknown."""
         table = self._tables.get(resource)
         if table is None:
             return None
@@ -71,7 +74,7 @@ class Owners:
         return wanted
 
     def version(self, uid: str) -> int:
-        """The newest version that was returned; 0 if none was."""
+        """Return the newest version of the owner that the server returned; 0 for none."""
         returned = self._known.get(uid)
         return 0 if returned is None else returned.version
 
@@ -96,7 +99,7 @@ class Owners:
 
 
 def adopter(command: Command) -> tuple[str, OwnerRef] | None:
-    """(namespace, owner) that a pod is to be adopted by; None if the command adopts none."""
+    """Return (namespace, owner) if the command lets an owner adopt a pod; otherwise None."""
     if not isinstance(command, Patch) or command.resource != PODS.id:
         return None
     owner = controller_of(decode_object(command.body))

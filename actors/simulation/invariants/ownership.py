@@ -24,9 +24,9 @@ class Owns:
     wanted: returns the number of dependents if the owner's spec alone determines it; otherwise None.
     pods: returns the maximum number of pods by the owner's spec, also through its dependents; by default `wanted`.
     removal: number of writes that remove a pod: two if it has a finalizer.
-    asked: an incarnation reads each owner and its dependents live once, before an action that must not be repeated.
-    looks: owner and dependents are read live before an action where a table may be late, each version once. Other live
-        reads need a cause (calls.py).
+    read_once: an incarnation reads each owner and its dependents live once, before an action that must not be repeated.
+    read_each_version: owner and dependents are read live before an action for which a table may be late, each version
+        once. Other live reads need a cause (calls.py).
     """
 
     owner: Resource
@@ -34,8 +34,8 @@ class Owns:
     wanted: Count | None = None
     pods: Count | None = None
     removal: int = 1
-    asked: bool = False
-    looks: bool = False
+    read_once: bool = False
+    read_each_version: bool = False
 
     @property
     def most_pods(self) -> Count | None:
@@ -43,7 +43,7 @@ class Owns:
 
     @property
     def resources(self) -> tuple[str, str]:
-        """The ids of both."""
+        """The resource ids of owner and dependents."""
         return self.owner.id, self.dependents.id
 
 
@@ -83,10 +83,11 @@ def storage_of(resource: Resource) -> str:
 class Ownership:
     """Keepers of a setting, and indexes over them.
 
-    keepers: by actor name.
-    looked_at: resources that are read live regularly.
+    keepers: keepers by actor name.
     dependents: dependents of each resource, by its id.
-    counted: owners with a known number of pods, by kind.
+    read_once: declarations with `read_once`, by the id of the owner's resource.
+    read_each_version: resources of the declarations with `read_each_version`.
+    counted: declarations of owners with a known number of pods, by the owner's kind.
     """
 
     def __init__(self, keepers: Iterable[Keeper]) -> None:
@@ -98,12 +99,14 @@ class Ownership:
                 for owner in {owns.owner.id for owns in every}
             }
         )
-        self.asked: Mapping[str, Owns] = MappingProxyType({owns.owner.id: owns for owns in every if owns.asked})
+        self.read_once: Mapping[str, Owns] = MappingProxyType({owns.owner.id: owns for owns in every if owns.read_once})
         counted = [owns for owns in every if owns.dependents == PODS and owns.wanted is not None]
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
         self.senders = frozenset(each.sender for each in self.keepers.values() if each.owns)
-        self.looked_at = frozenset(each for owns in every if owns.looks for each in (owns.owner, owns.dependents))
+        self.read_each_version = frozenset(
+            each for owns in every if owns.read_each_version for each in (owns.owner, owns.dependents)
+        )
         self.pod_senders = frozenset(
             each.sender for each in self.keepers.values() if any(owns in counted for owns in each.owns)
         )

@@ -65,7 +65,7 @@ class QuotasHold:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._unseen: dict[Key, Mapping[str, Quantity]] = {}  # by quota: what its first count has missed
+        self._unseen: dict[Key, Mapping[str, Quantity]] = {}  # by quota: usage that its first count has missed
         jumps = (fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = max((0.0, *jumps))
 
@@ -79,7 +79,7 @@ class QuotasHold:
                 self._look(change.storage, split_key(change.key)[0], fail)
 
     def _counted(self, change: Change) -> None:
-        """A quota is counted, changed by users, made, or gone."""
+        """Update the usage that the controller's first count has missed, after a change of a quota."""
         self._unseen.pop(change.key, None)
         if change.type == MODIFIED:
             quota, before = decoded(change.raw), decoded(change.previous)
@@ -104,12 +104,11 @@ class QuotasHold:
 
 
 class CountsWhatWasThere:
-    """The controller writes what was there, and limits as they are wanted.
+    """The controller writes the limits of the spec, and a usage that existed.
 
-    A count rests on a version of the quota, which its write replaces, and on tables that show all that the quota has
-    been charged for. So of each resource it is what the server held at some moment between the quota's version and the
-    write: changes in that time may be unseen, one after the other, and none before it. What a pod that is being deleted
-    counts also depends on the time, by the clock of the process.
+    A count is based on a version of the quota, which the write replaces, and on tables that contain everything that was
+    charged to this version. So the count of each resource is its usage at some moment between that version and the
+    write. The usage of a pod that is being deleted also depends on the clock of the process.
     """
 
     name = "what is counted was there"
@@ -163,7 +162,7 @@ class CountsWhatWasThere:
                 )
 
     def _counts(self, quota: Object, names: Iterable[str], resource: str, version: int) -> Iterator[Amounts]:
-        """Whatever could have been counted of the resource, from that version of the quota to now."""
+        """Yield all possible counts of the resource, from that version of the quota until now."""
         now = self._cluster.clock.now()
         since = self._written.get(version, now)
         for objects in self._states(resource, namespace_of(quota), version):

@@ -22,7 +22,7 @@ def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) -> list[Object] | None:
-    """The rules that it is to have; None if they are its own. roles: all, by name."""
+    """Return the rules that an aggregated role must have; None for other roles. roles: all roles by name."""
     if role.get("aggregationRule") is None:
         return None
     found: list[Object] = []
@@ -34,8 +34,9 @@ def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) 
 
 
 class NothingButRulesOfAggregated:
-    """The controller makes and deletes no ClusterRole, changes rules alone, and those only of one that aggregates in
-    the very version that it changes: what a user has just written is not overwritten.
+    """The controller creates and deletes no ClusterRoles, and changes only the rules of aggregated roles.
+
+    The role must be aggregated in the version that the write replaces, so that no write of a user is overwritten.
     """
 
     name = "only rules of aggregated roles are written"

@@ -38,7 +38,7 @@ def _expiration(secret: Mapping[str, Any]) -> float | None:
 
 
 def key_to_sign_with(secret: Mapping[str, Any], *, now: float) -> tuple[str, bytes] | None:
-    """Id and key of a token that may sign."""
+    """Return id and key of a token that may sign; None for other Secrets."""
     found = re.fullmatch(r"bootstrap-token-([a-z0-9]{6})", name_of(secret))
     key, ends = _said(secret, "token-secret"), _expiration(secret)
     if found is None or not key or _said(secret, "token-id").decode() != found[1]:
@@ -64,15 +64,13 @@ def _decoded(part: str) -> bytes:
 
 
 class OnlySignaturesChange:
-    """The signer changes signatures and nothing else; each that it writes is of the content beside it, by a token's
-    secret that was some time.
-    """
+    """The signer changes only signatures; each one signs the current content by a current or former token."""
 
     name = "only signatures are written, and true ones"
     observes = (Handled, Committed)
 
     def __init__(self) -> None:
-        self._keys: dict[str, set[bytes]] = {}  # by id: all that there have been
+        self._keys: dict[str, set[bytes]] = {}  # by token id: current and former keys
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):

@@ -1,4 +1,4 @@
-"""Volumes and claims: nothing is bound twice, nothing that is bound is lost, and what is used is held."""
+"""Invariants of volumes and claims: each is bound once, stays bound, and is protected while it is used."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ OF_CLAIMS, OF_VOLUMES = "pvc-protection-controller", "pv-protection-controller"
 
 
 class BoundOnce:
-    """A volume is never bound to two claims, nor a claim to two volumes; and what is bound stays so.
+    """A volume is never bound to two claims, nor a claim to two volumes, and both stay bound.
 
-    A claim is not Lost while its volume is there, a volume is not Released while its claim is there, and neither binder
-    nor provisioner deletes one that is bound. Users delete what they like.
+    A claim is not Lost while its volume exists, a volume is not Released while its claim exists, and neither binder nor
+    provisioner deletes a bound volume. Users may delete any of them.
     """
 
     name = "a volume has one claim, and is not lost"
@@ -106,8 +106,8 @@ class HeldWhileUsed:
     observes = (Committed, Handled)
 
     def __init__(self) -> None:
-        self._placed: dict[str, tuple[Object, int]] = {}  # pods with claims, by uid, and since which revision
-        self._deleted: dict[str, int] = {}  # claims, by uid, and the revision of their deletion
+        self._placed: dict[str, tuple[Object, int]] = {}  # pods with claims and the revision of their binding, by uid
+        self._deleted: dict[str, int] = {}  # revisions of the deletion of claims, by uid
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:

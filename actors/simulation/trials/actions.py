@@ -35,7 +35,7 @@ def is_gone_or_going(cluster: SimulatedCluster, namespace: str) -> bool:
 
 
 def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = "") -> Action:
-    """A merge patch, once the object is there."""
+    """Apply a merge patch once the object exists. text: describes the changes in reports."""
     check_key(resource, key)
     check_mapping("changes of an action", changes)
 
@@ -72,7 +72,7 @@ def unless_gone(action: Action, resource: Resource, key: Key) -> Action:
 
 
 def replace(at: float, resource: Resource, key: Key, other: Object) -> Action:
-    """The object is deleted, and another one created under its name once it is gone."""
+    """Delete the object, and create another one with its name once the deletion is complete."""
     begun: WeakSet[SimulatedCluster] = WeakSet()
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -84,7 +84,7 @@ def replace(at: float, resource: Resource, key: Key, other: Object) -> Action:
             begun.add(cluster)
             there = cluster.get(resource, key)
         if there is not None:
-            return False  # it waits for its dependents to be orphaned
+            return False  # a finalizer, for example for dependents that are to be orphaned, delays the deletion
         cluster.create(resource, other)
         return True
 

@@ -1,4 +1,4 @@
-"""All trials: one line a controller."""
+"""All trials, one per controller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from kcm.actors.simulation.trials.workloads import (
     ttl_after_finished,
 )
 
-# In the order in which they draw what they do, and to which node.
+# In the order in which they draw their actions and nodes. The order determines the scenario of a seed.
 TRIALS: Mapping[str, Trial] = MappingProxyType(
     {
         module.TRIAL.controller: module.TRIAL

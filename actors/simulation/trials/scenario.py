@@ -12,11 +12,11 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.late_methods import dataclass
 
 NAMESPACE = "default"
-RETRY = 1.0  # seconds until an action that could not be done is tried again
+RETRY = 1.0  # seconds until an action that could not be done is retried
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-LONGEST_NAME = 52  # characters of a name that is drawn: of a longer one, what is appended for a pod leaves nothing
-REMOVED = 0.12  # chance that a user who does something with an object removes it
+LONGEST_NAME = 52  # characters: names of pods truncate a longer name of their owner, so that it is no longer complete
+REMOVED = 0.12  # probability that an action on an object deletes it
 
 Do = Callable[[SimulatedCluster], bool]
 
@@ -38,7 +38,7 @@ Act = Callable[[float], Iterable[Action]]  # returns the actions of a user at a 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Number of hollow nodes and of zones. Nodes are assigned to the zones in turn."""
+    """Number of hollow nodes and of zones. Nodes are assigned to the zones round robin."""
 
     nodes: int = 3
     zones: int = 2

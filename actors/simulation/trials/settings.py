@@ -19,13 +19,13 @@ def options_of(cluster: SimulatedCluster) -> Options:
 
 
 def rates_of(cluster: SimulatedCluster) -> Mapping[str, float]:
-    """Nodes a second that may be tainted NoExecute, by zone, as the nodes are now."""
+    """Return the current eviction rate of each zone: nodes per second that may be tainted NoExecute."""
     limits = lifecycle_settings(options_of(cluster)).limits
     return eviction_rates(map(node_facts, cluster.shown(NODES)), limits)
 
 
 def fake_cloud(cluster: SimulatedCluster) -> FakeCloud:
-    """The cloud of a run. Raises TypeError where it is another one, or none."""
+    """Return the fake cloud of a run. Raises TypeError if the cluster has another cloud, or none."""
     if not isinstance(cluster.cloud, FakeCloud):
         raise TypeError(f"expected a fake cloud, got {cluster.cloud!r}")
     return cluster.cloud

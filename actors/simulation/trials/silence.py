@@ -7,19 +7,19 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import NODES
 
-FOR_EVER = "1000000000"  # seconds of a turn: on the simulator's clock a silent one, until long after the run
+FOR_EVER = "1000000000"  # seconds of flapping period: the node is silent in the current one, which outlasts every run
 
 
 def silenced(silent: bool) -> Object:
-    """The merge patch of a node."""
+    """Return the merge patch that silences a node, or lets it send heartbeats again."""
     return {"metadata": {"annotations": {FLAP: FOR_EVER if silent else None}}}
 
 
 def is_silent(node: Object) -> bool:
-    """A user has silenced it."""
+    """Report whether a user has silenced the node."""
     return annotations_of(node).get(FLAP) is not None
 
 
 def nodes_are_well(cluster: SimulatedCluster) -> bool:
-    """No node is silenced."""
+    """Report whether no node is silenced."""
     return not any(map(is_silent, cluster.shown(NODES)))

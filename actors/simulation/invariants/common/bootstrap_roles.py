@@ -1,9 +1,9 @@
-"""Rights that kube-apiserver's bootstrap roles give to each controller's service account, and an invariant for them.
+"""Rights that kube-apiserver's bootstrap roles grant to each controller's service account, and an invariant for them.
 
 With --use-service-account-credentials a request beyond these rights is rejected.
 
 Source: the roles system:controller:… and system:kube-controller-manager in runtime/apiserver/bootstrap/policy.py;
-tests/e2e/test_bootstrap_roles.py compares them with those of a real API server. The group extensions is left out,
+tests/e2e/test_bootstrap_roles.py compares them with those of a real API server. The group extensions is ignored,
 because it serves no resources.
 """
 
@@ -23,11 +23,11 @@ from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
 from kcm.runtime.apiserver.registry.policy_rules import rules_in
 from kcm.runtime.client.api import Request
 
-MANAGER = "kube-controller-manager"  # has the rights of the manager's own user
+MANAGER = "kube-controller-manager"  # client with the rights of the manager's own user
 # Clients that act as that, whatever the flags say.
 AS_MANAGER = frozenset({INFORMERS, ELECTIONS, "tokens-controller"})
 
-_CONTROLLER, _MANAGER = "system:controller:", "system:kube-controller-manager"  # begin, and are, names of roles
+_CONTROLLER, _MANAGER = "system:controller:", "system:kube-controller-manager"  # prefix of role names, and a role name
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -90,7 +90,7 @@ def may(rights: frozenset[Right], wanted: Right) -> bool:
 
 
 class WithinItsRole:
-    """No request is beyond what the bootstrap role of its client allows; clients without one are not looked at."""
+    """The bootstrap role of a client permits each of its requests; clients without a role are not checked."""
 
     name = "requests are within bootstrap roles"
     observes = (Sent,)

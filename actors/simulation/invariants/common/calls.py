@@ -47,7 +47,7 @@ from kcm.runtime.tables.table import OWNER, owner_value
 
 
 class NothingWrittenTwice:
-    """A manager does not write an object as it exists already."""
+    """No manager updates an object without changing it."""
 
     name = "no write of what is there"
     observes = (Handled,)
@@ -71,7 +71,7 @@ def _without_version(raw: bytes) -> Object:
 
 
 class NoLookWithoutReason:
-    """See the module."""
+    """No live read without a cause, see the docstring of the module."""
 
     name = "a live look has a reason"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
@@ -81,7 +81,7 @@ class NoLookWithoutReason:
         self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
         self._asked: set[tuple[str, str, str, str]] = set()  # by process and sender: owners, and whose dependents
         self._incarnations: dict[tuple[str, str], int] = {}  # by process and sender
-        self._storages = {storage_of(each): each.id for each in ownership.looked_at}
+        self._storages = {storage_of(each): each.id for each in ownership.read_each_version}
         self._versions: dict[tuple[str, Key], int] = {}  # of what is on the server, by resource and key
         self._looked: dict[tuple[str, str, str, Key], int] = {}  # by process and sender: which version was seen
 
@@ -133,7 +133,7 @@ class NoLookWithoutReason:
 
     def _sees_no_owner(self, system: ControllerSystem, command: Get | List) -> bool:
         """Report whether an owner is read live that dependents refer to by a uid which the table does not show."""
-        owns = self._ownership.asked.get(command.resource)
+        owns = self._ownership.read_once.get(command.resource)
         if owns is None or not isinstance(command, Get):
             return False
         _, name = split_key(command.key)
@@ -147,7 +147,8 @@ class NoLookWithoutReason:
     def _asks_first(self, process: str, sender: str, command: Get | List) -> bool:
         """Report whether an incarnation reads this owner, or its dependents, for the first time."""
         owned = self._ownership.keepers[sender].owns
-        resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in owned if owns.asked}
+        declared = [owns for owns in owned if owns.read_once]
+        resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in declared}
         if command.resource not in resources:
             return False
         about = command.key if isinstance(command, Get) else f"{command.namespace} {command.label_selector}"
@@ -157,38 +158,39 @@ class NoLookWithoutReason:
         return is_first
 
     def _looks_at_another(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
-        """Report whether a live read permitted by `looks` reads another version than the last read, or than the table
-        shows.
-        """
-        resources = {each for owns in self._ownership.keepers[sender].owns if owns.looks for each in owns.resources}
+        """Report whether a read that `read_each_version` permits reads a version not yet read, or not in the table."""
+        declared = [owns for owns in self._ownership.keepers[sender].owns if owns.read_each_version]
+        resources = {each for owns in declared for each in owns.resources}
         if not isinstance(command, Get) or command.resource not in resources:
             return False
         target = (process, sender, command.resource, command.key)
         entry, there = system.tables[command.resource].get(command.key), self._versions.get(target[2:], 0)
         shown = 0 if entry is None else entry.resource_version
         if there != shown:
-            return True  # it learns that its table is late, and looks again once it is not
+            return True  # the reader learns that its table is late, and reads again once it is not
         is_another = there != self._looked.get(target)
         self._looked[target] = there
         return is_another
 
 
 class CallsInProportion:
-    """Writes that changed something, against the events that gave reason for them.
+    """The number of writes that changed something is at most what the observed events justify.
 
-    Of workloads and their status: a pod that comes, goes, begins or ceases to be ready changes the status of its set,
-    and of the Deployment that owns it. A new spec is noted in the status of a set as work on it begins and ends (SET).
-    For a Deployment a ReplicaSet is created, or annotated, and it notes the beginning, the revision and the end
-    (DEPLOYMENT in all); each pod by which it is to change may be a step: a size, and two statuses for it (STEP). Its
-    ReplicaSets go once. A new incarnation of a controller looks at everything once. What another process wrote is
-    written over: while a lease is stolen there are two leaders, who need not see the same.
+    Writes of workloads and their statuses, each justified by:
+    - a pod that is created or deleted, or becomes ready or unready: one status of its owner, and one of the Deployment
+      that owns the owner;
+    - a new spec of an owner of pods: SET statuses, for its beginning and its end;
+    - a new spec of a Deployment: DEPLOYMENT writes, for the ReplicaSet and the statuses at the beginning, at the
+      revision and at the end; and STEP writes (a size and two statuses) for each pod that changes;
+    - a new ReplicaSet of a Deployment: one deletion;
+    - a new incarnation of a controller: one write of each workload;
+    - a write by another process: one write, because while a lease is stolen two leaders may see different states;
+    - a jump of a clock: each pod of a workload with minReadySeconds may become unavailable and available again, at both
+      ends of the jump (JUMP).
 
-    Of pods: those that a new spec may create or remove, and those that others created or removed, twice, as one comes
-    for one that goes. For each fault of the plan, after which a controller may act on the past or lack an outcome, as
-    many as the largest workload has, created and removed.
-
-    As a clock jumps, and as it is set right, each pod of a workload with minReadySeconds may become unavailable and
-    available again: the status of its set changes twice, and that of the Deployment too.
+    Writes of pods: those that a new spec may create or delete, and two for each pod that others create or delete, as it
+    may be replaced. After each fault a controller may act on old state or lack an outcome: as many creations and
+    deletions as the largest workload has pods.
     """
 
     name = "calls are in proportion"
@@ -283,7 +285,7 @@ class CallsInProportion:
         self.granted["pods"] += pods
 
 
-RENEWED_BY = ("template", "ordinals")  # fields of a spec: after another value of one, each pod may be another
+RENEWED_BY = ("template", "ordinals")  # fields of a spec whose change may replace every pod
 
 
 def pods_to_change(before: Object, after: Object, owns: Owns) -> int:

@@ -1,4 +1,4 @@
-"""No pod is created beyond the replicas of its owner, and none deleted below them.
+"""No controller creates more pods than its owner's replicas, or deletes pods below that number.
 
 Decisions are checked by the information of the deciding process.
 
@@ -52,12 +52,13 @@ UNNAMED = ", to be named by the server"
 
 @dataclass(slots=True)
 class _Pod:
-    """A pod that a process has created, adopted or fetched.
+    """Pod that a process has created, adopted or fetched.
 
-    version: of the outcome, or as the server committed it where there is no outcome; 0 before that. epoch: of the table
-    then: versions from before the server went back mean nothing. asker: the sender of a creation without an outcome; ""
-    once the pod is known to exist. unsure: its creation was sent, and will have no outcome any more. ended: it
-    counts no more, as it has ended or is being deleted.
+    version: version in the outcome; without an outcome, the version that the server committed; 0 before that.
+    epoch: epoch of the table at that time; versions of different epochs cannot be compared.
+    asker: sender of a creation without an outcome; "" once the pod is known to exist.
+    unsure: whether the creation was sent with an unknown outcome.
+    ended: whether the pod is terminal or being deleted, so that it does not count.
     """
 
     owner: OwnerRef
@@ -77,7 +78,11 @@ class _Room:
 
 
 class _Own:
-    """Writes and reads of one process. deleted: uids of pods that it has deleted or released."""
+    """Writes and reads of one process.
+
+    pods: pods that it has created, adopted or fetched, by key.
+    deleted: uids of pods that it has deleted or released.
+    """
 
     def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
         self.system, self.ownership = system, ownership
@@ -116,7 +121,7 @@ class _Own:
         return active
 
     def saw(self, pod: Object) -> None:
-        """The server has returned it. A pod without an owner, or at its end, counts no more."""
+        """Record a pod that the server returned. A pod that is terminal or has no owner does not count any more."""
         owner, ended = controller_of(pod), not is_active(pod_facts(pod))
         if owner is None or ended:
             self.deleted.add(uid_of(pod))
@@ -128,13 +133,13 @@ class _Own:
             self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "", ended=ended)
 
     def is_there(self, key: Key, version: int) -> None:
-        """A pod whose creation has no outcome was committed with this version: a table that is as new has shown it."""
+        """Record the version of a committed creation that has no outcome yet. A table of this version has the pod."""
         pod = self.pods.get(key)
         if pod is not None and pod.version == 0:
             pod.version, pod.epoch = version, self.table.epoch
 
     def forget_what_was_asked(self, asker: str, lost: Sequence[Command]) -> None:
-        """Commands were lost with a mailbox, or are another incarnation's: from now on the tables count."""
+        """Drop the effects of commands of a former incarnation, or that were lost with a mailbox."""
         for key in [key for key, pod in self.pods.items() if pod.asker == asker]:
             del self.pods[key]
         for command in lost:
@@ -143,7 +148,7 @@ class _Own:
 
 
 class NoPodTooMany:
-    """See the module."""
+    """Number of pods by the information of the deciding process, see the docstring of the module."""
 
     name = "no pod too many, none too few"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
@@ -278,7 +283,7 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
 
 
 def _unnamed(own: _Own, asked: Object) -> Key:
-    """Any one of those of the same owner whose names the server chooses."""
+    """Return the key of any pod of the same owner that has no name yet because the server generates it; "" for none."""
     owner = controller_of(asked)
     mine = (key for key, pod in own.pods.items() if key.endswith(UNNAMED) and pod.owner == owner)
     return next(mine, "")

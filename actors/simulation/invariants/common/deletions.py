@@ -1,4 +1,4 @@
-"""Controllers create and delete what is theirs, and a deletion hits the object that was decided on."""
+"""Controllers create and delete only their own objects, and a deletion deletes the object that was decided on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DeletesWhatItSaw:
     observes = (Submitted, Handled)
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid shown when a deletion named none
+        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid in the table, for a deletion without a uid
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -43,7 +43,7 @@ def _shown(system: ControllerSystem, command: Delete) -> str:
 
 
 def _uid_of_request(body: bytes) -> str:
-    """The uid in the preconditions of DeleteOptions."""
+    """Return the uid in the preconditions of DeleteOptions; "" without one."""
     options = decode_object(body) if body else {}
     return str((options.get("preconditions") or {}).get("uid") or "")
 
@@ -55,9 +55,9 @@ def _uid_of_response(body: bytes) -> str:
 
 
 class KeepsToItsOwn:
-    """A controller creates its dependents for owners of its own, and deletes those and what it is declared to delete.
+    """A controller creates dependents only for its own owners, and deletes only these and what its trial declares.
 
-    A deleted object whose owner the process's table does not show is not judged.
+    A deleted object whose owner is not in the process's table is not checked.
     """
 
     name = "a controller keeps to its own"

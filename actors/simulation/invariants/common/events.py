@@ -1,4 +1,4 @@
-"""Events that controllers record about objects."""
+"""Invariant of the events that controllers record about objects."""
 
 from __future__ import annotations
 
@@ -28,26 +28,30 @@ MOST_EQUAL = SPAM_BURST
 # A sync records an event for each pod that it fails to create or delete, at almost the same time. The texts of a real
 # server name the pods, so that these events differ; those of injected refusals do not.
 ONE_SYNC = 0.01  # seconds between equal events that count once
-IGNORED = ("events", "leases.coordination.k8s.io")  # storages that no controller records an event for
+IGNORED = ("events", "leases.coordination.k8s.io")  # storages whose changes are not a reason for events
 
 _GENERATION = re.compile(rb'"generation": ?(\d+)')
 
 
 @dataclass(slots=True)
 class _Repeated:
-    """Equal events. revision: of the newest change when the last was recorded. times: of those without a reason."""
+    """Equal events.
+
+    revision: revision of the newest change when the latest one was recorded.
+    times: times of the events without a reason.
+    """
 
     revision: int
     times: deque[float]
 
 
 class NoEventStorm:
-    """No object gets the same event again and again for no reason from one incarnation of an actor.
+    """No incarnation of an actor records the same event about an object repeatedly without a reason.
 
     Equal events have the same source, object, type, reason and message; those of one sync count once. A reason to
     repeat an event is a change of another object in the namespace, or of the spec of the object itself: upstream's
-    controllers record a failure at each sync. The controller's own write of the status is no reason. A restarted actor
-    counts as a different source, as it retries what failed with a new backoff.
+    controllers record a failure at each sync. The controller's own write of the status is not a reason. A restarted
+    actor counts as a different source, because it retries failures with a new backoff.
     """
 
     name = "no event storm"

@@ -1,4 +1,4 @@
-"""Invariants of all objects: at most one controller owner, and a status that does not go back."""
+"""Invariants of all objects: at most one controller owner, and a status that does not revert."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _observed(obj: Object) -> int:
 
 
 class OnlyEmptyReplicaSetsGo:
-    """Controllers, except for the garbage collector, delete a ReplicaSet only if it has no pods."""
+    """Controllers except for the garbage collector delete a ReplicaSet only if it has no pods."""
 
     name = "only empty ReplicaSets are deleted"
     observes = (Submitted,)

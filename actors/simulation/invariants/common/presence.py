@@ -37,7 +37,10 @@ from kcm.runtime.tables.table import Table
 
 
 class _Asker(NamedTuple):
-    """One incarnation in one process, for as long as its table of pods goes forward."""
+    """Incarnation of an actor in one process, within one epoch of its table of pods.
+
+    start: number of the start of the process.
+    """
 
     process: str
     start: int
@@ -47,14 +50,14 @@ class _Asker(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Up to which versions the tables showed everything, as a streak began."""
+    """Versions of the tables when a streak began."""
 
     pods: int
     owners: int
 
 
 class _Decision(NamedTuple):
-    """To create a pod. newest: the newest version of its owner that could be known."""
+    """Decision to create a pod. newest: newest version of its owner that the process may have received."""
 
     asker: _Asker
     begun: _Begun
@@ -62,7 +65,7 @@ class _Decision(NamedTuple):
 
 
 class _Active(NamedTuple):
-    """A pod that its owner has had since this version."""
+    """Active pod of an owner. since: version since which the owner has it."""
 
     key: Key
     since: int
@@ -70,7 +73,7 @@ class _Active(NamedTuple):
 
 
 class NeverMorePodsThanWanted:
-    """See the module."""
+    """Number of active pods on the server, see the docstring of the module."""
 
     name = "never more pods than wanted"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Handled, Committed)
@@ -160,7 +163,7 @@ class NeverMorePodsThanWanted:
             self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
 
     def _made(self, decision: _Decision, body: bytes, fail: Fail) -> None:
-        """One more exists, by this decision."""
+        """Check the number of the owner's pods after the server has created a pod by this decision."""
         pod = decode_object(body)
         owner = controller_of(pod)
         active = self._active.get(owner.uid, {}) if owner is not None else {}

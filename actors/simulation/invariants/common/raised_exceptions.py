@@ -21,11 +21,11 @@ from kcm.runtime.faults.vocabulary import InjectedError
 from kcm.runtime.tables.tables import TableMissingError
 
 EXPECTED = (CommandError, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
-Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's name
+Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by name of the controller
 
 
 class Mishap(NamedTuple):
-    """An exception raised in a process.
+    """Exception raised in a process.
 
     at: virtual seconds.
     what: as in ActorSystem.raised.
@@ -49,7 +49,10 @@ class Mishaps:
     name = "nothing raises but CommandError"
 
     def __init__(self, cluster: SimulatedCluster, *, allowed: Allowed, fail: Fail) -> None:
-        """To be made before any process starts. allowed: of an informer, what any controller may raise."""
+        """Must be called before any process starts.
+
+        allowed: exceptions that each controller may raise. An informer may raise those of all controllers.
+        """
         self.counts: Counter[tuple[str, str]] = Counter()
         self.latest: dict[tuple[str, str], Mishap] = {}
         self._clock, self._allowed, self._fail = cluster.clock, allowed, fail
@@ -71,7 +74,7 @@ class Mishaps:
         return self._of_anyone if controller is None else self._allowed.get(controller, ())
 
     def lines(self) -> Iterator[str]:
-        """Describe the exceptions: per kind the count and the latest traceback, the most recent kind last."""
+        """Yield a description of each kind of exception: its count and latest traceback, the most recent kind last."""
         for kind, mishap in sorted(self.latest.items(), key=lambda item: item[1].at):
             yield f"{self.counts[kind]} times: {described(mishap)} (the last, at {mishap.at:.3f} s in {mishap.process})"
             if not isinstance(mishap.error, EXPECTED):
@@ -80,7 +83,7 @@ class Mishaps:
 
 
 def described(mishap: Mishap) -> str:
-    """In one line, with where it was raised."""
+    """Describe an exception in one line, with the place where it was raised."""
     error = mishap.error
     key = f" {mishap.key}" if mishap.key else ""
     text = " ".join(f"{type(error).__name__}: {error}".split())

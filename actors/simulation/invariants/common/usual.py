@@ -16,7 +16,7 @@ from kcm.actors.simulation.invariants.ownership import Ownership
 
 
 def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[Invariant, ...]:
-    """New ones for a run of this cluster, in which controllers own this."""
+    """Create the invariants of a run. ownership: owners and dependents of the controllers that run."""
     return (
         NoPodTooMany(cluster, ownership),
         NeverMorePodsThanWanted(cluster, ownership),

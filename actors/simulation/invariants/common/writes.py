@@ -34,12 +34,12 @@ from kcm.protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFU
 from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, Change
 from kcm.runtime.client.api import Request
 
-WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
+WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within these seconds
 STOLEN = 15.0  # seconds until a leader notices that its lease was taken by another identity
 
 
 class NoWriteByTheReplaced:
-    """A fenced actor sends nothing, and the dispatcher sends nothing for one whose successor it has admitted."""
+    """A fenced actor sends nothing, and the dispatcher sends nothing for a sender whose successor it has admitted."""
 
     name = "no write by a fenced incarnation"
     observes = (ProcessStarted, Submitted, Admitted, Sent)
@@ -139,7 +139,7 @@ class NoHotLoop:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
-        self._pods: deque[tuple[float, Change]] = deque()  # how pods changed within the window, and when
+        self._pods: deque[tuple[float, Change]] = deque()  # times and changes of pods within the window
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -208,8 +208,7 @@ class Quiet:
     """Managers write nothing while this is on, except for leases, events and reviews that are sent by POST.
 
     A StatefulSet may retry the creation of a pod while a pod of another owner with the same name is terminating on a
-    silent
-    node: as upstream, its controller retries with backoff.
+    silent node: as upstream, its controller retries with backoff.
     """
 
     name = "a settled system writes nothing"

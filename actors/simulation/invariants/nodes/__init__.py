@@ -1,1 +1,1 @@
-"""Invariants of node failures and evictions."""
+"""Invariants of nodes and of evictions."""

@@ -1,4 +1,4 @@
-"""Nodes are tainted no faster than their zone's rate, and pods evicted only for taints, and not too early.
+"""Invariants of evictions: nodes are tainted within the rate of their zone, and pods evicted only for taints.
 
 Checks are made at the moment of the decision, by the information of the deciding process (node_views.py): its table of
 nodes, its live reads, and its own commands.
@@ -24,17 +24,17 @@ from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.apiserver.storage.store import DELETED, Change
 
 EVICTION = controller_name("taint-eviction-controller")
-OLD = 15.0  # seconds: a turn given by what was known so long ago may still be taken (a pass, a turn, a late message)
+# Maximum age of the information behind a taint, in seconds: a pass, the wait in the queue of the zone, a late message.
+OLD = 15.0
 ROUNDING = 0.01  # seconds
 
 
 class TaintsWithinTheRate:
     """The node lifecycle controller taints nodes NoExecute no faster than their zone's rate, and none at rate 0.
 
-    A token may be used late, so that the next follows closely: in any period at most one more node is tainted than the
-    rate permits from a full bucket of one. A process that resumes after a pause may use a token before its next pass,
-    as
-    upstream: its information from before the pause does not look older to it.
+    A token may be used late, so that the next one follows closely: in any period at most one more node is tainted than
+    the rate permits from a full bucket of one. As upstream, a process that resumes after a pause may use a token before
+    its next pass, because it cannot detect that its information is old.
     """
 
     name = "zones are evicted at their rate"
@@ -44,9 +44,8 @@ class TaintsWithinTheRate:
         self._views = Views(cluster, limits)
         self._old = OLD + handling_delay(cluster.injector.faults)
         self._tainted_at: dict[str, float] = {}  # on the server, by uid
-        self._asked: dict[
-            str, tuple[int, dict[str, tuple[str, float]]]
-        ] = {}  # by process: incarnation, uid → zone, when
+        # By process: incarnation, and zones and times of submitted taints by the node's uid.
+        self._asked: dict[str, tuple[int, dict[str, tuple[str, float]]]] = {}
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         self._views.observe(observation)
@@ -108,7 +107,7 @@ class EvictionsHaveACause:
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock = cluster.clock
         self._views = Views(cluster, limits)
-        self._bound_at: dict[Key, tuple[str, float]] = {}  # pods: (uid, when they were first on a node)
+        self._bound_at: dict[Key, tuple[str, float]] = {}  # uid and time of binding, by the pod's key
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         self._views.observe(observation)

@@ -1,7 +1,7 @@
-"""Knowledge of managers about nodes: what their tables have shown over time, and what the server returned to them.
+"""Information of managers about nodes: the contents of their tables over time, and the responses of the server.
 
-A process is sampled whenever a node changes on the server, and once a second. Changes of its table between two samples
-are not seen; so times are taken as early as possible.
+A process is sampled whenever a node changes on the server, and once a second. Because changes of its table between two
+samples are missed, each change is dated to the previous sample.
 """
 
 from __future__ import annotations
@@ -25,13 +25,17 @@ from kcm.runtime.tables.table import Entry
 
 LIFECYCLE = controller_name("node-lifecycle-controller")
 LOOK = 1.0  # seconds
-KEPT = 120.0  # seconds for which rates are remembered
+KEPT = 120.0  # seconds to keep rates
 
 Taint = tuple[str, str, str]  # key, value, effect
 
 
 class TaintedNode:
-    """A node that a process sees tainted NoExecute. since: it was not before that. seen: all taints since."""
+    """Node that has NoExecute taints in a process's table.
+
+    since: latest time at which it had none.
+    seen: all sets of its taints since then.
+    """
 
     __slots__ = ("seen", "since", "uid")
 
@@ -41,7 +45,7 @@ class TaintedNode:
 
 
 class _Returned(NamedTuple):
-    """A node as the server returned it to one sender. epoch: of the table then."""
+    """Node as the server returned it to one sender. epoch: epoch of the table at that time."""
 
     node: Object
     facts: NodeFacts
@@ -63,8 +67,8 @@ class KnownNodes:
         self.rates: deque[tuple[float, Mapping[str, float]]] = deque()
         self.tainted: dict[str, TaintedNode] = {}  # by name
         self._returned: dict[tuple[str, str], _Returned] = {}  # by sender and node
-        self._unclear: dict[str, tuple[int, int]] = {}  # by node: the versions of it and its Lease that were silent
-        self._contested: set[str] = set()  # nodes that are fetched, as their status met a conflict
+        self._unclear: dict[str, tuple[int, int]] = {}  # by node: versions of the silent node and its Lease
+        self._contested: set[str] = set()  # nodes that are fetched because a status write met a conflict
 
     def look(self, now: float, limits: EvictionLimits) -> None:
         table = self.system.tables[NODES.id]
@@ -94,7 +98,7 @@ class KnownNodes:
         self.looked = now
 
     def returned(self, sender: str, command: Get | Update | Patch, outcome: Outcome) -> None:
-        """The outcome of a sender's command on a node."""
+        """Record the outcome of a sender's command on a node."""
         name = command.key
         if isinstance(outcome, Done):
             node = decode_object(outcome.body)
@@ -121,7 +125,7 @@ class KnownNodes:
         return decode_object(entry.raw) if newer is None else newer.node
 
     def _newer(self, sender: str, entry: Entry) -> _Returned | None:
-        """The node as it was returned to the sender, if its table does not show it by now."""
+        """Return the node as the server returned it to the sender, if this version is newer than the table's entry."""
         found = self._returned.get((sender, entry.key))
         if found is None or found.epoch != self.system.tables[NODES.id].epoch:
             return None
@@ -145,7 +149,7 @@ class KnownNodes:
 
 
 class Views:
-    """All managers that run, by the name of their process. Passed every observation."""
+    """Views of all running managers, by name of the process. It must receive every observation."""
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock, self._limits = cluster.clock, limits

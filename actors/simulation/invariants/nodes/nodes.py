@@ -1,4 +1,4 @@
-"""Ranges, routes and pods of nodes are kept, and nodes themselves while their machines exist."""
+"""Invariants of nodes, and of their CIDRs, routes and pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kcm.runtime.tables.table import Table
 CLOUD_LIFECYCLE = controller_name("cloud-node-lifecycle-controller")
 ROUTES = controller_name("node-route-controller")
 POD_GC = controller_name("pod-garbage-collector-controller")
-YOUNG = 5.0  # seconds: what a node has got so lately need not be known
+YOUNG = 5.0  # seconds during which a controller may not have seen a node's new CIDR
 ROUNDING = 0.01  # seconds
 TERMINATED = ("Succeeded", "Failed")
 
@@ -36,7 +36,7 @@ def pod_ranges(node: Object) -> tuple[str, ...]:
 
 
 class RangesAreUnique:
-    """No two nodes hold an address in common, and what a node holds never changes."""
+    """The CIDRs of two nodes never overlap, and the CIDRs of a node never change."""
 
     name = "a node's range is its own"
     observes = (Committed,)
@@ -67,7 +67,7 @@ class RangesAreUnique:
 
 
 class NodesOfTheCloudStay:
-    """A manager deletes a node only if its machine is gone, and only one that it does not see ready."""
+    """A manager deletes a node only if its machine does not exist, and if the node is not ready by its table."""
 
     name = "no node is deleted whose machine is there"
     observes = (Submitted,)
@@ -90,7 +90,12 @@ class NodesOfTheCloudStay:
 
 
 class Truth:
-    """The nodes that there are. gone: when those went that are no more, by name."""
+    """Nodes on the server.
+
+    nodes: nodes by name.
+    gone: times of deletion of former nodes, by name.
+    ranges_since: times at which nodes received their CIDRs, by name.
+    """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
@@ -115,7 +120,7 @@ class Truth:
 
 
 class RoutesOfNodesStay:
-    """A route is deleted only if its node does not hold its destination, by what the server knows."""
+    """A route is deleted only if its node does not have its destination as a CIDR on the server."""
 
     name = "routes of nodes are kept"
     observes = (Submitted, Committed)

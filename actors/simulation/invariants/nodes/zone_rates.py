@@ -13,7 +13,7 @@ from kcm.protocols.nodes import NodeFacts
 
 
 def eviction_rates(nodes: Iterable[NodeFacts], limits: EvictionLimits) -> Mapping[str, float]:
-    """Nodes a second, by zone. Where every zone is down there are no evictions."""
+    """Return nodes per second by zone. If every zone is down, all rates are 0."""
     counts: dict[str, list[int]] = {}  # by zone: [ready, all]
     for node in nodes:
         if not node.excluded:

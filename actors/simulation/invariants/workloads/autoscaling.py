@@ -1,4 +1,4 @@
-"""An autoscaler keeps its target within its bounds, and changes it no faster than it may."""
+"""Invariant of autoscalers: they scale within minReplicas and maxReplicas, and no faster than their policies permit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kcm.protocols.objects import Key, decode_object, uid_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
 
 SENDER = controller_name("horizontal-pod-autoscaler-controller")
-MARGIN = 1.0  # seconds by which an end of a period is not judged
+MARGIN = 1.0  # seconds of tolerance at the end of a period
 
 
 class _Change(NamedTuple):
@@ -37,7 +37,7 @@ class _Change(NamedTuple):
 class _Known:
     """Knowledge of one incarnation about one autoscaler.
 
-    started: first observed number of replicas of the target, and when.
+    started: first observed number of replicas of the target, with its time.
     window: shortest stabilization window since then, in seconds: a longer one does not restore dropped recommendations.
     """
 
@@ -47,7 +47,7 @@ class _Known:
     started: _Change | None = None
     changes: list[_Change] = field(default_factory=list)
     unsure_until: float = -math.inf
-    is_writing: bool = False  # the next Get is part of an update, and begins no look
+    is_writing: bool = False  # the next Get is part of an update, and does not begin a sync
 
 
 class KeepsToItsBounds:
@@ -58,7 +58,7 @@ class KeepsToItsBounds:
     - it is within the policies of spec.behavior, given all changes of this incarnation within their periods; without
       behavior, at most doubled, or 4;
     - during the stabilization window of scaling down it is not below the first observed number of replicas, because
-      this incarnation does not know earlier recommendations.
+      an incarnation starts without earlier recommendations.
     """
 
     name = "autoscalers keep to their bounds and rates"
@@ -161,7 +161,7 @@ class KeepsToItsBounds:
 def _too_fast(
     behavior: Mapping[str, Any], changes: Iterable[_Change], current: int, replicas: int, now: float
 ) -> Iterable[str]:
-    """Return the policies that a change violates; selectPolicy Max needs one permitting policy, Min all of them."""
+    """Yield the policies if they forbid a change: with selectPolicy Max one must permit it, with Min all of them."""
     up = replicas > current
     rules = behavior["scaleUp" if up else "scaleDown"]
     allowed = []

@@ -1,4 +1,4 @@
-"""A rollout takes no more available pods away than its Deployment allows, by the pods that really exist."""
+"""Invariant of rollouts: they delete no more available pods than the Deployment permits, by the pods on the server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NeverFewerThanAllowed:
         self._counted: ValueHistory[int] = ValueHistory()  # available pods by its status, by the ReplicaSet's uid
         self._sets: dict[str, set[str]] = defaultdict(set)  # uids of the ReplicaSets by that of their Deployment
         self._there: dict[str, set[str]] = defaultdict(set)  # available pods by the uid of their ReplicaSet
-        self._before: dict[str, Object] = {}  # a ReplicaSet that has just been written, as it was; by its uid
+        self._before: dict[str, Object] = {}  # previous version of the ReplicaSet that was just written, by uid
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         self._decisions.observe(observation)

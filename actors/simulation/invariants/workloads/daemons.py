@@ -1,4 +1,4 @@
-"""No node gets a further pod of a DaemonSet that has one there, but the one that a surge allows."""
+"""Invariant of DaemonSets: a node has one active pod of each, and a second one only during a surge."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Origin of a pod's creation: a process, and which start of it.
+class _Origin:
+    """Origin of a pod's creation: a process, and the number of its start.
 
-    seen: version of the table of pods when its streak began (known_state.py): a sync reads them once.
+    seen: version of the table of pods when the streak began (known_state.py): a sync reads the pods once.
     """
 
     process: str
@@ -47,7 +47,7 @@ class _Pod:
     """Pod of a DaemonSet.
 
     created: version of the creation; 0 for an adopted pod.
-    asked: None if a user created it.
+    origin: origin of the creation; None if a user created the pod.
     """
 
     key: str
@@ -55,17 +55,17 @@ class _Pod:
     node: str
     hash: str
     created: int
-    asked: _Asked | None
+    origin: _Origin | None
 
 
 class OneDaemonPodOnANode:
-    """At the moment in which the server creates a pod for a DaemonSet there is no other active one on its node.
+    """No node has an active pod of a DaemonSet when the server creates another pod of it there.
 
-    With a surge there may be one of another template. A DaemonSet that surged at any time may do so: its controller may
-    not have seen the change yet. Pods that users made count once they are adopted.
+    With a surge it may have a pod of another template. This includes DaemonSets that permitted a surge at any time
+    before, because the controller may not have seen the change yet. Pods created by users count once they are adopted.
 
-    Not counted is a pod that another process asked for, and that the table did not show yet to who made this one: a
-    request may be under way when its process ends, and the next one may list the pods from a server that is behind.
+    A pod that another process created does not count if it was not in the table of the process that creates the new
+    one: a request may be in flight when its process ends, and the next process may list from a server that is behind.
     """
 
     name = "a DaemonSet has one pod on a node"
@@ -76,7 +76,7 @@ class OneDaemonPodOnANode:
         self._pods: dict[str, _Pod] = {}  # active ones of DaemonSets, by uid
         self._surging: set[str] = set()  # uids of DaemonSets
         self._starts: Counter[str] = Counter()  # of processes
-        self._asked: dict[Key, _Asked] = {}
+        self._origins: dict[Key, _Origin] = {}
         self._streaks: Streaks[int] = Streaks(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -101,10 +101,10 @@ class OneDaemonPodOnANode:
     def _ask(self, process: str, system: ControllerSystem, submit: Submit) -> None:
         table = system.tables[PODS.id]
         seen = self._streaks.submitted(process, SENDER, submit.key, submit.commands, lambda: table.version)
-        asked = _Asked(process, self._starts[process], seen)
+        origin = _Origin(process, self._starts[process], seen)
         for command in submit.commands:
             if isinstance(command, Create) and command.resource == PODS.id:
-                self._asked[make_key(command.namespace, name_of(decode_object(command.body)))] = asked
+                self._origins[make_key(command.namespace, name_of(decode_object(command.body)))] = origin
 
     def _note(self, change: Change) -> None:
         if change.storage == storage_of(DAEMONSETS):
@@ -119,11 +119,11 @@ class OneDaemonPodOnANode:
                 self._pods.pop(uid_of(pod), None)
             else:
                 known, key = self._pods.get(uid_of(pod)), key_of(pod)
-                created, asked = (0, None) if known is None else (known.created, known.asked)
+                created, origin = (0, None) if known is None else (known.created, known.origin)
                 if change.type == ADDED:
-                    created, asked = change.revision, self._asked.get(key)
+                    created, origin = change.revision, self._origins.get(key)
                 hash = facts.labels.get(HASH_LABEL) or ""
-                self._pods[uid_of(pod)] = _Pod(key, owner.uid, facts.target, hash, created, asked)
+                self._pods[uid_of(pod)] = _Pod(key, owner.uid, facts.target, hash, created, origin)
 
     def _judge(self, uid: str, fail: Fail) -> None:
         made = self._pods.get(uid)
@@ -142,7 +142,7 @@ class OneDaemonPodOnANode:
 
 def _is_unforeseen(pod: _Pod, made: _Pod) -> bool:
     """Report whether the process that created `made` could not have seen the other pod then."""
-    if pod.asked is None or made.asked is None:
+    if pod.origin is None or made.origin is None:
         return False
-    previous, other = pod.asked, made.asked
+    previous, other = pod.origin, made.origin
     return (previous.process, previous.start) != (other.process, other.start) and pod.created > other.seen

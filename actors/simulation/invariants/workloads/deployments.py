@@ -41,9 +41,9 @@ SENDER = controller_name("deployment-controller")
 class _Own:
     """ReplicaSets and Deployments that one process has read and written.
 
-    bounds: Deployments: uid → (version, bounds).
-    written: ReplicaSets: uid → (version, uid of the Deployment, size).
-    gone: uids of ReplicaSets whose deletion it has seen.
+    bounds: versions and bounds of Deployments, by uid.
+    written: versions, Deployments (uids) and sizes of ReplicaSets, by uid.
+    gone: uids of deleted ReplicaSets.
     """
 
     def __init__(self, system: ControllerSystem) -> None:
@@ -143,14 +143,14 @@ class SizesWithinBounds:
 
 
 class Begun(NamedTuple):
-    """Up to which versions the tables showed everything, as a streak began."""
+    """Versions of the tables when a streak began."""
 
     deployments: int
     replica_sets: int
 
 
 class ReplicaSetWrite(NamedTuple):
-    """To write a ReplicaSet. newest: the newest version of its Deployment that could be known."""
+    """Decision to write a ReplicaSet. newest: newest version of its Deployment that the process may have received."""
 
     begun: Begun
     newest: int
@@ -181,7 +181,7 @@ class Decisions:
                 self._streaks.admitted(*observation)
 
     def behind(self, written: Handled) -> ReplicaSetWrite | None:
-        """The one that has just been carried out; None if that was something else."""
+        """Return the decision behind a request that the server has just handled; None for other requests."""
         if written.request.method not in ("POST", "PUT") or written.response.status >= 300:
             return None
         return self._decisions.get((written.process, written.request.body))
@@ -216,7 +216,7 @@ class NeverLargerThanAllowed:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._decisions = Decisions(cluster)
         self._most: ValueHistory[int] = ValueHistory()  # by the Deployment's uid
-        self._sizes: ValueHistory[int] = ValueHistory()  # by the ReplicaSet's uid; 0 once it is gone
+        self._sizes: ValueHistory[int] = ValueHistory()  # by the ReplicaSet's uid; 0 once it is deleted
         self._sets: dict[str, list[str]] = {}  # uids of the ReplicaSets by that of their Deployment
 
     def observe(self, observation: Observation, fail: Fail) -> None:

@@ -1,4 +1,4 @@
-"""Evictions never exceed a PodDisruptionBudget, by the information of its controller."""
+"""Invariant of PodDisruptionBudgets: their statuses permit no more evictions than the existing pods allow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 SENDER = controller_name("disruption-controller")
 EVICTED = "EvictionByEvictionAPI"
-BOTHERED = 100.0  # seconds for which an eviction is surely remembered: shorter than the controller's timeout
+BOTHERED = 100.0  # seconds during which a status must consider an eviction; less than the controller's timeout
 
 
 class CountsNoEvictedPod:
@@ -44,9 +44,9 @@ class CountsNoEvictedPod:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._healthy: ValueHistory[bool] = ValueHistory()  # by the pod's uid
-        self._pods: dict[str, Object] = {}  # by uid, as they were last
-        self._evicted: dict[str, tuple[int, float]] = {}  # by uid: the version of the eviction, and when it was
-        self._created: dict[str, int] = {}  # budgets' first versions, by uid
+        self._pods: dict[str, Object] = {}  # latest versions of pods, by uid
+        self._evicted: dict[str, tuple[int, float]] = {}  # version and time of the eviction, by the pod's uid
+        self._created: dict[str, int] = {}  # first versions of budgets, by uid
         self._revision = 0
         self._streaks: Streaks[int] = Streaks(cluster)
 
@@ -89,7 +89,7 @@ class CountsNoEvictedPod:
         status, version = budget["status"], int(resource_version_of(budget))
         condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
         if condition.get("reason") == "SyncFailed":
-            return  # its counts are old ones, and it allows nothing
+            return  # the status contains earlier counts, and permits no disruptions
         most = sum(self._may_count(budget, uid, begun, version) for uid in self._pods)
         if status["currentHealthy"] > most:
             fail(f"{key_of(budget)}: {status['currentHealthy']} pods are healthy, there are {most} at most")

@@ -1,4 +1,4 @@
-"""Pods of StatefulSets: each identity exists once, and the order of pods is kept.
+"""Invariants of StatefulSets: each identity exists once, and pods are created and deleted in order.
 
 Order is checked by the information of the controller: by the versions of pods and sets between those of its tables when
 its reconciliation began, and the latest.
@@ -38,7 +38,7 @@ class EachIdentityOnce:
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[str, frozenset[str]]] = {}  # by the pod's uid: its name, and what it holds
+        self._held: dict[str, tuple[str, frozenset[str]]] = {}  # name and identities of each pod, by uid
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Committed):
@@ -70,7 +70,11 @@ def _identities(pod: Object) -> list[str]:
 
 
 class _Sized(NamedTuple):
-    """Fields of a StatefulSet that determine the order of its pods. patience: minReadySeconds."""
+    """Fields of a StatefulSet that determine the order of its pods.
+
+    ordered: whether the policy is OrderedReady.
+    patience: minReadySeconds.
+    """
 
     ordinals: range
     ordered: bool
@@ -78,7 +82,7 @@ class _Sized(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Up to which versions the tables showed everything, as a streak began."""
+    """Versions of the tables when a streak began."""
 
     pods: int
     sets: int
@@ -99,11 +103,10 @@ class OrderIsKept:
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
         self._sets: ValueHistory[_Sized] = ValueHistory()  # by uid
-        self._owners: dict[Key, str] = {}  # uids, by the pod's key
-        self._ready: ValueHistory[float] = (
-            ValueHistory()
-        )  # by owner and key: since when it is ready, in Unix seconds; or never
-        self._there: ValueHistory[bool] = ValueHistory()  # by owner and key
+        self._owners: dict[Key, str] = {}  # uids of owners, by the pod's key
+        # By owner and key: time since which a pod is ready, in Unix seconds; infinity for never.
+        self._ready: ValueHistory[float] = ValueHistory()
+        self._there: ValueHistory[bool] = ValueHistory()  # by owner and key: whether a pod exists
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._newest = 0
         self._clock = cluster.clock
@@ -158,7 +161,7 @@ class OrderIsKept:
         self._ready.note(known_as, version, since)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit, fail: Fail) -> None:
-        """The reconciliation may have begun with the writes of revisions or claims: its streak is that of its key."""
+        """Check submitted commands. The streak is that of the key, as a sync may begin with revisions or claims."""
         pods, sets = system.tables[PODS.id], system.tables[STATEFULSETS.id]
 
         def now() -> _Begun:
@@ -216,7 +219,7 @@ class OrderIsKept:
 
 
 def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | None, Key | None]:
-    """The set that a command is about, and the pod that it creates or deletes."""
+    """Return the owner and the key of the pod that a command creates or deletes; None for other commands."""
     if isinstance(command, Create) and command.resource == PODS.id:
         pod = decode_object(command.body)
         return controller_of(pod), make_key(command.namespace, name_of(pod))

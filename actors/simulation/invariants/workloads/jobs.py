@@ -44,17 +44,17 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 JOB_STORAGE, POD_STORAGE = "jobs.batch", "pods"
 ENDS = ("Succeeded", "Failed")  # phases
-LISTS = (("succeeded", "succeeded"), ("failed", "failed"))  # of uncounted uids, and their counter
+LISTS = (("succeeded", "succeeded"), ("failed", "failed"))  # lists of uncounted uids, and their counters
 
 
 class EachPodCountsOnce:
-    """A counter rises by as many as uids leave its list, and a uid that has left it does not come back."""
+    """A counter increases by the number of uids that leave its list, and no uid is added to a list again."""
 
     name = "each pod of a Job counts once"
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._counted: dict[str, dict[str, int]] = {}  # by the Job's uid: at which revision each pod was
+        self._counted: dict[str, dict[str, int]] = {}  # by the Job's uid: revision at which each pod was counted
         self._revision = 0
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -67,7 +67,7 @@ class EachPodCountsOnce:
                 self._judge(decoded(change.previous), decoded(change.raw), change.revision, fail)
 
     def _go_back(self, revision: int) -> None:
-        """The server has lost what came from this revision on: what was counted since is to be counted again."""
+        """Discard pods counted since this revision, which the server has lost, so that they may be counted again."""
         for job, counted in self._counted.items():
             self._counted[job] = {uid: counted_at for uid, counted_at in counted.items() if counted_at < revision}
 
@@ -117,7 +117,12 @@ class NoEndIsLost:
 
 
 class _Decision(NamedTuple):
-    """To create a pod. version: up to which the table of Jobs showed everything then. created: how many pods were."""
+    """Decision to create a pod.
+
+    start: number of the start of the process.
+    version: version of the table of Jobs at that time.
+    created: number of pods created before.
+    """
 
     process: str
     start: int
@@ -221,7 +226,7 @@ def _indexes(job: Object) -> Indexes:
 
 
 def _job_of(cluster: SimulatedCluster, pod: Object, owner: OwnerRef) -> Object | None:
-    """None if it is gone, going, or ends for other reasons than its successes."""
+    """Return the Job of a pod; None if it is deleted, terminating or finished, or is about to fail."""
     job = cluster.get(JOBS, make_key(namespace_of(pod), owner.name))
     if job is None or uid_of(job) != owner.uid or is_deleting(job) or is_finished(job):
         return None

@@ -1,4 +1,4 @@
-"""Objects with a time to live are not deleted before it expires."""
+"""Invariant of objects with a time to live: they are not deleted before it expires."""
 
 from __future__ import annotations
 

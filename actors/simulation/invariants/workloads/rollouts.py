@@ -1,6 +1,6 @@
 """Limits of a Deployment's spec during a rollout, and a check of new sizes of its ReplicaSets.
 
-Written from upstream's rules and not from our controller, because it checks the controller.
+The rules are upstream's, written independently of the controller that they check.
 
 Source: kubernetes v1.36 pkg/controller/deployment/util/deployment_util.go, ResolveFenceposts and NewRSNewReplicas;
 rolling.go, reconcileOldReplicaSets.
@@ -38,17 +38,22 @@ def bounds_of(deployment: Object) -> Bounds:
 
 
 def _pods(number: int | str | None, replicas: int) -> float:
-    """A number of pods, or a percentage of them."""
+    """Resolve a number of pods, or a percentage of the replicas."""
     if isinstance(number, str):
         return int(number.removesuffix("%")) * replicas / 100
     return number or 0
 
 
-SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # of the Deployment, as a ReplicaSet was sized
+SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # size of the Deployment when the ReplicaSet was scaled
 
 
 class Size(NamedTuple):
-    """A ReplicaSet's: pods wanted, and pods available of these. sized_for: the Deployment's size, as noted."""
+    """Size of a ReplicaSet.
+
+    wanted: spec.replicas.
+    available: number of available pods, at most `wanted`.
+    sized_for: annotation with the size of the Deployment.
+    """
 
     wanted: int
     available: int
@@ -63,7 +68,7 @@ def size_of(replica_set: Object) -> Size:
 
 @dataclass(slots=True)
 class RolloutView:
-    """A Deployment and its ReplicaSets as they can be known. sizes: by uid."""
+    """A process's information about a Deployment and its ReplicaSets. sizes: sizes of the ReplicaSets by uid."""
 
     bounds: Bounds
     sizes: dict[str, Size]

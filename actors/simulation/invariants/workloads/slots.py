@@ -1,6 +1,4 @@
-"""A CronJob starts each slot of its schedule at most once, none that its schedule does not have, none too early, and
-with Forbid none beside another.
-"""
+"""Invariant of CronJobs: each scheduled time is started at most once, and with Forbid while no other Job runs."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ from kcm.runtime.scheduling.cron_schedules import parse_schedule
 from kcm.runtime.scheduling.time_zones import load_zone
 
 CRONJOB_STORAGE, JOB_STORAGE = storage_of(CRONJOBS), storage_of(JOBS)
-LATE = 45.0  # seconds for which a controller may use a CronJob's previous spec
+LATE = 45.0  # seconds during which a controller may use a CronJob's previous spec
 
 
 class _Wanted(NamedTuple):
-    """Schedule of a CronJob from a time on."""
+    """Schedule of a CronJob since a time."""
 
     since: float
     schedule: str
@@ -31,7 +29,7 @@ class _Wanted(NamedTuple):
 
 
 class StartedOnce:
-    """Each scheduled time is started once: checks the Jobs that one client creates on the server."""
+    """Each scheduled time is started at most once, and not early, by the Jobs that one client creates on the server."""
 
     name = "each slot is started once"
     observes = (Committed, Handled)
@@ -41,7 +39,7 @@ class StartedOnce:
         self._wanted: dict[str, list[_Wanted]] = {}  # by the CronJob's uid
         self._started: set[tuple[str, int]] = set()  # uid and slot
         self._gone: set[str] = set()  # uids of CronJobs
-        self._running: dict[Key, str] = {}  # Jobs that have not ended: their owners' uids
+        self._running: dict[Key, str] = {}  # owners (uids) of unfinished Jobs, by key of the Job
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
 
@@ -103,6 +101,6 @@ def _is_over(after: _Wanted | None, now: float) -> bool:
 
 
 def _has_slot(wanted: _Wanted, slot: int) -> bool:
-    """Slots of @every follow from where it began."""
+    """Report whether the schedule contains this time; True for @every, whose times depend on the start."""
     schedule = parse_schedule(wanted.schedule, load_zone(wanted.zone))
     return wanted.schedule.startswith("@every") or schedule.next(slot - 1) == slot

@@ -1,1 +1,1 @@
-"""Trials of controllers of whatever objects there are."""
+"""Trials of the controllers that handle objects of any kind."""

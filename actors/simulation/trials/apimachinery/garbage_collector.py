@@ -1,4 +1,4 @@
-"""The trial of the garbage collector: families of ConfigMaps, beside what workloads own."""
+"""Trial of the garbage collector: families of ConfigMaps, in addition to the dependents of workloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, key_of, make_key, name_of, uid_of
 from kcm.protocols.resources import CONFIGMAPS, PODS, REPLICASETS
 
-FAMILY = "family-"  # begins the names of what this trial makes
+FAMILY = "family-"  # prefix of the names of this trial's ConfigMaps
 POLICIES = ("Background", "Background", "Foreground", "Foreground", "Orphan")
 WAITED_FOR = frozenset({"foregroundDeletion", "orphan"})
 LOOKED_AT = (CONFIGMAPS, PODS, REPLICASETS)
@@ -22,14 +22,14 @@ STRANGER = "00000000-0000-4000-8000-000000000000"  # a uid that no object has
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Families of three generations are made, and lose an owner; some of their members were never wanted."""
+    """Create families of three generations and delete an owner; the owner of some members never existed."""
     chance = scenario.chance("garbage collector actions")
     for number in range(chance.choice((0, 1, 1, 2, 3))):
         yield from _family(scenario, chance, f"{FAMILY}{number}")
 
 
 def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """An owner, children of which one may have another owner as well, and grandchildren. The owner goes."""
+    """Create an owner, children (some with a second owner) and grandchildren; then delete the owner."""
     born, gone = scenario.times(chance, 2)
     yield made(born, name)
     yield made(born, f"{name}-other")
@@ -44,15 +44,17 @@ def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
         yield made(born, f"{name}-stillborn", strangers=[name])
     policy = chance.choice(POLICIES)
     yield delete(gone, CONFIGMAPS, make_key(NAMESPACE, name), policy=policy)
-    if policy == "Background" and chance.random() < 0.5:  # it is gone at once, so that no later action is held up
+    if policy == "Background" and chance.random() < 0.5:  # otherwise later actions would wait for its finalizers
         yield made(gone, name)  # another object of that name, without dependents
 
 
 def made(
     at: float, name: str, *, owners: Sequence[str] = (), blocks: bool = True, strangers: Sequence[str] = ()
 ) -> Action:
-    """A ConfigMap, once its owners are there, and another one of its name is gone. strangers: names of owners that have
-    gone before.
+    """Create a ConfigMap, once its owners exist and its name is free.
+
+    blocks: blockOwnerDeletion of the owner references.
+    strangers: names of owners that do not exist.
     """
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -86,7 +88,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the remaining members of each family with their owners. Orphans may be too new to be kept."""
+    """Return the owners of each remaining member of a family, without orphans, which depend on timing."""
     return {
         f"ConfigMap {name_of(configmap)}": _owners(configmap)
         for configmap in cluster.list(CONFIGMAPS, NAMESPACE)

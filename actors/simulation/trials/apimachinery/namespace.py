@@ -1,4 +1,4 @@
-"""The trial of the namespace controller: namespaces that are filled, deleted, and now and then made again."""
+"""Trial of the namespace controller: users create, fill, delete and sometimes recreate namespaces."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, make_
 from kcm.protocols.resources import NAMESPACES, PODS, Resource
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
-TEAM = "team-"  # begins the names of what this trial makes
+TEAM = "team-"  # prefix of the names of this trial's namespaces
 HOLD = "example.com/hold"
-OURS = ("held", "kept")  # and c0, c1, …
+OURS = ("held", "kept")  # names of this trial's ConfigMaps, in addition to c0, c1, …
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """One to three namespaces are filled and deleted; some objects, and some namespaces, have finalizers of others."""
+    """Fill and delete one to three namespaces; some objects and some namespaces have further finalizers."""
     chance = scenario.chance("namespace actions")
     for number in range(chance.choice((1, 1, 2, 3))):
         yield from _team(scenario, chance, f"{TEAM}{number}")
@@ -54,7 +54,7 @@ def _team(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
 
 
 def _released(at: float, resource: Resource, key: Key) -> Action:
-    """Remove the finalizer, as its owner does."""
+    """Remove the finalizers of an object if HOLD is one of them, as the owner of that finalizer does."""
 
     def do(cluster: SimulatedCluster) -> bool:
         there = cluster.get(resource, key)

@@ -1,4 +1,4 @@
-"""The trial of the resourcequota controller: a namespace with quotas that change, and users who want too much."""
+"""Trial of the resourcequota controller: a namespace with quotas that change, and users who exceed them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kcm.protocols.resources import (
 NAMESPACE = "limited"
 FORBIDDEN, TAKEN, GONE = 403, 409, 404
 ASKED = ("100m", "200m", "500m")
-DEADLINE = 86_400  # seconds: no pod reaches it in a run, which would change the count
+DEADLINE = 86_400  # seconds; longer than any run, as a pod that reached its deadline would change the count
 SCOPES: tuple[list[str], ...] = ([], [], ["NotTerminating"], ["Terminating"], ["BestEffort"])
 
 Body = Callable[[str], Object]
@@ -59,7 +59,7 @@ def _create_namespace(cluster: SimulatedCluster) -> bool:
 
 
 def _quota(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """It is made, its limits change, it may go and come back."""
+    """Create a quota, change its limits, and sometimes recreate it."""
     scopes = chance.choice(SCOPES)
     made, *changed = scenario.times(chance, chance.randint(1, 4), first=0.6)
     yield _tried(made, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
@@ -68,7 +68,7 @@ def _quota(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Act
             yield _tried(at, "DELETE", RESOURCE_QUOTAS, name)
             yield _tried(at, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
         else:
-            # What is limited no more is named with null, else a merge keeps it.
+            # A merge patch keeps the limits that it does not name, so all others are set to null.
             hard = {**dict.fromkeys(_NAMES), **_hard(chance, scopes)}
             yield _tried(at, "PATCH", RESOURCE_QUOTAS, name, {"spec": {"hard": hard}})
 
@@ -120,7 +120,7 @@ def _gets_a_deadline(at: float, name: str) -> Action:
 def _tried(
     at: float, method: str, resource: Resource, name: str, body: Object | None = None, *, subresource: str = ""
 ) -> Action:
-    """A user tries once. Whether a quota lets it through depends on what the controller has counted by then."""
+    """Send a request once. Whether a quota permits it depends on the controller's latest count."""
     path = resource_path(resource.id, NAMESPACE, "" if method == "POST" else name, subresource)
 
     def do(cluster: SimulatedCluster) -> bool:

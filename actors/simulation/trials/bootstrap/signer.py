@@ -1,4 +1,4 @@
-"""Trial of the cluster-info signer: the signed data and the tokens change, and users falsify signatures."""
+"""Trial of the cluster-info signer: users change the signed data and the tokens, and falsify signatures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _data(cluster: SimulatedCluster) -> Mapping[str, str]:
 
 
 def _tokens(cluster: SimulatedCluster) -> Mapping[str, bytes]:
-    """The keys to sign with, by id."""
+    """Return the signing keys by token id."""
     now = cluster.clock.now()
     secrets: list[Object] = [secret for secret in cluster.shown(SECRETS, NAMESPACE) if secret.get("type") == TYPE]
     return dict(filter(None, (key_to_sign_with(secret, now=now) for secret in secrets)))

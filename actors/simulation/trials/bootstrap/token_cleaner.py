@@ -1,4 +1,4 @@
-"""The trial of the cleaner of bootstrap tokens: users make some that expire, and change for how long they live."""
+"""Trial of the bootstrap token cleaner: users create tokens with and without expiry, and change their expiry."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kcm.protocols.objects import annotations_of, labels_of, name_of
 from kcm.protocols.resources import SECRETS
 from kcm.protocols.times import format_time
 
-SHORT, EXTENDED, LONG = (0.0, 1.0, 8.0), 20.0, 100_000.0  # seconds to live: of a run is outlived by the last alone
-SOON = 1000.0  # seconds: who lives longer outlives the run
-LATE = "example.com/extended"  # an annotation
+SHORT, EXTENDED, LONG = (0.0, 1.0, 8.0), 20.0, 100_000.0  # seconds to live; only LONG is longer than a run
+SOON = 1000.0  # seconds; a token that lives longer does not expire during the run
+LATE = "example.com/extended"  # annotation of tokens whose expiry was extended
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -31,7 +31,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Action]:
-    """Create a token with or without expiry and change its expiry; extend some tokens shortly before."""
+    """Create a token, change its expiry, and finally let it expire, delete it, or extend it before it expires."""
     born, *changes, after = scenario.times(chance, chance.randint(2, 4))
     yield made(born, token, lives=chance.choice((None, LONG)))
     for at in changes:

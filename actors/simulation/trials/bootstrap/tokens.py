@@ -1,4 +1,4 @@
-"""Bootstrap tokens as users make and change them."""
+"""User actions on bootstrap tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcm.protocols.resources import SECRETS
 from kcm.protocols.times import format_time
 
 PREFIX = "bootstrap-token-"
-EXPIRING = "exp"  # what the ids of tokens begin with that may expire within a run
+EXPIRING = "exp"  # prefix of the ids of tokens that may expire during a run
 
 
 def key_of(token_id: str) -> Key:
@@ -25,7 +25,7 @@ def encoded(data: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def token(token_id: str, *, type: str = TYPE, **more: str) -> Object:
-    """Build a bootstrap token. more: further data besides id, secret and signing usage, with _ for -."""
+    """Build a bootstrap token. more: data besides id, secret and signing usage, by its key with "_" for "-"."""
     data = {TOKEN_ID: token_id, TOKEN_SECRET: f"secret-of-{token_id}", SIGNS: "true"}
     data |= {field.replace("_", "-"): text for field, text in more.items()}
     meta = {"name": PREFIX + token_id, "namespace": NAMESPACE}

@@ -1,1 +1,1 @@
-"""Trials of the controllers of certificates, and what stands in for keys on a disk."""
+"""Trials of the certificate controllers, with deterministic key files."""

@@ -1,4 +1,4 @@
-"""The trial of the approver of requests."""
+"""Trial of the controller that approves CertificateSigningRequests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that simulated managers sign with: files that are the same in every run, and what replaces them."""
+"""Signing keys of simulated managers: files with the same content in every run, and the pair that replaces them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from kcm.runtime.simulation.keys import AuthorityFiles, PemKeyPair, authority_pair
 
-BEGIN, END = 0.0, 4e9  # Unix seconds: whatever the virtual clock shows lies between
+BEGIN, END = 0.0, 4e9  # Unix seconds; the virtual clock stays within them
 
 
 @cache
@@ -21,7 +21,7 @@ def second_pair() -> PemKeyPair:
 
 @cache
 def authority_files() -> AuthorityFiles:
-    """Return the files in their initial state; `reset` restores it."""
+    """Return the key files of the process, at first with the first pair; `reset` writes that again."""
     return AuthorityFiles("authority", first_pair())
 
 

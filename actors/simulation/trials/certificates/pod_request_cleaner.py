@@ -1,4 +1,4 @@
-"""The trial of the cleaner of PodCertificateRequests: every one goes, whatever became of it, and none too soon."""
+"""Trial of the PodCertificateRequest cleaner, which deletes every request some time after its creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The trial of the cleaner of requests. It looks every hour: what is to go is there before it begins."""
+"""Trial of the CertificateSigningRequest cleaner.
+
+The cleaner runs once an hour, so all requests that it must delete exist before its first pass.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import name_of
 
 HOUR = 3600.0
-AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision: clocks may be off by an hour
+AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision; far from the limits, as clocks may be wrong
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Requests that were decided some time ago, for a signer that is not ours."""
+    """Create requests for the signer of another party that were approved or denied some time ago."""
     chance = scenario.chance("certificate cleaning actions")
     for number in range(chance.choice((0, 1, 2, 3))):
         name = f"{FOREIGN.name}-old-{number}"

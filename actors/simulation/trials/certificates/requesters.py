@@ -31,11 +31,11 @@ CLIENT_USAGES, SERVING_USAGES = (DIGITAL_SIGNATURE, CLIENT_AUTH), (DIGITAL_SIGNA
 
 
 class RequestKind(NamedTuple):
-    """Kind of a certificate request.
+    """Kind of certificate request.
 
-    user: requesting user; "" for the requested name.
-    approves: subresource that authorizes the user for automatic approval; "" if people approve it.
-    fits: the signer signs it once it is approved.
+    user: user that creates the request; "" for the node that the request names.
+    approves: subresource on which the user is authorized for automatic approval; "" if an administrator must approve.
+    fits: whether the signer signs the request once it is approved.
     """
 
     name: str
@@ -73,7 +73,7 @@ def kind_of(name: str) -> RequestKind | None:
 
 
 def authorize(access: Access) -> Decision:
-    """Permit renewals by kubelets, first requests by bootstrap tokens, and all signing."""
+    """Permit renewals by kubelets, first requests by bootstrap tokens, and everything else."""
     user, subresource = access.user.name, access.attributes.get("subresource")
     if subresource == "selfnodeclient":
         return Decision(allowed=user.startswith(NODE_PREFIX))
@@ -88,7 +88,7 @@ def pem_of(kind: RequestKind, name: str) -> bytes:
 
 
 def asks(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
-    """Create a request. name: begins with the kind's name."""
+    """Create a request. name: must begin with the name of the kind."""
 
     def do(cluster: SimulatedCluster) -> bool:
         user = kind.user or f"{NODE_PREFIX}{name}"
@@ -112,7 +112,11 @@ def asks(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
 
 
 def decides(at: float, name: str, decision: str, *, ago: float = 0.0) -> Action:
-    """An administrator approves or denies a request, once it is there and not decided. ago: seconds, since when."""
+    """Approve or deny a request as an administrator, once the request exists; does nothing if it is decided already.
+
+    decision: "Approved" or "Denied".
+    ago: seconds since the decision, for its lastUpdateTime.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         request = cluster.get(CERTIFICATE_SIGNING_REQUESTS, name)

@@ -1,4 +1,4 @@
-"""The trial of the signer of requests."""
+"""Trial of the controller that signs CertificateSigningRequests."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """People and kubelets' servers ask, an administrator decides, and the authority's keys are replaced meanwhile."""
+    """Create requests of users and of kubelets, decide them, and replace the keys of the authority meanwhile."""
     chance = scenario.chance("certificate signing actions")
     for number, at in enumerate(scenario.times(chance, chance.randint(1, 3))):
         kind = chance.choice((CLIENT, CLIENT, SERVING, NAMELESS, SERVER, FOREIGN))
         name = f"{kind.name}-{number}"
-        wish = {"expirationSeconds": chance.choice((600, 86400))} if chance.random() < 0.5 else {}
-        yield asks(at, kind, name, **wish)
+        spec = {"expirationSeconds": chance.choice((600, 86400))} if chance.random() < 0.5 else {}
+        yield asks(at, kind, name, **spec)
         if chance.random() < 0.9:
             yield decides(at + 1.0, name, chance.choice(("Approved", "Approved", "Denied")))
     if chance.random() < 0.4:
@@ -40,7 +40,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _replaced(at: float) -> Iterable[Action]:
-    """First one file, then the other."""
+    """Replace the authority in two steps: the certificate first, so that it does not match the key meanwhile."""
 
     def certificate(_cluster: SimulatedCluster) -> bool:
         authority_files().write_certificate(second_pair())

@@ -1,1 +1,1 @@
-"""Trials of the controllers that call a cloud."""
+"""Trials of the controllers that call a cloud provider."""

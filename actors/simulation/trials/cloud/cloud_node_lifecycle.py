@@ -1,4 +1,4 @@
-"""The trial of the controller that deletes nodes whose machines are gone, and taints those that are shut down."""
+"""Trial of the controller that deletes nodes whose machines do not exist, and taints nodes that are shut down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """A machine is shut down, maybe for a while; another one is gone."""
+    """Shut down a machine, perhaps for a limited time, and terminate another one."""
     chance, pool = scenario.chance("cloud node lifecycle actions"), scenario.nodes
     if chance.random() < 0.3 and (name := pool.take()) is not None:
         yield from _shut_down(scenario, chance, name)

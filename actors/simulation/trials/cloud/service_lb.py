@@ -1,4 +1,4 @@
-"""The trial of the service load balancer controller."""
+"""Trial of the service load balancer controller."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _exclude(at: float, node: str, value: str | None, text: str) -> Action:
 
 
 class _User:
-    """User of one Service."""
+    """User actions on one Service."""
 
     def __init__(self, chance: random.Random, name: str) -> None:
         self._chance, self._name, self._key = chance, name, make_key(NAMESPACE, name)

@@ -1,4 +1,4 @@
-"""The trial of the hollow kubelets."""
+"""Trial of the hollow kubelets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    """Pods of nodes that are not silent are ready or gone."""
+    """Yield pods that are terminating or not ready on nodes that are not silent."""
     speaking = {name_of(node) for node in cluster.shown(NODES) if not is_silent(node)}
     for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)

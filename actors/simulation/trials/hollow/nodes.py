@@ -1,4 +1,4 @@
-"""The trial of the hollow nodes: those that are not silenced renew their Leases."""
+"""Trial of the hollow nodes: all except for silenced ones renew their Leases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcm.protocols.objects import make_key, name_of
 from kcm.protocols.resources import LEASES, NODES
 from kcm.protocols.times import parse_time
 
-FRESH = 30.0  # seconds: three times the time between two renewals
+FRESH = 30.0  # seconds; three times the renewal interval
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

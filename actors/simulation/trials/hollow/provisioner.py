@@ -1,4 +1,4 @@
-"""The trial of the hollow provisioner: its classes are there."""
+"""Trial of the hollow provisioner: its StorageClasses exist."""
 
 from __future__ import annotations
 

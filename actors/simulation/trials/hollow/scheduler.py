@@ -1,4 +1,4 @@
-"""The trial of the hollow scheduler."""
+"""Trial of the hollow scheduler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
-    """Report whether the pod waits for a claim that is not bound for it."""
+    """Report whether the pod waits for a claim: missing, deleted, lost, or not bound and not waiting for a pod."""
     for key in claim_keys(pod):
         claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, key)
         if claim is None or is_deleting(claim) or phase_of(claim) == "Lost":

@@ -1,1 +1,1 @@
-"""Trials of the controllers of service accounts, of ClusterRoles, and of what clients trust the API server by."""
+"""Trials of the controllers of service accounts, ClusterRoles, and the CA certificates that clients trust."""

@@ -1,4 +1,4 @@
-"""Namespaces that come and go, and what is in them."""
+"""User actions on namespaces and the objects in them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def namespaces_come_and_go(scenario: Scenario, purpose: str) -> Iterable[Action]
 
 
 def if_there(at: float, resource: Resource, key: Key, changes: Object | None, text: str) -> Action:
-    """A merge patch, or for None a deletion; nothing if the object is not there."""
+    """Apply a merge patch, or delete the object without `changes`. Does nothing if the object does not exist."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(resource, key) is not None:
@@ -47,7 +47,7 @@ def if_there(at: float, resource: Resource, key: Key, changes: Object | None, te
 
 
 def managers_restart(at: float) -> Action:
-    """Restart the managers, as in an upgrade of the control plane: passes at the start run again."""
+    """Restart the managers, as in an upgrade of the control plane: passes that run at the start run again."""
 
     def do(cluster: SimulatedCluster) -> bool:
         for name in [name for name in cluster.processes if name.startswith("manager")]:

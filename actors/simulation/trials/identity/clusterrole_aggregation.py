@@ -1,4 +1,4 @@
-"""The trial of aggregated ClusterRoles: roles come, change their labels and rules, and go; so do those that select."""
+"""Trial of aggregated ClusterRoles: users create, change and delete roles and the roles that aggregate them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _rules(chance: random.Random) -> list[Object]:
 
 
 def _labels(chance: random.Random, wholes: Iterable[str]) -> dict[str, str | None]:
-    """Return labels for a merge patch that select or deselect the role for each aggregated role."""
+    """Draw labels for a merge patch: for each aggregated role, whether it selects the role."""
     return {TO + whole: chance.choice(("true", "true", None)) for whole in wholes}
 
 

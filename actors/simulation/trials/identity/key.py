@@ -1,4 +1,4 @@
-"""The key that signs tokens in simulated runs: always the same, so that a run replays to the byte."""
+"""Key that signs tokens in simulated runs. It is constant, so that replays of a run are identical to the byte."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kcm.runtime.signing.tokens import SigningKey, read_signing_key
 
-NUMBER = 0x6B636D  # which key of the curve it is: no secret
+NUMBER = 0x6B636D  # the private value of the key; it is not secret
 
 
 @cache
 def key_file() -> str:
-    """A PEM file that is there as long as the process."""
+    """Write the key to a PEM file that exists as long as the process, and return its path."""
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -1,4 +1,4 @@
-"""The trial of the cleaner of legacy tokens: a population of Secrets, which it looks at when managers are restarted."""
+"""Trial of the legacy token cleaner: Secrets in all states, and managers that restart, so that the cleaner runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
     yield Action(at, f"an account of an old release is there, with {', '.join(cases)}", do)
     yield managers_restart(at + 3.0)
-    # And once nothing goes wrong any more: a look that was shown the past has no other one for a day.
+    # The last run must happen after the faults: if a list was stale, the next run would be a day later.
     yield managers_restart(scenario.disturbed + REST)
 
 
@@ -91,8 +91,10 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 class OnlyWhatWasMarkedGoes:
-    """The cleaner deletes Secrets of accounts alone, that have been marked for long, were not used since, and that no
-    pod names which it can see: a list may be behind, and the pod just made."""
+    """The cleaner deletes only Secrets that are listed by their account, marked long ago, and not used since.
+
+    A Secret that a pod mounts is kept if the process's table shows the pod.
+    """
 
     name = "only tokens marked long ago are cleaned"
     observes = (Submitted,)
@@ -123,7 +125,7 @@ class OnlyWhatWasMarkedGoes:
 
 
 def _version_shown(system: ControllerSystem, command: Delete) -> Entry | None:
-    """The very version, in whatever table: the one that the cleaner reads may be behind others of Secrets."""
+    """Return the deleted version from any table of Secrets: the cleaner's table may be behind the other ones."""
     tables = (table for table in system.tables.values() if table.resource.id == command.resource)
     entries = (table.get(command.key) for table in tables)
     return next((entry for entry in entries if entry and str(entry.resource_version) == command.resource_version), None)

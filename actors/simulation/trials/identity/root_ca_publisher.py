@@ -1,4 +1,4 @@
-"""The trial of the publisher of kube-root-ca.crt."""
+"""Trial of the controller that publishes kube-root-ca.crt."""
 
 from __future__ import annotations
 

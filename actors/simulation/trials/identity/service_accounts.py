@@ -1,4 +1,4 @@
-"""The trial of the controller that makes the default service account."""
+"""Trial of the controller that creates the default service accounts."""
 
 from __future__ import annotations
 

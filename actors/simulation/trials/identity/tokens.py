@@ -1,4 +1,4 @@
-"""The trial of the token controller: accounts and token Secrets come, change and go."""
+"""Trial of the token controller: users create, change and delete service accounts and token Secrets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 class TokensOfAccountsStay:
-    """No token is deleted while the server has the very account that it was filled for, or is to be filled for."""
+    """No token Secret is deleted while its service account exists on the server."""
 
     name = "tokens go with their account"
     observes = (Submitted,)
@@ -103,7 +103,7 @@ class TokensOfAccountsStay:
         account = self._cluster.get(SERVICE_ACCOUNTS, make_key(split_key(key)[0], account_name(secret)))
         if account is None:
             return
-        # One that was not filled yet is of any account of its name; of one that is older it always was.
+        # A Secret without a uid belongs to any account of its name; an account that is older existed all the time.
         is_older = _created(account) < _created(secret)
         if uid_of(account) == account_uid(secret) or (is_older and not account_uid(secret)):
             fail(f"secret {key} is deleted, and its account {name_of(account)} is there")

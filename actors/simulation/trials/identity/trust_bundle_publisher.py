@@ -1,4 +1,4 @@
-"""The trial of the publisher of the API server's authority as a ClusterTrustBundle."""
+"""Trial of the controller that publishes the API server's CA as a ClusterTrustBundle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.protocols.resources import Resource
 
 BUNDLES = Resource(group=GROUP, version="v1beta1", plural=PLURAL, kind="ClusterTrustBundle", namespaced=False)
 OURS = bundle_name(AUTHORITY)
-OTHERS = "example.com:mine:one"  # of another signer: it stays
+OTHERS = "example.com:mine:one"  # a bundle of another signer, which must stay
 # An authority that was replaced.
 OLD = """-----BEGIN CERTIFICATE-----
 MIIBJTCBzKADAgECAgEBMAoGCCqGSM49BAMCMBExDzANBgNVBAMMBmJlZm9yZTAg

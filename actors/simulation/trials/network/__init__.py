@@ -1,1 +1,1 @@
-"""Trials of the controllers of Services."""
+"""Trials of the endpoint controllers."""

@@ -26,7 +26,7 @@ PORTS: tuple[list[Object], ...] = (
 
 
 def services(scenario: Scenario) -> Iterator[Action]:
-    """One or two Services and what users do with each, in any order."""
+    """Yield the actions on one or two Services, in random order."""
     chance = scenario.chance("service actions")
     for name in scenario.names(chance, NAME, 2):
         user = ServiceUser(chance, name)
@@ -43,7 +43,7 @@ def services(scenario: Scenario) -> Iterator[Action]:
 
 
 class ServiceUser:
-    """A user of one Service."""
+    """User actions on one Service."""
 
     def __init__(self, chance: random.Random, name: str) -> None:
         self._chance, self._name, self._key = chance, name, make_key(NAMESPACE, name)

@@ -1,4 +1,4 @@
-"""The trial of the Endpoints controller."""
+"""Trial of the Endpoints controller."""
 
 from __future__ import annotations
 

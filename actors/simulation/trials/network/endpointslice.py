@@ -1,4 +1,4 @@
-"""The trial of the EndpointSlice controller."""
+"""Trial of the EndpointSlice controller."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def _ports(service: Object) -> list[tuple[str, str, int]]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the number of endpoints of each Service; their pods and slices depend on timing.
+    """Return the number of endpoints of each Service. Names of pods and slices depend on timing.
 
-    Two more things depend on timing, and are excluded. The number of pods that stay terminating on silent nodes depends
-    on where they were bound, and Deployments and StatefulSets may wait for them: their pods do not count if nodes are
-    silent. A pod without an owner may or may not have been adopted before its possible owner was deleted.
+    Pods without an owner are excluded: it depends on timing whether a deleted owner had adopted them before. If nodes
+    are silent, pods of Deployments and StatefulSets are excluded as well: these may wait for pods that stay terminating
+    on silent nodes.
     """
     rolled_out = {
         uid_of(replicaset)
@@ -181,7 +181,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 class EndpointsOnce:
-    """No two slices that are managed for a Service have one endpoint, with the same ports."""
+    """No two managed slices of a Service contain the same endpoint with the same ports."""
 
     name = "an endpoint is in one slice"
     observes = (Committed,)

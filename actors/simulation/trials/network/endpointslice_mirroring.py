@@ -1,4 +1,4 @@
-"""The trial of the EndpointSlice mirroring controller."""
+"""Trial of the EndpointSlice mirroring controller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PORTS = ({"port": 5432, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"})
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """In half of the scenarios a Service of something outside, its Endpoints written by hand, and meddling."""
+    """In half of the scenarios: create a Service without a selector and its Endpoints, and falsify its slices."""
     chance = scenario.chance("mirroring actions")
     if chance.random() < 0.5:
         return

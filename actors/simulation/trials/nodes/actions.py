@@ -17,8 +17,8 @@ from kcm.protocols.nodes import NO_EXECUTE
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import NODES, PODS
 
-WHILES = (10.0, 25.0, 40.0, 60.0)  # seconds that something lasts
-FIRST = 5.0  # seconds: before that all nodes are well
+WHILES = (10.0, 25.0, 40.0, 60.0)  # seconds that a spell lasts
+FIRST = 5.0  # seconds; no spell begins earlier
 
 
 class Spell(NamedTuple):
@@ -30,13 +30,13 @@ class Spell(NamedTuple):
 
 
 def draw_spell(scenario: Scenario, chance: random.Random) -> Spell:
-    """It ends in every other case."""
+    """Draw a spell, which ends in half of the cases."""
     [at] = scenario.times(chance, 1, first=FIRST)
     return Spell(at, at + chance.choice(WHILES), chance.random() < 0.5)
 
 
 def draw_spells(scenario: Scenario, chance: random.Random, *, most: int = 3) -> list[Spell]:
-    """One to `most`, one after the other. The last one ends in every other case, all others do."""
+    """Draw one to `most` spells, one after the other. All end, except for the last one in half of the cases."""
     times = scenario.times(chance, chance.randint(1, most), first=FIRST)
     spells = []
     for at, following in zip(times, [*times[1:], math.inf], strict=True):
@@ -46,14 +46,14 @@ def draw_spells(scenario: Scenario, chance: random.Random, *, most: int = 3) -> 
 
 
 def fall_silent(name: str, spell: Spell) -> Iterable[Action]:
-    """Silence the kubelet, until the end of the spell if it ends."""
+    """Silence a node's kubelet until the end of the spell, if it ends."""
     yield merge(spell.at, NODES, name, silenced(True), "falls silent")
     if spell.ends:
         yield merge(spell.end, NODES, name, silenced(False), "speaks again")
 
 
 def all_fall_silent(names: Sequence[str], spell: Spell) -> Iterable[Action]:
-    """Together."""
+    """Silence several nodes at once, as `fall_silent` does for one."""
 
     def each(changes: Object) -> Callable[[SimulatedCluster], bool]:
         def do(cluster: SimulatedCluster) -> bool:
@@ -71,7 +71,7 @@ def all_fall_silent(names: Sequence[str], spell: Spell) -> Iterable[Action]:
 
 
 def cordon(name: str, spell: Spell) -> Iterable[Action]:
-    """And uncordon it, if the spell ends."""
+    """Cordon the node, and uncordon it if the spell ends."""
     yield merge(spell.at, NODES, name, {"spec": {"unschedulable": True}}, "is cordoned")
     if spell.ends:
         yield merge(spell.end, NODES, name, {"spec": {"unschedulable": None}}, "is uncordoned")
@@ -83,7 +83,7 @@ def remove(name: str, spell: Spell) -> Iterable[Action]:
 
 
 def register_anew(machine: HollowNode, spell: Spell) -> Iterable[Action]:
-    """A user deletes it, and another node of that name registers, for which the same hollow kubelet speaks."""
+    """Delete a node, and register a new one with the same name and hollow kubelet."""
 
     def register(cluster: SimulatedCluster) -> bool:
         cluster.create(NODES, new_node(machine, now=cluster.clock.now()))
@@ -94,7 +94,7 @@ def register_anew(machine: HollowNode, spell: Spell) -> Iterable[Action]:
 
 
 def set_taint(at: float, name: str, key: str, *, there: bool) -> Action:
-    """A user adds or removes a NoExecute taint, and leaves the others as they are."""
+    """Add (`there`) or remove a NoExecute taint, without changing other taints."""
 
     def do(cluster: SimulatedCluster) -> bool:
         node = cluster.get(NODES, name)
@@ -108,7 +108,7 @@ def set_taint(at: float, name: str, key: str, *, there: bool) -> Action:
 
 
 def bare_pod(at: float, name: str, *, node: str = "", tolerations: Sequence[Object] = (), **meta: Any) -> Action:
-    """A user creates a pod without an owner. node: it is bound from the first; "" leaves that to the scheduler."""
+    """Create a pod without an owner. node: node of the pod; "" leaves it to the scheduler."""
     spec: Object = {
         "containers": [{"name": "c", "image": "v1"}],
         "restartPolicy": "Never",

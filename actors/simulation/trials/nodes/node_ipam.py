@@ -1,4 +1,4 @@
-"""The trial of the controller that gives nodes their ranges of pod addresses."""
+"""Trial of the controller that allocates pod CIDRs to nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """A node is deleted, and registers again: its range is free, and it needs one."""
+    """Delete a node and register it again: its CIDR is released, and it needs a new one."""
     chance = scenario.chance("node ipam actions")
     if chance.random() < 0.5 and (name := scenario.nodes.take(removed=True)) is not None:
         yield from register_anew(scenario.nodes.machines[name], draw_spell(scenario, chance))

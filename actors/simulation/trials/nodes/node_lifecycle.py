@@ -1,6 +1,7 @@
-"""The trial of the node lifecycle controller.
+"""Trial of the node lifecycle controller.
 
-Left out of the end state: whether a node was tainted NoExecute before its zone was so disrupted that no more of it are.
+Not included in the end state: NoExecute taints in zones with rate 0, because it depends on timing which nodes were
+tainted before the zone was disrupted.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """All nodes fall silent, or those of a zone; and some nodes fall silent and are cordoned, in any order."""
+    """Silence all nodes or those of a zone, and silence and cordon single nodes in random order."""
     chance, pool = scenario.chance("node lifecycle actions"), scenario.nodes
     outage = chance.random()
     if outage < 0.15:
-        # For a while: otherwise no workload would ever match its spec.
+        # For a limited time: otherwise no workload would ever match its spec.
         yield from all_fall_silent(pool.take_all(), draw_spell(scenario, chance)._replace(ends=True))
     elif outage < 0.5:
         spell = draw_spell(scenario, chance)._replace(ends=chance.random() < 0.7)

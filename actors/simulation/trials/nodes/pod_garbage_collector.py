@@ -1,4 +1,4 @@
-"""The trial of the pod garbage collector."""
+"""Trial of the pod garbage collector."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """A pod that is bound to a node that is not there, some that end, and a silent node that is put out of service."""
+    """Create a pod on a missing node, pods that terminate, and an out-of-service taint on a silent node."""
     chance = scenario.chance("pod garbage collector actions")
     if chance.random() < 0.5:
         [at] = scenario.times(chance, 1, first=FIRST)
         yield bare_pod(at, "lost", node="nowhere")
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4, 5, 7)), first=FIRST)):
-        # With the 300 s that the server gives those without, a run would have to last longer.
+        # The default toleration of 300 s would make the run longer.
         tolerated = tolerations(15, maintenance=None)
         yield bare_pod(at, f"short-{number}", tolerations=tolerated, annotations={RUN_SECONDS: "1"})
     if chance.random() < 0.3 and (name := scenario.nodes.take()) is not None:

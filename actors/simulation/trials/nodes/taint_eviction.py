@@ -1,6 +1,7 @@
-"""The trial of the taint eviction controller.
+"""Trial of the taint eviction controller.
 
-Left out of the end state: which pod without an owner was evicted from a node whose taints came and went.
+Not included in the end state: pods without an owner on nodes whose taints were removed again, because it depends on
+timing which of them were evicted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PATIENT = "patient"  # prefix of pods that tolerate all taints forever, on nodes
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Pods that tolerate everything; and a node is tainted, with pods that tolerate that not, for a while, for long."""
+    """Taint a node with pods of different tolerations, and create pods elsewhere that tolerate all taints."""
     chance, pool = scenario.chance("taint eviction actions"), scenario.nodes
     if chance.random() < 0.4 and (name := pool.take()) is not None:
         yield from _maintenance(scenario, chance, name)
@@ -37,8 +38,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
-    """Taint the node for maintenance, and cordon it if its pods would otherwise be rebound there and evicted
-    repeatedly.
+    """Taint the node for maintenance, and cordon it if its pods would be rebound and evicted repeatedly otherwise.
 
     Without an end this would be repeated forever, many times a second if the pods tolerate the taint for 0 s: the
     scheduler ignores tolerationSeconds. `kubectl drain` cordons too.
@@ -73,7 +73,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _is_evicted(pod: Object) -> bool:
-    """One that others delete is evicted when its time comes, if its node is silent until then."""
+    """Report whether the controller evicted the pod: other clients may have deleted it before its eviction is due."""
     condition = find_condition((pod.get("status") or {}).get("conditions"), DISRUPTION_TARGET)
     return is_deleting(pod) and condition is not None and condition.get("reason") == REASON
 

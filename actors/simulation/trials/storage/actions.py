@@ -13,7 +13,7 @@ from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.protocols.objects import Object, make_key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
-STATIC = "static"  # a class that is nowhere: users make its volumes
+STATIC = "static"  # name of a class without a StorageClass object, whose volumes users create
 SIZES = ("1Gi", "2Gi", "5Gi")
 MODES = (["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"], ["ReadWriteMany", "ReadWriteOnce"])
 
@@ -27,8 +27,9 @@ def life_of_disk(
     claims: Sequence[str] = (),
     attributes: str = "",
 ) -> Iterator[Action]:
-    """It is offered to all, or reserved for one of these claims, which may be there already; now and then it is
-    removed. attributes: its VolumeAttributesClass.
+    """Create a volume, for any claim or for one of `claims`, and sometimes delete it.
+
+    attributes: name of its VolumeAttributesClass.
     """
     made, changed, removed = scenario.times(chance, 3, first=0.5)
     spec: Object = {
@@ -51,7 +52,7 @@ def life_of_disk(
 
 
 def life_of_claim(scenario: Scenario, chance: random.Random, name: str, class_: str | None) -> Iterator[Action]:
-    """It is used by two pods at most; claim and pods are removed in any order."""
+    """Create a claim and up to two pods that use it, and delete claim and pods in random order."""
     made, *times = scenario.times(chance, 6, first=0.5)
     spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": chance.choice(SIZES)}}}
     if class_ is not None:

@@ -16,7 +16,7 @@ from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Some classes, each used by a disk that may be removed before it or after."""
+    """Create up to two classes and a volume that uses each; class and volume may be deleted in any order."""
     chance = scenario.chance("attributes class protection actions")
     for number in range(chance.randint(0, 2)):
         name = f"speed-{number}"

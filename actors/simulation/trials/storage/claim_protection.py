@@ -1,4 +1,4 @@
-"""The trial of the protection of claims: they and the pods that use them are removed in any order, and all go."""
+"""Trial of PersistentVolumeClaim protection: users delete claims and the pods that use them, in any order."""
 
 from __future__ import annotations
 

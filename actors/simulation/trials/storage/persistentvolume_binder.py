@@ -42,7 +42,7 @@ from kcm.protocols.volumes import (
     volume_name_of,
 )
 
-MADE = (CLASS, WAITING_CLASS, None)  # classes of claims; None gets the default one, though it may come later
+MADE = (CLASS, WAITING_CLASS, None)  # classes of claims; None is the default class, which may not exist yet
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -129,7 +129,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 def _is_of_a_set(claim: Object) -> bool:
-    """A StatefulSet gives a claim the labels of its selector; the users' have none."""
+    """Report whether the claim belongs to a StatefulSet, which sets labels; claims created by users have none."""
     return bool(labels_of(claim))
 
 

@@ -1,4 +1,4 @@
-"""The trial of the protection of volumes: of those that are removed, what is not bound goes."""
+"""Trial of PersistentVolume protection: deleted volumes are removed once they are not bound."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ from kcm.runtime.scheduling.time_zones import load_zone
 
 CONTROLLER = "cronjob-controller"
 NAME = "ticking"
-ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that no controller here runs
-CHANGED = "example.com/changed"  # an annotation: when a user last changed what is due
+ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that the Job controller ignores
+CHANGED = "example.com/changed"  # annotation: time of the latest change of the spec by a user
 SCHEDULES = ("* * * * *", "*/2 * * * *", "@every 1m", "0-58/1 * * * *", "0 5 * * *")
 ZONES = ("Europe/Berlin", "Asia/Kolkata", "America/New_York")
-LATE = 20.0  # seconds after a slot in which a Job is started where nothing goes wrong
+LATE = 20.0  # seconds after a scheduled time within which its Job is created if there are no faults
 NEVER = 1e9  # seconds
 
 
@@ -114,7 +114,7 @@ def _jobs(cluster: SimulatedCluster) -> list[Object]:
 
 
 def _run_jobs(cluster: SimulatedCluster) -> bool:
-    """Finish Jobs in place of a Job controller. Duration and result are derived from the Job's uid."""
+    """Finish Jobs instead of a Job controller. Duration and result are derived from the Job's uid."""
     now = cluster.clock.now()
     for job in _jobs(cluster):
         chance = random.Random(metadata(job)["uid"])
@@ -137,7 +137,7 @@ def _end(cluster: SimulatedCluster, job: Object, by: str) -> None:
 
 
 def _delete_one(cluster: SimulatedCluster) -> bool:
-    """Delete a Job that its CronJob's lastScheduleTime covers: no other Job is known to have been started."""
+    """Delete the first Job that its CronJob's lastScheduleTime covers; any other Job could be started once more."""
     for job in _jobs(cluster):
         owner = controller_of(job)
         cron_job = None if owner is None else cluster.get(CRONJOBS, make_key(NAMESPACE, owner.name))
@@ -193,7 +193,10 @@ def _waits(spec: Object, status: Object) -> bool:
 
 
 def _due(cluster: SimulatedCluster, cron_job: Object) -> int | None:
-    """The latest slot that surely has to be started by now: one since a user last changed anything, by any clock."""
+    """Return the latest scheduled time that must have been started by now, whichever clock a manager has.
+
+    None if no time is certain: only times since the latest change by a user count.
+    """
     jumps = [fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED]
     ahead, behind = sum(max(each, 0.0) for each in jumps), sum(max(-each, 0.0) for each in jumps)
     now = cluster.clock.now() - LATE - behind
@@ -218,6 +221,6 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    owns=(Owns(CRONJOBS, JOBS, looks=True),),
+    owns=(Owns(CRONJOBS, JOBS, read_each_version=True),),
     invariants=lambda cluster, _options: (StartedOnce(cluster, client=CONTROLLER),),
 )

@@ -1,5 +1,6 @@
-"""The trial of the DaemonSet controller: users make DaemonSets, change their templates and strategies, delete pods, and
-label and taint nodes.
+"""Trial of the DaemonSet controller.
+
+Users create DaemonSets, change their templates and strategies, delete pods, and label and taint nodes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 
 NAME = "agent"
-LABEL = "example.com/agents"  # of nodes that some DaemonSets select
-TAINT = "example.com/no-agents"  # none tolerates it for a time only: such a pod would be bound there again and again
+LABEL = "example.com/agents"  # label of nodes that some DaemonSets select
+# No pod tolerates the taint for a limited time: such a pod would be bound to the node and evicted repeatedly.
+TAINT = "example.com/no-agents"
 IMAGES = 4
 LIMITS = ((1, 0), (1, 0), (2, 0), ("50%", 0), (0, 1), (0, 2), (0, "50%"))  # maxUnavailable, maxSurge
 POLICIES = ("Background", "Background", "Orphan")
@@ -127,7 +129,7 @@ def _label(at: float, node: str, value: str) -> Action:
 
 
 def _kill(at: float, app: str, index: int) -> Action:
-    """A user deletes a pod, if there is one: which nodes there are is chance."""
+    """Delete a pod if one exists. It depends on the nodes, which are drawn too, whether there is any pod."""
 
     def do(cluster: SimulatedCluster) -> bool:
         pods = [pod for pod in pods_of(cluster, app) if not metadata(pod).get("deletionTimestamp")]
@@ -192,7 +194,7 @@ def _unsettled_set(
 
 
 def _recorded(revision: Object) -> Object:
-    """The spec of its template, without fields that are empty."""
+    """Return the pod spec of a revision's template, without empty fields."""
     spec = revision["data"]["spec"]["template"]["spec"]
     return {field: value for field, value in spec.items() if value != {}}
 

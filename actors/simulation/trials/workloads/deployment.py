@@ -1,4 +1,4 @@
-"""The trial of the Deployment controller."""
+"""Trial of the Deployment controller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kcm.protocols.objects import Key, Object, controller_of, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
 
 STRATEGIES = ("Recreate", "RollingUpdate", "RollingUpdate", None)
-HISTORIES = (0, 1, None)  # how many old ReplicaSets it keeps; None is the default
+HISTORIES = (0, 1, None)  # revisionHistoryLimit; None is the default
 
 
 def _spec(chance: random.Random) -> Object:
@@ -68,7 +68,7 @@ def _paused(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
-    """Not where it has none until a user does what is to come later: the two would wait for each other."""
+    """Delete a pod, except from a Deployment that has no pods until a later action, which would wait for this one."""
     for action in robbed_of_a_pod(subject, at):
         yield unless_held_up(action, subject.key)
 

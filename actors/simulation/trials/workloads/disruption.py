@@ -1,4 +1,4 @@
-"""The trial of the disruption controller: users make budgets for workloads, change them, and drain."""
+"""Trial of the disruption controller: users create and change PodDisruptionBudgets, and evict pods."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
         yield merge(at, POD_DISRUPTION_BUDGETS, key, {"spec": spec})
 
     def drained(at: float) -> Iterator[Action]:
-        """Several at once, as from several nodes, or while the last one is being counted."""
+        """Evict several pods in quick succession, as drains of several nodes do."""
         for _ in range(chance.randint(3, 8)):
             yield evict(at, base, chance.randrange(6))
             at = round(at + chance.choice(GAPS), 4)
@@ -82,7 +82,7 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
 
 
 def evict(at: float, base: str, index: int) -> Action:
-    """A user evicts a pod of a workload that has a form of this name, if there is one and its budget allows it."""
+    """Evict a pod of the workloads whose names are forms of this one, if there is a pod and its budget permits it."""
 
     def do(cluster: SimulatedCluster) -> bool:
         pods = [pod for form in forms_of(base) for pod in pods_of(cluster, form) if not is_deleting(pod)]
@@ -122,7 +122,7 @@ def _share(percentage: str, size: int) -> int:
 
 
 def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
-    """Return the sizes of the pods' controllers by uid."""
+    """Return spec.replicas of the pods' controllers by uid; for a ReplicaSet, that of its Deployment."""
     owners = {
         uid_of(owner): owner for resource in (*OF_PODS, DEPLOYMENTS) for owner in cluster.shown(resource, NAMESPACE)
     }
@@ -138,8 +138,9 @@ def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
 
 
 def _of_no_owner(cluster: SimulatedCluster, budget: Object) -> list[Object]:
-    """Pods whose owner is gone, where how many pods are wanted has to be known: for as long as such a pod stays on a
-    silent node nothing may be evicted.
+    """Return the pods whose owner was deleted, for a budget that depends on the sizes of owners.
+
+    While such a pod stays on a silent node, the budget permits no eviction.
     """
     spec = budget["spec"]
     if isinstance(spec.get("minAvailable"), int):

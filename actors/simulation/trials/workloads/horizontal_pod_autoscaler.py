@@ -30,13 +30,13 @@ from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, REPLICASET
 
 BASE = "elastic"
 CONTAINER = "c"
-SHARE = 10  # of the load, that one replica is to have
-LOADS = (0, 1, 2, 3, 4, 6)  # replicas' worth: so far from each other that none is within the tolerance of another
+SHARE = 10  # target load per replica
+LOADS = (0, 1, 2, 3, 4, 6)  # in shares; no load is within the tolerance of another one
 BOUNDS = ((1, 5), (1, 8), (2, 6), (3, 3), (2, 4))
 SIZES = (0, 1, 2, 5, 7)
 OF_THE_WHOLE = ("External", "Object")  # types of metrics with the total load instead of the share of each pod
 SECONDS_DOWN = 4.0  # time during which the metrics are unavailable
-SECONDS_TO_LIST = 5.0  # and to read the scale and the metrics: the most, once nothing is disturbed
+SECONDS_TO_LIST = 5.0  # maximum time to list, and to read the scale and the metrics, without faults
 CONTROLLER = "horizontal-pod-autoscaler-controller"
 
 
@@ -59,7 +59,7 @@ def _behavior(chance: random.Random) -> Object | None:
 
 
 def _metric(chance: random.Random, name: str, reference: Object) -> Object:
-    """One of each type. Its value is the load, or the share of each pod."""
+    """Draw a metric of any type. Its value is the total load, or the share of each pod."""
     target = {"type": "AverageValue", "averageValue": str(SHARE)}
     custom = {"metric": {"name": name}, "target": target}
     kinds: dict[str, Object] = {
@@ -106,7 +106,7 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
         yield _load(at, name, chance.choice(LOADS))
 
     def swinging(at: float) -> Iterator[Action]:
-        """There and back, within the period of a policy."""
+        """Raise the load, lower it and raise it again within the period of a scaling policy."""
         high, low = chance.choice(LOADS[-2:]), chance.choice(LOADS[:2])
         for number, load in enumerate((high, low, high)):
             yield _load(at + 16.0 * number, name, load)
@@ -263,9 +263,9 @@ def _average_in(metric: Object) -> str | None:
 
 
 def _expected_fields(cluster: SimulatedCluster, autoscaler: Object, wanted: int) -> Mapping[str, Any]:
-    """After a look at which there was nothing to do, so that the next one writes nothing.
+    """Return the expected fields of the status once a sync has nothing more to do.
 
-    Upstream rounds an average up that it gets from the load, and down one of what its pods have.
+    As upstream, an average of the total load is rounded up, and an average of the pods' shares is rounded down.
     """
     counts = {"currentReplicas": wanted, "desiredReplicas": wanted}
     if wanted == 0:

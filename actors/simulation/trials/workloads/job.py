@@ -1,5 +1,6 @@
-"""The trial of the Job controller: users run Jobs, change how many pods they have at once, suspend them, take pods away
-and replace the whole.
+"""Trial of the Job controller.
+
+Users run Jobs, change their parallelism, suspend and recreate them, and delete their pods.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NAME = "job-controller"
 RUNS = "batch"
 FAILS = "exit 1"
 SCRIPTS = ("exit 0", "sleep 2", "sleep 5")
-NO_END = 1_000_000  # failures: what goes wrong with nodes does not decide how a Job ends
+NO_END = 1_000_000  # backoffLimit: failures of nodes must not determine how a Job finishes
 
 
 def _actions(scenario: Scenario) -> Iterator[Action]:
@@ -47,7 +48,7 @@ def _actions(scenario: Scenario) -> Iterator[Action]:
 
 
 def _one_fails(at: float, number: int) -> Action:
-    """A failure that counts, and ends no Job."""
+    """Let a running pod fail. The failure counts, but is below the backoff limit."""
 
     def do(cluster: SimulatedCluster) -> bool:
         jobs = {name_of(job) for job in cluster.list(JOBS, NAMESPACE)}
@@ -62,7 +63,7 @@ def _one_fails(at: float, number: int) -> Action:
 
 
 class _Subject:
-    """A Job that users do something with."""
+    """Job that user actions affect."""
 
     def __init__(self, scenario: Scenario, chance: random.Random, name: str) -> None:
         self.chance, self.name = chance, name
@@ -142,7 +143,7 @@ def _pods_of(cluster: SimulatedCluster, name: str) -> list[Object]:
 
 
 def _ours(cluster: SimulatedCluster) -> list[Object]:
-    """Other trials have Jobs as well, which others manage."""
+    """Return the Jobs without those of other trials, which have spec.managedBy."""
     return [job for job in cluster.shown(JOBS, NAMESPACE) if "managedBy" not in job["spec"]]
 
 
@@ -198,5 +199,5 @@ TRIAL = Trial(
         NoEndIsLost(cluster, client=NAME),
         NoMoreThanMayRun(cluster, sender=controller_name(NAME)),
     ),
-    owns=(Owns(JOBS, PODS, pods=_pods_at_once, removal=2, asked=True),),
+    owns=(Owns(JOBS, PODS, pods=_pods_at_once, removal=2, read_once=True),),
 )

@@ -50,7 +50,7 @@ def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterabl
 
 
 def is_available(cluster: SimulatedCluster, owner: Object, pod: Object) -> bool:
-    """Ready for minReadySeconds."""
+    """Report whether the pod has been ready for the owner's minReadySeconds."""
     ready = find_condition((pod.get("status") or {}).get("conditions"), "Ready")
     if ready is None or ready["status"] != "True":
         return False

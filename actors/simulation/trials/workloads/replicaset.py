@@ -1,4 +1,4 @@
-"""The trial of the ReplicaSet controller."""
+"""Trial of the ReplicaSet controller."""
 
 from __future__ import annotations
 

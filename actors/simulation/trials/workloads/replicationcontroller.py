@@ -1,4 +1,4 @@
-"""The trial of the ReplicationController controller."""
+"""Trial of the ReplicationController controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trial of the StatefulSet controller."""
+"""Trial of the StatefulSet controller."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from kcm.protocols.times import format_time, parse_time
 CONTROLLER = "ttl-after-finished-controller"
 NAME = "finishing"
 ENDS = ("Complete", "Failed")
-ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that no controller here runs
-LATE = "example.com/extended"  # an annotation
-SOON = 1000.0  # seconds: who lives longer outlives the run
-EXTENDED = 20  # so long a time is extended after the end, and surely before it is over
-SHORT, LONG = (0, 1, 8, EXTENDED, EXTENDED), (100_000, None)  # seconds to live: it goes within a run, or stays
+ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that the Job controller ignores
+LATE = "example.com/extended"  # annotation of Jobs whose TTL was extended after they finished
+SOON = 1000.0  # seconds; a Job that lives longer does not expire during the run
+EXTENDED = 20  # seconds to live, long enough that the TTL can be extended before it expires
+SHORT, LONG = (0, 1, 8, EXTENDED, EXTENDED), (100_000, None)  # seconds to live: less, or more than a run
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -32,7 +32,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """It is made, given other times while it runs, ended, and then another one, sooner or later."""
+    """Create a Job, change its TTL while it runs, finish it, and sometimes change its TTL afterwards."""
     key = make_key(NAMESPACE, name)
     born, *changed, ended, after = scenario.times(chance, chance.randint(3, 6))
     yield create(born, JOBS, _job(name, chance.choice((*SHORT, *LONG))))

@@ -62,7 +62,7 @@ NOTHING: Any = None
 class Looks:
     """A controller that may look at CronJobs and Jobs, or that asks for Jobs and pods first. texts: what was wrong."""
 
-    def __init__(self, owns: Owns = Owns(CRONJOBS, JOBS, looks=True)) -> None:  # noqa: B008
+    def __init__(self, owns: Owns = Owns(CRONJOBS, JOBS, read_each_version=True)) -> None:  # noqa: B008
         self.tables = {each.id: Table(each) for each in (CRONJOBS, JOBS, PODS)}
         self.invariant = NoLookWithoutReason(Ownership([keeper("cronjob-controller", owns=[owns])]))
         self.texts: list[str] = []
@@ -132,7 +132,7 @@ def test_it_looks_again_at_the_same_version_for_a_reason(happens: str) -> None:
 
 
 def test_an_incarnation_asks_first_for_each_owner_and_its_dependents_once() -> None:
-    looks = Looks(Owns(JOBS, PODS, asked=True))
+    looks = Looks(Owns(JOBS, PODS, read_once=True))
     job, pods = Get(JOBS.id, "default/j"), List(PODS.id, "default", label_selector="a=b")
     assert [looks.look(each) for each in (job, pods, job, pods)] == [False, False, True, True]
     assert not looks.look(Get(JOBS.id, "default/other"))
@@ -141,7 +141,7 @@ def test_an_incarnation_asks_first_for_each_owner_and_its_dependents_once() -> N
 
 
 def test_an_owner_that_dependents_name_is_looked_at_while_it_is_not_shown() -> None:
-    looks = Looks(Owns(JOBS, PODS, asked=True))
+    looks = Looks(Owns(JOBS, PODS, read_once=True))
     job = Get(JOBS.id, "default/j")
     stray = pod("p", version=8, owner=owned_by("1", kind="Job", name="j"))
     table = looks.tables[PODS.id]
