@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
-from kcm.actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
@@ -67,7 +67,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     statefulset.SPEC,
     cronjob.SPEC,
     signing.SPEC,
-    approving.SPEC,
+    approver.SPEC,
     request_cleaner.SPEC,
     pod_request_cleaner.SPEC,
     ttl.SPEC,

@@ -1,7 +1,8 @@
 """Bootstrap signer controller: signs the ConfigMap kube-public/cluster-info with each bootstrap token that may sign.
 
-A joining node reads this ConfigMap anonymously, and trusts it if it has a valid signature of the node's token.
-In: the ConfigMap, Secrets of bootstrap tokens. Out: the ConfigMap. Key: the ConfigMap's. Off by default.
+A joining node reads this ConfigMap anonymously, and trusts it if it contains a valid signature with the node's token.
+
+In: the ConfigMap, Secrets of bootstrap tokens. Out: the ConfigMap. Key: the ConfigMap (the only key). Off by default.
 
 Source: kubernetes v1.36 pkg/controller/bootstrap/bootstrapsigner.go. Differences:
 - Failures are retried.
@@ -20,7 +21,7 @@ from kcm.actors.controllers.bootstrap.token_secrets import (
     OF_TYPE,
     UnusableSecretError,
     expiry_of,
-    look_again,
+    requeue_until,
     signing_token,
     token_id_of,
 )
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 PUBLIC, NAME = "kube-public", "cluster-info"
 CLUSTER_INFO: Key = make_key(PUBLIC, NAME)
-CONTENT = "kubeconfig"
-SIGNATURE = "jws-kubeconfig-"  # and the token's id
+CONTENT = "kubeconfig"  # field of the ConfigMap that is signed
+SIGNATURE = "jws-kubeconfig-"  # prefix of the fields with signatures; the token's id follows
 
 
 class BootstrapSigner:
@@ -63,16 +64,16 @@ class BootstrapSigner:
             kept = f"{SIGNATURE}{token_id_of(split_key(secret.key)[1])}"
             if kept in data:
                 signatures.setdefault(kept, data[kept])
-        there = {field: value for field, value in data.items() if field.startswith(SIGNATURE)}
-        if signatures != there:
-            rest = {field: value for field, value in data.items() if field not in there}
+        present = {field: value for field, value in data.items() if field.startswith(SIGNATURE)}
+        if signatures != present:
+            rest = {field: value for field, value in data.items() if field not in present}
             outcome = yield from must(update(CONFIGMAPS, {**found, "data": {**rest, **signatures}}), but=(NotFound,))
             if isinstance(outcome, Done):
                 self._log.info("cluster info signed", key=key, signatures=len(signatures))
-        return None if next_expiry is None else look_again(next_expiry, now=now)
+        return None if next_expiry is None else requeue_until(next_expiry, now=now)
 
     def _signatures(self, content: str, now: float) -> tuple[dict[str, str], float | None]:
-        """Return the signatures by field of the ConfigMap, and the earliest expiry of the tokens (None without one)."""
+        """Return the signatures by field of the ConfigMap, and the earliest expiry in Unix seconds (or None)."""
         signatures: dict[str, str] = {}
         expiries: list[float] = []
         for secret in self._secrets.objects():
@@ -89,6 +90,7 @@ class BootstrapSigner:
 
 
 def cluster_info(_change: Change, _tables: Tables) -> Iterable[Key]:
+    """Enqueue the ConfigMap for each change of a token."""
     return (CLUSTER_INFO,)
 
 

@@ -1,9 +1,10 @@
 """Token cleaner controller: deletes Secrets of bootstrap tokens when they expire.
 
-In: Secrets of bootstrap tokens in kube-system. Out: their deletions. Key: a Secret's. Off by default.
+In: Secrets of bootstrap tokens in kube-system. Out: their deletions. Key: namespace and name of a Secret. Off by
+default.
 
 Source: kubernetes v1.36 pkg/controller/bootstrap/tokencleaner.go. Differences:
-- The resourceVersion is a precondition besides the uid: a token that was just extended is not deleted.
+- The resourceVersion is a precondition besides the uid: a token whose expiry was just extended is not deleted.
 - Failures are retried.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcm.actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of, look_again
+from kcm.actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of, requeue_until
 from kcm.actors.reconciliation import Interest, Reconciliation, Watch, delete, itself, must
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import Done, NotFound
@@ -37,7 +38,7 @@ class TokenCleaner:
             return None
         now = self._clock.now()
         if expiry > now:
-            return look_again(expiry, now=now)
+            return requeue_until(expiry, now=now)
         outcome = yield from must(delete(SECRETS, secret, unchanged=True), but=(NotFound,))
         if isinstance(outcome, Done):
             self._log.info("expired token deleted", key=key)

@@ -20,24 +20,31 @@ TYPE = "bootstrap.kubernetes.io/token"
 OF_TYPE = f"type={TYPE}"  # field selector of the watch
 TOKEN_ID, TOKEN_SECRET, EXPIRATION, SIGNS = "token-id", "token-secret", "expiration", "usage-bootstrap-signing"
 YES = "true"
-LONGEST_WAIT = 60.0  # seconds until an expiry is looked at again: the clock may have been wrong, and be set right
+LONGEST_WAIT = 60.0  # seconds between syncs of a token that expires later: the system clock may be corrected meanwhile
 
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
 
 class BootstrapToken(NamedTuple):
-    """id: six letters or digits. secret: what it signs with, never empty."""
+    """Bootstrap token that may sign.
+
+    id: six lower-case letters or digits.
+    secret: key of the signature; not empty.
+    """
 
     id: str
     secret: bytes
 
 
 class UnusableSecretError(ValueError):
-    """A Secret cannot be used to sign."""
+    """The Secret does not contain a token that may sign."""
 
 
 def expiry_of(secret: Mapping[str, Any]) -> float | None:
-    """Return the expiry of a token in Unix seconds; None without one. An invalid time counts as expired."""
+    """Return the expiry of a token in Unix seconds; None without one.
+
+    A malformed time counts as expired, as in upstream's HasExpired.
+    """
     expiration = data_of(secret, EXPIRATION)
     if not expiration:
         return None
@@ -47,8 +54,8 @@ def expiry_of(secret: Mapping[str, Any]) -> float | None:
         return float("-inf")
 
 
-def look_again(expiry: float, *, now: float) -> RequeueAfter:
-    """Return when to sync the token again: at its expiry, in at most LONGEST_WAIT seconds."""
+def requeue_until(expiry: float, *, now: float) -> RequeueAfter:
+    """Requeue the key at the expiry of a token, or after LONGEST_WAIT if that is sooner. Both times: Unix seconds."""
     return RequeueAfter(max(0.0, min(expiry - now, LONGEST_WAIT)))
 
 
@@ -59,7 +66,11 @@ def token_id_of(name: str) -> str | None:
 
 
 def signing_token(secret: Mapping[str, Any], *, now: float) -> BootstrapToken:
-    """Return the token of a Secret. now: Unix seconds. Raises UnusableSecretError if it is expired or must not sign."""
+    """Return the token of a Secret, as upstream's validateSecretForSigning.
+
+    now: Unix seconds.
+    Raises UnusableSecretError if the Secret is malformed, or its token has expired or must not sign.
+    """
     name_id, token_id = token_id_of(name_of(secret)), data_of(secret, TOKEN_ID)
     if name_id is None:
         raise UnusableSecretError("its name is not bootstrap-token-<id>")

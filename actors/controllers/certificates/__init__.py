@@ -1,1 +1,1 @@
-"""Controllers of certificates: those that approve, sign and clean up what is requested."""
+"""Controllers of certificate requests: approver, signer and cleaners."""

@@ -1,12 +1,13 @@
-"""podcertificaterequest-cleaner-controller: deletes PodCertificateRequests that are older than 15 minutes.
+"""PodCertificateRequest cleaner: deletes PodCertificateRequests that are older than 15 minutes, whatever their state.
 
-In: PodCertificateRequests. Out: deletions, by uid. Every five minutes it looks at all of them, whatever became of them.
+In: PodCertificateRequests. Out: deletions, with the uid as precondition. A pass over all of them every five minutes.
 
-It runs where the feature gate PodCertificateRequest is on. A server does not serve certificates.k8s.io/v1beta1 by
-default; until it does there is nothing to look at, and the informer of this resource says so and tries again.
+The controller runs if the feature gate PodCertificateRequest is enabled. API servers do not serve
+certificates.k8s.io/v1beta1 by default: until it is served, the informer logs an error and retries, and the table is
+empty.
 
-Source: kubernetes v1.36 pkg/controller/certificates/cleaner/pcrcleaner.go. Where a deletion fails it looks again after
-10 s, 20 s, …, and not after five minutes.
+Source: kubernetes v1.36 pkg/controller/certificates/cleaner/pcrcleaner.go. Difference: after a failed deletion the pass
+is repeated after 10 s, 20 s, …, not after five minutes.
 """
 
 from __future__ import annotations
@@ -36,12 +37,16 @@ POD_CERTIFICATE_REQUESTS = Resource(
 )
 GATE = "PodCertificateRequest"
 PERIOD = 300.0  # seconds
-LIFE = 900.0  # seconds; all is over sooner than that, one way or the other
-BATCH = 100  # requests that are deleted together
+LIFE = 900.0  # seconds; signers are expected to issue, deny or fail a request before
+BATCH = 100  # number of concurrent deletions
 
 
-def is_over(request: Object, *, now: float) -> bool:
-    """now: Unix seconds. Raises ValueError where the object does not say when it was made."""
+def is_expired(request: Object, *, now: float) -> bool:
+    """Report whether the request is older than 15 minutes.
+
+    now: Unix seconds.
+    Raises ValueError if the creationTimestamp is missing or malformed.
+    """
     return now >= parse_time(metadata(request).get("creationTimestamp") or "") + LIFE
 
 
@@ -51,33 +56,33 @@ class PodRequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """One look at all requests."""
-        over = [entry for entry in self._requests.entries() if self._is_over(entry)]
+        """Delete the expired requests, and raise CommandError for the first deletion that failed, at the end."""
+        expired = [entry for entry in self._requests.entries() if self._is_expired(entry)]
         failures: list[CommandError] = []
-        for some in batches(over, BATCH):
+        for batch in batches(expired, BATCH):
             commands = [
                 delete(POD_CERTIFICATE_REQUESTS, entry, depends_on=((POD_CERTIFICATE_REQUESTS, entry.key),))
-                for entry in some
+                for entry in batch
             ]
             outcomes = yield from together(commands)
-            for entry, command, outcome in zip(some, commands, outcomes, strict=True):
+            for entry, command, outcome in zip(batch, commands, outcomes, strict=True):
                 if not isinstance(outcome, Done | NotFound | Conflict):
-                    self._complain(entry, outcome.message)
+                    self._log_error(entry, outcome.message)
                     failures.append(CommandError(command, outcome))
         if failures:
             raise failures[0]
         return None
 
-    def _is_over(self, entry: Entry) -> bool:
+    def _is_expired(self, entry: Entry) -> bool:
         if self._requests.is_unreadable(entry.key):
             return False
         try:
-            return is_over(self._requests.object_of(entry), now=self._clock.now())
+            return is_expired(self._requests.object_of(entry), now=self._clock.now())
         except ValueError as err:
-            self._complain(entry, str(err))
+            self._log_error(entry, str(err))
             return False
 
-    def _complain(self, entry: Entry, error: str) -> None:
+    def _log_error(self, entry: Entry, error: str) -> None:
         self._log.error("Error while attempting to clean PodCertificateRequest", pcr=entry.key, error=error)
 
 

@@ -1,19 +1,19 @@
 """CertificateSigningRequest cleaner: deletes requests that are finished or have been pending for too long.
 
-In: CertificateSigningRequests. Out: deletions. Every hour it looks at all of them, and deletes those that were
+In: CertificateSigningRequests. Out: deletions, with uid and resourceVersion as preconditions. A pass every hour deletes
+each request
 
-- issued, and approved more than an hour ago,
-- denied more than an hour ago,
-- given up as failed more than an hour ago,
-- created more than a day ago, and neither approved, denied nor given up,
-- issued a certificate that has expired,
-- approved more than a day ago, and never issued.
+- whose certificate was issued, and that was approved more than an hour ago,
+- that was denied more than an hour ago,
+- whose condition Failed is older than an hour,
+- that was created more than a day ago and has no condition,
+- whose certificate has expired, or
+- that was approved more than a day ago and has no certificate.
 
 Source: kubernetes v1.36 pkg/controller/certificates/cleaner/cleaner.go. Differences:
-- It begins once it has seen all requests; upstream's first look is usually at none.
-- A request that has changed since it was looked at stays until the next look.
-- Where a deletion fails it looks again after 10 s, 20 s, … and not after an hour.
-- Certificates are read apart from the actor, by a call, since cryptography is slow to load.
+- The first pass runs when the informer has synced. Upstream's first pass usually sees an empty cache.
+- A request that has changed since the pass read it is kept until the next pass.
+- After a failed deletion the pass is repeated after 10 s, 20 s, …, not after an hour.
 """
 
 from __future__ import annotations
@@ -46,16 +46,20 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 PERIOD = 3600.0  # seconds
+# Ages after which requests are deleted, in seconds; upstream's approvedExpiration, deniedExpiration, pendingExpiration.
 AFTER_APPROVAL = AFTER_DENIAL = 3600.0
 PENDING = 24 * 3600.0
-BATCH = 100  # requests that are deleted, or whose certificates are read, together
+BATCH = 100  # number of concurrent deletions, and of certificates that one call parses
 
 EXPIRED = "Cleaning CSR as the associated certificate is expired."
 
 
 def reason_to_clean(request: Object, *, now: float, expires: float | None) -> str:
-    """Why it goes, as upstream logs it; "" if it stays. expires: when its certificate ends, in Unix seconds; None
-    without one that can be read.
+    """Return the reason to delete the request, in the words of upstream's log; "" if it must be kept.
+
+    now: Unix seconds.
+    expires: expiry of the issued certificate in Unix seconds; None without a readable certificate.
+    Raises ValueError for a malformed time.
     """
     if is_issued(request) and _is_since(request, APPROVED, now - AFTER_APPROVAL):
         return "Cleaning CSR as it is more than approvedExpiration duration old and approved."
@@ -73,9 +77,10 @@ def reason_to_clean(request: Object, *, now: float, expires: float | None) -> st
 
 
 def _is_since(request: Object, kind: str, before: float) -> bool:
-    """Whether it has this condition, and had it before then."""
+    """Report whether the request has this condition, last updated before a time in Unix seconds."""
     return any(
-        one.get("type") == kind and _is_before(one.get("lastUpdateTime"), before) for one in conditions_of(request)
+        condition.get("type") == kind and _is_before(condition.get("lastUpdateTime"), before)
+        for condition in conditions_of(request)
     )
 
 
@@ -85,10 +90,13 @@ def _is_before(time: Any, before: float) -> bool:
 
 
 def read_ends(certificates: Sequence[bytes]) -> list[float | None]:
-    """When each of these ends, for a call from outside; None for one that cannot be read. certificates: PEM."""
-    from kcm.runtime.x509.authority import end_of_certificate  # heavy: cryptography
+    """Return when each certificate (PEM) expires, in Unix seconds; None if it is malformed.
 
-    return [end_of_certificate(one) for one in certificates]
+    Runs as a call, outside of the actor: loading cryptography takes long.
+    """
+    from kcm.runtime.x509.authority import end_of_certificate
+
+    return [end_of_certificate(certificate) for certificate in certificates]
 
 
 class RequestCleaner:
@@ -97,19 +105,23 @@ class RequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """One look at all requests."""
-        entries = [one for one in self._requests.entries() if not self._requests.is_unreadable(one.key)]
-        doomed = [entry for entry in entries if self._reason(entry, None)]
-        gone = {entry.key for entry in doomed}
-        failures = yield from self._delete(doomed)
+        """Delete the requests that are due, and raise CommandError for the first deletion that failed, at the end."""
+        entries = [entry for entry in self._requests.entries() if not self._requests.is_unreadable(entry.key)]
+        # Most requests are decided by their conditions alone; only the certificates of the others are parsed.
+        due = [entry for entry in entries if self._reason(entry, None)]
+        deleted = {entry.key for entry in due}
+        failures = yield from self._delete(due)
         issued = [
             entry
             for entry in entries
-            if entry.key not in gone and is_issued(request := self._object(entry)) and has_condition(request, APPROVED)
+            if entry.key not in deleted
+            and is_issued(request := self._object(entry))
+            and has_condition(request, APPROVED)
         ]
-        for some in batches(issued, BATCH):
-            ends = yield from call(read_ends, [_certificate(self._object(one)) for one in some], key="certificates")
-            expired = [entry for entry, end in zip(some, ends, strict=True) if self._reason(entry, end)]
+        for batch in batches(issued, BATCH):
+            certificates = [_certificate(self._object(entry)) for entry in batch]
+            ends = yield from call(read_ends, certificates, key="certificates")
+            expired = [entry for entry, end in zip(batch, ends, strict=True) if self._reason(entry, end)]
             failures += yield from self._delete(expired)
         if failures:
             raise failures[0]
@@ -130,16 +142,16 @@ class RequestCleaner:
 
     @step
     def _delete(self, entries: Sequence[Entry]) -> Step[list[CommandError]]:
-        """Returns what could not be deleted."""
+        """Delete the requests, log the deletions that failed, and return their errors."""
         failures: list[CommandError] = []
-        for some in batches(entries, BATCH):
-            depends = [((CERTIFICATE_SIGNING_REQUESTS, entry.key),) for entry in some]
+        for batch in batches(entries, BATCH):
+            depends = [((CERTIFICATE_SIGNING_REQUESTS, entry.key),) for entry in batch]
             commands = [
                 delete(CERTIFICATE_SIGNING_REQUESTS, entry, unchanged=True, depends_on=on)
-                for entry, on in zip(some, depends, strict=True)
+                for entry, on in zip(batch, depends, strict=True)
             ]
             outcomes = yield from together(commands)
-            for entry, command, outcome in zip(some, commands, outcomes, strict=True):
+            for entry, command, outcome in zip(batch, commands, outcomes, strict=True):
                 if not isinstance(outcome, Done | NotFound | Conflict):
                     self._log.error("Error while attempting to clean CSR", csr=entry.key, error=outcome.message)
                     failures.append(CommandError(command, outcome))

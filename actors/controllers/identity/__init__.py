@@ -1,1 +1,1 @@
-"""Service accounts, their tokens, ClusterRoles, and the certificates by which clients know the API server."""
+"""Controllers of service accounts and their tokens, of ClusterRoles, and of the published root certificates."""

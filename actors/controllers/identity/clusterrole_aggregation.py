@@ -1,12 +1,15 @@
-"""clusterrole-aggregation-controller: gives a ClusterRole with an aggregationRule the rules of those that it selects.
+"""ClusterRole aggregation controller: copies rules into ClusterRoles with an aggregationRule.
 
-In: ClusterRoles. Out: their rules, by server-side apply. Key: a ClusterRole's name.
+The rules are those of the ClusterRoles that the aggregationRule selects.
+
+In: ClusterRoles. Out: their rules, by server-side apply. Key: the name of a ClusterRole.
 
 Source: kubernetes v1.36 pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go. Differences:
-- The version that was looked at is a precondition: a ClusterRole that was deleted is not made again by the apply, and
-  one whose aggregationRule was just taken away keeps the rules that its user wrote.
-- Where nothing is selected, no rules are written, and not nothing: upstream's apply leaves what another wrote there.
-- While a ClusterRole cannot be read, no rules are taken from others.
+- The resourceVersion is a precondition of the apply: it does not create a ClusterRole that was just deleted, and does
+  not overwrite rules that a user wrote after removing the aggregationRule.
+- If nothing is selected, an empty list of rules is applied. Upstream omits the field, so that rules written by others
+  remain.
+- While a ClusterRole is unreadable, rules are added but not removed: a removed one may be among its rules.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ AGGREGATED = "aggregated"
 YES = "true"
 _FIELDS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
 
-Rule = tuple[tuple[str, ...], ...]  # the values of each of _FIELDS: a list that is empty is as one that is not there
+Rule = tuple[tuple[str, ...], ...]  # values of each of _FIELDS; a missing list is equal to an empty one
 
 
 def rules_of(role: Mapping[str, Any]) -> list[Rule]:
@@ -39,17 +42,18 @@ def rules_of(role: Mapping[str, Any]) -> list[Rule]:
 
 
 def aggregated_rules(role: Mapping[str, Any], roles: Iterable[Mapping[str, Any]]) -> list[Rule]:
-    """What its selectors select, one selector after the other, by name, each rule once; not its own.
+    """Return the distinct rules of the selected ClusterRoles: by selector, then by name. The role itself is skipped.
 
-    roles: all ClusterRoles. Raises ValueError on a selector that is none.
+    roles: all ClusterRoles.
+    Raises ValueError for a malformed selector.
     """
-    others = sorted((one for one in roles if name_of(one) != name_of(role)), key=name_of)
+    others = sorted((other for other in roles if name_of(other) != name_of(role)), key=name_of)
     found: dict[Rule, None] = {}
-    for each in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-        selector = label_selector_of(each)
-        for one in others:
-            if selector.matches(labels_of(one)):
-                found.update(dict.fromkeys(rules_of(one)))
+    for label_selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
+        selector = label_selector_of(label_selector)
+        for other in others:
+            if selector.matches(labels_of(other)):
+                found.update(dict.fromkeys(rules_of(other)))
     return list(found)
 
 
@@ -66,12 +70,12 @@ class ClusterRoleAggregation:
         role = self._roles.get(key)
         if role is None or role.get("aggregationRule") is None:
             return None
-        now, wanted = rules_of(role), aggregated_rules(role, self._roles.objects())
-        if wanted == now:
+        current, wanted = rules_of(role), aggregated_rules(role, self._roles.objects())
+        if wanted == current:
             return None
-        for doubt in self._roles.unreadable():
-            if not set(now) <= set(wanted):
-                raise UnreadableError(CLUSTER_ROLES, doubt)
+        for unreadable in self._roles.unreadable():
+            if not set(current) <= set(wanted):
+                raise UnreadableError(CLUSTER_ROLES, unreadable)
         meta = {"name": key, "uid": uid_of(role), "resourceVersion": resource_version_of(role)}
         applying = apply(CLUSTER_ROLES, {"metadata": meta, "rules": as_rules(wanted)}, force=True, manager=MANAGER)
         outcome = yield from must(applying)
@@ -81,12 +85,13 @@ class ClusterRoleAggregation:
 
 
 def is_aggregated(role: Object) -> Iterable[str]:
-    """The index AGGREGATED."""
+    """Return the keys of a ClusterRole in the index AGGREGATED."""
     return () if role.get("aggregationRule") is None else (YES,)
 
 
 def all_aggregated(_change: Change, tables: Tables) -> Iterable[Key]:
-    """Whose selectors a ClusterRole meets, or met before, is not looked up: there are few, and most looks are short."""
+    """Enqueue all ClusterRoles with an aggregationRule, as upstream does."""
+    # There are few of them, and a sync without a difference is cheap: their selectors are not evaluated here.
     return [entry.key for entry in tables[CLUSTER_ROLES].indexed_entries(AGGREGATED, YES)]
 
 

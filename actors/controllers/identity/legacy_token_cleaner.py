@@ -1,8 +1,9 @@
 """Legacy service account token cleaner: deletes unused token Secrets that were created automatically.
 
-Releases before 1.24 made a token Secret for each account. A Secret that was not used for
---legacy-service-account-token-clean-up-period, and is not referenced by a pod, is labelled as invalid. It is deleted
-after the same period. The pass runs once a day.
+Releases before 1.24 created a token Secret for each service account. The cleaner labels such a Secret as invalid if it
+was not used for --legacy-service-account-token-clean-up-period and no pod mounts it, and deletes it after another such
+period. The pass runs once a day.
+
 In: token Secrets, ServiceAccounts, pods, and the ConfigMap with the date since which the API server has tracked usage.
 Out: labels of Secrets, deletions.
 
@@ -46,10 +47,11 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+# ConfigMap of the API server. Its field `since` is the date since which LAST_USED is written.
 TRACKING = "kube-system/kube-apiserver-legacy-service-account-token-tracking"
 SINCE = "since"
-LAST_USED = "kubernetes.io/legacy-token-last-used"
-INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+LAST_USED = "kubernetes.io/legacy-token-last-used"  # label with a date, written by the API server
+INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"  # label with a date; the API server rejects such a token
 DAY = 24 * 3600.0
 YEAR = 365 * DAY
 
@@ -75,7 +77,7 @@ def check_period(options: Options) -> Iterator[str]:
 
 
 def read_date(text: str) -> float | None:
-    """When the day begins, unix seconds, of "2026-01-31"; None for anything else."""
+    """Return the beginning of a day like "2026-01-31" in Unix seconds; None for any other text."""
     if len(text) != len("2026-01-31"):
         return None
     try:
@@ -89,7 +91,10 @@ def date_of(seconds: float) -> str:
 
 
 def is_unused(secret: Mapping[str, Any], *, before: float) -> bool:
-    """Made before that time, not being deleted, and not known to have been used on its day or later."""
+    """Report whether the Secret was created and last used before this time, and is not being deleted.
+
+    before: Unix seconds. The day of the last use is compared with the day of this time.
+    """
     created = metadata(secret).get("creationTimestamp")
     if not created or parse_time(created) >= before or is_deleting(secret):
         return False
@@ -98,12 +103,14 @@ def is_unused(secret: Mapping[str, Any], *, before: float) -> bool:
 
 
 class LegacyTokenCleaner:
+    """Labels and deletes unused token Secrets. period: value of the flag in seconds."""
+
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
-        """period: seconds."""
         self._secrets, self._accounts, self._pods = tables[SECRETS], tables[SERVICE_ACCOUNTS], tables[PODS]
         self._clock, self._log, self._period = clock, log, period
 
     def clean(self) -> Reconciliation:
+        """Label or delete the unused Secrets, and raise CommandError for the first write that failed, at the end."""
         outcome = yield from must(get_live(CONFIGMAPS, TRACKING), but=(NotFound,))
         since = None
         if isinstance(outcome, Done):
@@ -112,7 +119,7 @@ class LegacyTokenCleaner:
             self._log.error("start of token usage tracking is unknown, deleting nothing", key=TRACKING)
             return None
         now = self._clock.now()
-        # It may have begun late on that day.
+        # Tracking may have begun late on the day `since`, so one more day must have passed.
         if now < since + DAY + self._period:
             return None
         commands = list(self._commands(now))
@@ -131,7 +138,7 @@ class LegacyTokenCleaner:
         mounted: dict[str, frozenset[str] | None] = {}
         for entry in self._secrets.entries():
             secret = self._secrets.object_of(entry)
-            if not is_unused(secret, before=before) or not self._was_made_by_itself(secret):
+            if not is_unused(secret, before=before) or not self._is_auto_generated(secret):
                 continue
             namespace = metadata(secret)["namespace"]
             if namespace not in mounted:
@@ -147,8 +154,8 @@ class LegacyTokenCleaner:
                 self._log.info("unused token deleted", key=entry.key, invalid_since=invalid_since)
                 yield delete(SECRETS, entry, unchanged=True)
 
-    def _was_made_by_itself(self, secret: Object) -> bool:
-        """Its account lists it: one that a user made for an account is listed nowhere."""
+    def _is_auto_generated(self, secret: Object) -> bool:
+        # Only Secrets that were created for the account are listed in its `secrets`, unless a user has added one.
         name = account_name(secret)
         account = self._accounts.get(make_key(metadata(secret)["namespace"], name)) if name else None
         if account is None or account_uid(secret) not in ("", uid_of(account)):
@@ -156,7 +163,7 @@ class LegacyTokenCleaner:
         return name_of(secret) in secrets_of(account)
 
     def _mounted(self, namespace: str) -> frozenset[str] | None:
-        """The Secrets that pods of this namespace name; None where that is not known."""
+        """Return the names of the Secrets that pods of the namespace refer to; None if a pod is unreadable."""
         if self._pods.unreadable(namespace):
             return None
         return frozenset().union(*(secret_names(pod) for pod in self._pods.objects(namespace)))

@@ -1,4 +1,4 @@
-"""Flags that several controllers of service accounts read."""
+"""Flags that several controllers of service accounts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificates that clients inside of the cluster are to trust the API server by.
+"""Root certificates with which clients in the cluster verify the API server.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/app/{certificates,controllermanager}.go,
 getKubeAPIServerCAFileContents and readCA.
@@ -16,20 +16,23 @@ from kcm.runtime.x509.pem import blocks
 
 
 class RootCaUnusableError(Exception):
-    """--root-ca-file holds no certificates; one line that names it."""
+    """--root-ca-file cannot be read, or contains no valid certificates. The text is one line that names the file."""
 
 
 def root_ca(context: ControllerContext) -> bytes:
-    """What --root-ca-file holds, PEM. Without the flag, the authority that the client's configuration has in place:
-    b"" where it names a file, or none.
+    """Return the certificates (PEM) of --root-ca-file.
 
-    Read each time that a controller is built, and not again while it runs. Raises RootCaUnusableError.
+    Without the flag, they are the certificate-authority-data of the kubeconfig; b"" if that is not set, even if the
+    kubeconfig names a file.
+
+    The file is read when a controller is built, and not again while it runs. Raises RootCaUnusableError.
     """
     path = context.options[ServiceAccountOptions].root_ca_file
     return _read(path) if path else context.authority
 
 
 def check_root_ca(options: Options) -> Iterator[str]:
+    """Yield the error of --root-ca-file, if it is unusable."""
     path = options[ServiceAccountOptions].root_ca_file
     if path:
         try:
@@ -39,15 +42,15 @@ def check_root_ca(options: Options) -> Iterator[str]:
 
 
 def check_certificates(pem: bytes) -> None:
-    """Raises ValueError if there is no certificate in it, or one that cannot be read.
+    """Raise ValueError if the text contains no certificate, or a malformed one.
 
     Source: client-go/util/cert/pem.go, ParseCertsPEM.
     """
-    from cryptography import x509  # heavy, and few runs name a file
+    from cryptography import x509  # slow to import, and most runs do not set the flag
 
-    certificates = [one for one in blocks(pem) if one.type == "CERTIFICATE" and not one.has_headers]
-    for one in certificates:
-        x509.load_der_x509_certificate(one.data)
+    certificates = [block for block in blocks(pem) if block.type == "CERTIFICATE" and not block.has_headers]
+    for certificate in certificates:
+        x509.load_der_x509_certificate(certificate.data)
     if not certificates:
         raise ValueError("data does not contain any valid RSA or ECDSA certificates")
 

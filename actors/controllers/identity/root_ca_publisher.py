@@ -1,10 +1,10 @@
-"""root-ca-certificate-publisher-controller: keeps the ConfigMap kube-root-ca.crt in each namespace.
+"""Root CA publisher: maintains the ConfigMap kube-root-ca.crt in each namespace.
 
-In: namespaces, the ConfigMaps of that name. Out: the same. Key: a namespace's name.
+In: namespaces, the ConfigMaps kube-root-ca.crt. Out: the ConfigMaps kube-root-ca.crt. Key: the name of a namespace.
 
 Source: kubernetes v1.36 pkg/controller/certificates/rootcacertpublisher/publisher.go. Differences:
-- A ConfigMap that was created by a request whose answer was lost is looked at once the watch shows it, as ours is.
-- Other ConfigMaps are not watched.
+- A ConfigMap that a write with unknown outcome created is recognized when the watch delivers it.
+- ConfigMaps with other names are not watched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NAME = "kube-root-ca.crt"
 DATA_KEY = "ca.crt"
 ANNOTATION = "kubernetes.io/description"
-# As upstream has it, letter by letter: managers of both kinds may take turns.
+# Upstream's text, exactly: otherwise kcm and kube-controller-manager would rewrite it after each fail-over.
 DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
@@ -44,8 +44,9 @@ TOTAL, DURATION = families(
 
 
 class RootCaPublisher:
+    """Creates and restores the ConfigMaps. authority: PEM; b"" is published too, if no root certificates are known."""
+
     def __init__(self, *, tables: Tables, authority: bytes, metrics: SyncMetrics, log: FilteringBoundLogger) -> None:
-        """authority: PEM, b"" where there is none: then that is published."""
         self._configmaps = tables[CONFIGMAPS]
         self._data: Mapping[str, str] = MappingProxyType({DATA_KEY: authority.decode("utf-8", "replace")})
         self._metrics, self._log = metrics, log
@@ -61,7 +62,8 @@ class RootCaPublisher:
         if found is None:
             yield from self._create(namespace, key)
             return
-        # Whatever it says: one that other words are right for would be written by two managers in turn for ever.
+        # The annotation must exist, but its text is not compared: otherwise this controller and one of another release
+        # with another text would overwrite each other's annotation endlessly.
         if (found.get("data") or {}) == self._data and annotations_of(found).get(ANNOTATION):
             return
         meta = {**metadata(found), "annotations": {**annotations_of(found), ANNOTATION: DESCRIPTION}}
@@ -70,16 +72,16 @@ class RootCaPublisher:
 
     def _create(self, namespace: Key, key: Key) -> Step[None]:
         meta = {"name": NAME, "namespace": namespace, "annotations": {ANNOTATION: DESCRIPTION}}
-        making = create(CONFIGMAPS, {"metadata": meta, "data": dict(self._data)})
-        outcome = yield making
+        creation = create(CONFIGMAPS, {"metadata": meta, "data": dict(self._data)})
+        outcome = yield creation
         if isinstance(outcome, Done):
             self._log.info("root certificates published", v=2, key=key)
         elif not isinstance(outcome, NotFound) and not is_namespace_terminating(outcome):
-            raise CommandError(making, outcome)
+            raise CommandError(creation, outcome)
 
 
 def new_or_active(change: Change, _tables: Tables) -> Iterable[Key]:
-    """A namespace that is there, whatever its phase, and each change of an active one."""
+    """Enqueue a new namespace in any phase, and each changed namespace that is active."""
     if change.type == EventType.ADDED or (
         change.type == EventType.MODIFIED and (change.new.get("status") or {}).get("phase") == ACTIVE
     ):

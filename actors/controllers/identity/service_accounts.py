@@ -1,6 +1,6 @@
 """Service account controller: creates the ServiceAccount "default" in each namespace.
 
-In: namespaces, ServiceAccounts that are deleted. Out: ServiceAccounts. Key: a namespace's name.
+In: namespaces, deleted ServiceAccounts. Out: ServiceAccounts. Key: the name of a namespace.
 
 Source: kubernetes v1.36 pkg/controller/serviceaccount/serviceaccounts_controller.go.
 """
@@ -41,12 +41,12 @@ class ServiceAccounts:
         self._accounts.require(key)
         if self._accounts.entry(key) is not None:
             return None
-        making = create(SERVICE_ACCOUNTS, {"metadata": {"name": NAME, "namespace": namespace}})
-        outcome = yield making
+        creation = create(SERVICE_ACCOUNTS, {"metadata": {"name": NAME, "namespace": namespace}})
+        outcome = yield creation
         if isinstance(outcome, Done):
             self._log.info("service account created", v=2, key=key)
         elif not isinstance(outcome, AlreadyExists) and not is_namespace_terminating(outcome):
-            raise CommandError(making, outcome)
+            raise CommandError(creation, outcome)
         return None
 
 

@@ -1,4 +1,4 @@
-"""How long a publisher's syncs took, and how they ended.
+"""Metrics of the publishers of root certificates: number and duration of syncs, by status code.
 
 Source: kubernetes v1.36 pkg/controller/certificates/{rootcacertpublisher,clustertrustbundlepublisher}/metrics.go.
 """
@@ -26,7 +26,7 @@ _CODES = {NotFound: 404, AlreadyExists: 409, Conflict: 409, Gone: 410, Throttled
 
 
 def families(subsystem: str, *, help: str) -> tuple[Family, Family]:
-    """The counter and the histogram of one publisher."""
+    """Return the counter and the histogram of a publisher."""
     total = Family(name=f"{subsystem}_sync_total", kind="counter", help=help, labels=("code",))
     duration = Family(
         name=f"{subsystem}_sync_duration_seconds", kind="histogram", help=help, labels=("code",), buckets=_BUCKETS
@@ -40,7 +40,7 @@ class SyncMetrics:
         self._total, self._duration = total, duration
 
     def measured(self, sync: Step[None]) -> Step[None]:
-        """Carry this out, and count how it ended: 200, the status of the server's refusal, or 500."""
+        """Run a sync, and count it under 200, under the status code of the API server's error, or under 500."""
         began, code = self._clock.monotonic(), 500
         try:
             yield from sync
@@ -49,7 +49,7 @@ class SyncMetrics:
             code = code_of(err.failure)
             raise
         except GeneratorExit:
-            code = 0  # it is broken off, as by a crash
+            code = 0  # the sync is abandoned, for example because the actor is replaced: not counted
             raise
         finally:
             if code:

@@ -1,4 +1,4 @@
-"""Secrets that hold a token of a service account: which account they name, and what they hold."""
+"""Token Secrets of service accounts, type kubernetes.io/service-account-token: their annotations and their index."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from kcm.protocols.objects import Object, annotations_of, make_key, namespace_of
 from kcm.protocols.resources import SECRETS
 
 TYPE = "kubernetes.io/service-account-token"
-OF_TYPE = f"type={TYPE}"  # a field selector: no other Secret comes to us
+OF_TYPE = f"type={TYPE}"  # field selector of the watch
 ACCOUNT_NAME = "kubernetes.io/service-account.name"
 ACCOUNT_UID = "kubernetes.io/service-account.uid"
 
 
 def account_name(secret: Mapping[str, Any]) -> str:
-    """ "" where it names none: such a Secret concerns nobody here."""
+    """Return the name of the Secret's service account; "" if the annotation is missing."""
     return annotations_of(secret).get(ACCOUNT_NAME, "")
 
 
 def account_uid(secret: Mapping[str, Any]) -> str:
-    """ "" until it was filled: then any account of its name will do."""
+    """Return the uid of the Secret's service account; "" before the token controller has set the annotation.
+
+    A Secret without a uid belongs to any account of the name.
+    """
     return annotations_of(secret).get(ACCOUNT_UID, "")
 
 
 def secrets_of(account: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the Secrets that an account lists."""
-    return tuple(one.get("name", "") for one in account.get("secrets") or ())
+    """Return the names in the `secrets` of a service account."""
+    return tuple(reference.get("name", "") for reference in account.get("secrets") or ())
 
 
 def _account_keys(secret: Object) -> Iterable[str]:

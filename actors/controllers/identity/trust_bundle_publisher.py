@@ -1,11 +1,12 @@
-"""kube-apiserver-serving-clustertrustbundle-publisher-controller: the API server's authority as a ClusterTrustBundle.
+"""Trust bundle publisher: publishes the API server's root certificates as a ClusterTrustBundle.
 
-In: ClusterTrustBundles of the signer kubernetes.io/kube-apiserver-serving. Out: one that is named after what it holds;
-all others of the signer are deleted. There is one key.
+In: ClusterTrustBundles of the signer kubernetes.io/kube-apiserver-serving.
+Out: one ClusterTrustBundle, whose name contains the hash of its certificates; other bundles of the signer are deleted.
+Key: a constant.
 
 Source: kubernetes v1.36 pkg/controller/certificates/clustertrustbundlepublisher/publisher.go. Differences:
-- The API may come later: upstream asks once, at the start, and gives up.
-- A deletion has the bundle's uid as precondition.
+- The API may be served later. Upstream checks it once, at the start, and does not run the controller without it.
+- Deletions have the uid of the bundle as precondition.
 """
 
 from __future__ import annotations
@@ -45,19 +46,21 @@ GROUP, PLURAL = "certificates.k8s.io", "clustertrustbundles"
 VERSIONS = ("v1beta1", "v1alpha1")
 QUEUE = "ca_cert_publisher_cluster_trust_bundles"
 KEY = ""
-ARRIVAL_CHECK = 1.0  # seconds between two looks at whether the bundles are listed
+ARRIVAL_CHECK = 1.0  # seconds between checks whether the informer of the bundles has synced
 TOTAL, DURATION = families(
     "clustertrustbundle_publisher", help="Number of syncs that occurred in cluster trust bundle publisher."
 )
 
 
 def bundle_name(bundle: bytes) -> str:
+    """Return the name of the ClusterTrustBundle with these certificates (PEM), as upstream's constructBundleName."""
     return f"{SIGNER.replace('/', ':')}:{hashlib.sha256(bundle).digest()[:12].hex()}"
 
 
 class TrustBundlePublisher:
+    """Publishes the bundle. authority: root certificates (PEM); b"" publishes nothing."""
+
     def __init__(self, *, tables: Tables, authority: bytes, metrics: SyncMetrics, log: FilteringBoundLogger) -> None:
-        """authority: PEM; b"": there is nothing to publish."""
         self._tables, self._metrics, self._log = tables, metrics, log
         self._bundle, self._name = authority.decode("utf-8", "replace"), bundle_name(authority)
 
@@ -93,11 +96,12 @@ class TrustBundlePublisher:
         ]
         yield from must_all([delete(resource, entry, depends_on=(resource,)) for entry in others], but=(NotFound,))
         for entry in others:
-            self._log.info("trust bundle deleted, another one has taken its place", key=entry.key)
+            self._log.info("deleted replaced trust bundle", key=entry.key)
 
 
 def is_bundle(served: ServedResource) -> bool:
-    """Of several versions discovery has the one that the server prefers, which is the older one's successor."""
+    """Report whether this resource is ClusterTrustBundle, in a version that the controller supports."""
+    # If the server serves several versions, discovery passes only the one that the server prefers.
     return served.group == GROUP and served.plural == PLURAL and served.version in VERSIONS
 
 

@@ -17,7 +17,7 @@ from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
@@ -203,7 +203,7 @@ def _prepare_certificates(cluster: SimulatedCluster) -> None:
 
 CERTIFICATES_SETTING = Setting(
     name="certificates",
-    controllers=(signing.SPEC, approving.SPEC, request_cleaner.SPEC),
+    controllers=(signing.SPEC, approver.SPEC, request_cleaner.SPEC),
     options=_certificate_options,
     prepare=_prepare_certificates,
     calls=True,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from kcm.actors.simulation.trials.apimachinery import garbage_collector, namespace, resourcequota
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
-from kcm.actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.simulation.trials.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
 from kcm.actors.simulation.trials.hollow import kubelet, nodes, provisioner, scheduler
 from kcm.actors.simulation.trials.identity import (
@@ -72,7 +72,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             statefulset,
             daemonset,
             job,
-            approving,
+            approver,
             signing,
             request_cleaner,
             pod_request_cleaner,

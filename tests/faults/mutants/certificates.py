@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kcm.actors.controllers.certificates import request_cleaner
-from kcm.actors.controllers.certificates.approving import Approver
+from kcm.actors.controllers.certificates.approver import Approver
 from kcm.actors.controllers.certificates.request_cleaner import reason_to_clean
 from kcm.actors.controllers.certificates.shared.requests import APPROVED, has_condition, is_issued
 from kcm.actors.controllers.certificates.signing.reconciler import Signer
@@ -24,11 +24,11 @@ from tests.faults.mutants.mutant import Mutant
 def whoever_asks_is_approved() -> Any:
     """The approver looks at what is asked for, and not at whether who asks may have it."""
 
-    def may(self: Approver, request: Object, subresource: str) -> Step[bool]:
+    def is_allowed(self: Approver, request: Object, subresource: str) -> Step[bool]:
         yield from ()
         return True
 
-    return patch.object(Approver, "_may", may)
+    return patch.object(Approver, "_is_allowed", is_allowed)
 
 
 @contextmanager

@@ -1,4 +1,8 @@
-"""The event OwnerRefInvalidNamespace, for owner references whose uid belongs to an object in another namespace.
+"""Event OwnerRefInvalidNamespace, for misplaced owner references.
+
+An owner reference contains no namespace: the owner of a namespaced object is looked up in the object's namespace. A
+reference is misplaced if its uid belongs to an object in another namespace. The garbage collector treats such an owner
+as absent, which may delete the object, and records this event about it.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, addDependentToOwners and
 reportInvalidNamespaceOwnerRef.
@@ -14,28 +18,32 @@ from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
 from kcm.protocols.objects import Object, metadata
 
 REASON = "OwnerRefInvalidNamespace"
-OBJECTS = 5000  # objects whose reported references are kept
-REFERENCES = 50  # references of one object that are considered
+OBJECTS = 5000  # number of objects whose reported references are kept
+REFERENCES = 50  # number of references of each object that are considered
 
 
 class MisplacedOwners:
-    """Keeps the reported references: upstream records the event when a reference is added, not at every sync."""
+    """Misplaced references that were reported, by object; LRU cache.
+
+    The event is recorded when a reference is added to an object, as upstream, and not again at every sync.
+    """
 
     def __init__(self) -> None:
         self._reported: Recent[Item, frozenset[str]] = Recent(OBJECTS)
 
-    def news(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
-        """Return the first reference that was not reported before; None if all were.
+    def report(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
+        """Mark all references as reported. Return the first that was not reported before; None if all were.
 
         misplaced: all misplaced references of the object. One event is recorded for all that were added together.
         """
-        references = {str(each.get("uid") or ""): each for _, each in zip(range(REFERENCES), misplaced, strict=False)}
-        before = self._reported.get(item) or frozenset()
+        considered = zip(range(REFERENCES), misplaced, strict=False)
+        references = {str(reference.get("uid") or ""): reference for _, reference in considered}
+        reported = self._reported.get(item) or frozenset()
         if references:
             self._reported.put(item, frozenset(references))
-        elif before:
+        elif reported:
             self._reported.pop(item)
-        return next((each for uid, each in references.items() if uid not in before), None)
+        return next((reference for uid, reference in references.items() if uid not in reported), None)
 
     def forget(self, item: Item) -> None:
         self._reported.pop(item)

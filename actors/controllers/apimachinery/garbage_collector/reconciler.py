@@ -95,7 +95,7 @@ RECHECKED = 5000  # objects with misplaced owners that are kept
 LOGGED = 10  # maximum number of uids in a log line
 
 
-class GarbageCollector:
+class GarbageCollectorReconciler:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, failed: Callable[[], None]) -> None:
         """Create the collector. failed: increments the counter of resource sync errors."""
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
@@ -244,7 +244,7 @@ class GarbageCollector:
             ),
             *(reference for reference, owner in suspects if owner in elsewhere),
         ]
-        reference = self._misplaced.news(item, misplaced)
+        reference = self._misplaced.report(item, misplaced)
         if reference is not None:
             yield record(lister.resource, obj, "Warning", REASON, event_text(obj, reference))
 

@@ -12,7 +12,7 @@ from kcm.actors.controllers.apimachinery.garbage_collector.items import (
     turn_of,
 )
 from kcm.actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
-from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
+from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollectorReconciler
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
@@ -38,9 +38,9 @@ def _lookups(options: Options) -> int:
     return max(1, _workers(options) // 5)
 
 
-def _build(context: ControllerContext) -> GarbageCollector:
+def _build(context: ControllerContext) -> GarbageCollectorReconciler:
     errors = context.metrics.counter(SYNC_ERRORS)
-    return GarbageCollector(tables=context.tables, clock=context.clock, log=context.log, failed=errors.inc)
+    return GarbageCollectorReconciler(tables=context.tables, clock=context.clock, log=context.log, failed=errors.inc)
 
 
 SPEC = ControllerSpec(
@@ -52,27 +52,27 @@ SPEC = ControllerSpec(
     queues=(
         Queue(
             DELETE_QUEUE,
-            reconcile=GarbageCollector.attempt_to_delete,
+            reconcile=GarbageCollectorReconciler.attempt_to_delete,
             concurrency=_workers,
             terminal=(),
             turn_of=turn_of,
         ),
         Queue(
             LOOKUP_QUEUE,
-            reconcile=GarbageCollector.look_up_owners,
+            reconcile=GarbageCollectorReconciler.look_up_owners,
             concurrency=_lookups,
             terminal=(),
             turn_of=turn_of,
         ),
         Queue(
             ORPHAN_QUEUE,
-            reconcile=GarbageCollector.attempt_to_orphan,
+            reconcile=GarbageCollectorReconciler.attempt_to_orphan,
             concurrency=_workers,
             terminal=(),
             turn_of=turn_of,
         ),
     ),
-    passes=(Pass("resources", every=PERIOD, run=GarbageCollector.check_resources),),
+    passes=(Pass("resources", every=PERIOD, run=GarbageCollectorReconciler.check_resources),),
     discovers=Discovered(select=is_collected, to=concerned, interest=INTERESTS),
     build=_build,
     never_blocks=True,

@@ -1,12 +1,15 @@
 """Deletion of all objects of some resources in a namespace, and the objects that remain.
 
-A resource without objects is only listed. Otherwise its collection is deleted, or each of its objects if the server
-does not support deletecollection; then the remaining objects are listed. Many resources are processed concurrently, and
-the failure of one does not stop the others.
+1. find_any lists each resource in pages of 50 objects. Resources without objects need no further request.
+2. delete_content deletes the collection of each resource, or its objects one by one if the server does not support
+   deletecollection, and lists the objects that remain, for example because they have finalizers.
 
-A long collection is deleted page by page, with all pages at once, because a server deletes the objects of one request
-sequentially (--delete-collection-workers=1). This is as safe as a single request, which reads pages and deletes by name
-as well, and halves the load of server and etcd: docs/decisions/2026-11-23-long-collections-page-by-page.md.
+Requests for several resources are sent concurrently, and the failure of one resource does not stop the others.
+
+A long collection is deleted with one request for each page, all sent at once, because an API server deletes the objects
+of one request sequentially (--delete-collection-workers=1). This is as safe as a single request, which reads pages and
+deletes by name as well, and halves the load of server and etcd:
+docs/decisions/2026-11-23-long-collections-page-by-page.md.
 
 Source: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
 deleteAllContentForGroupVersionResource, which deletes all collections sequentially, even if they are empty.
@@ -15,9 +18,8 @@ deleteAllContentForGroupVersionResource, which deletes all collections sequentia
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
 
 import msgspec
 
@@ -32,11 +34,12 @@ from kcm.protocols.objects import Object, decode_object, make_key, metadata, nam
 from kcm.protocols.resources import Resource
 
 AT_ONCE = 32  # concurrent requests for one namespace
-PAGE = 50  # objects
+PAGE = 50  # objects in a page of a list
 METHOD_NOT_ALLOWED = 405
 BACKGROUND = "Background"
 
-Pages = tuple[str, ...]  # the continue token of each page of a list
+RecordFailure = Callable[[ServedResource, Command, Failure], None]
+Pages = tuple[str, ...]  # the continue token of each page of a list; "" for the first page
 WHOLE: Pages = ("",)
 
 
@@ -45,82 +48,87 @@ class Content:
     """Objects that remain after a deletion, and the failures."""
 
     numbers: dict[Resource, int] = field(default_factory=dict)  # number of remaining objects
-    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)  # of the remaining objects
+    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)  # number of remaining objects with each one
     failures: list[CommandError] = field(default_factory=list)  # the first failure of each resource
-    has_unknown: bool = False  # the outcome of a deletion is unknown, and the server may carry it out later
+    has_unknown: bool = False  # the outcome of a deletion is unknown: the server may carry it out later
 
 
 @step
 def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
-    """Return the resources that have objects in the namespace, or may have them, as they could not be listed."""
+    """Return the resources that have objects in the namespace, with the pages of their lists.
+
+    Resources that could not be listed are included, because they may have objects.
+    """
     listed = [kind for kind in served if "list" in kind.verbs]
     commands = [list_live(kind.resource, namespace, metadata_only=True, limit=PAGE) for kind in listed]
     outcomes = yield from in_batches(commands, AT_ONCE)
-    there: dict[ServedResource, Pages] = dict.fromkeys(served, WHOLE)
-    further: dict[ServedResource, str] = {}
+    found: dict[ServedResource, Pages] = dict.fromkeys(served, WHOLE)
+    next_pages: dict[ServedResource, str] = {}
     for kind, outcome in zip(listed, outcomes, strict=True):
         if is_unsupported(outcome) or (isinstance(outcome, Done) and not items_of(outcome)):
-            del there[kind]
-        elif isinstance(outcome, Done) and (follows := what_follows(outcome)):
-            further[kind] = follows
-    while further:
-        for kind, follows in further.items():
-            there[kind] = (*there[kind], follows)
+            del found[kind]
+        elif isinstance(outcome, Done) and (token := continue_token(outcome)):
+            next_pages[kind] = token
+    while next_pages:
+        for kind, token in next_pages.items():
+            found[kind] = (*found[kind], token)
         commands = [
-            list_live(kind.resource, namespace, metadata_only=True, limit=PAGE, continue_from=follows)
-            for kind, follows in further.items()
+            list_live(kind.resource, namespace, metadata_only=True, limit=PAGE, continue_from=token)
+            for kind, token in next_pages.items()
         ]
         outcomes = yield from in_batches(commands, AT_ONCE)
-        # A failed list ends the search: the last known page is deleted without a limit.
-        pages = zip(further, outcomes, strict=True)
-        further = {
-            kind: follows for kind, outcome in pages if isinstance(outcome, Done) and (follows := what_follows(outcome))
+        # If a page cannot be listed, the pages after it are unknown. The last known page is deleted without a limit.
+        pages = zip(next_pages, outcomes, strict=True)
+        next_pages = {
+            kind: token for kind, outcome in pages if isinstance(outcome, Done) and (token := continue_token(outcome))
         }
-    return there
+    return found
 
 
-def what_follows(outcome: Done) -> str:
+def continue_token(outcome: Done) -> str:
     """Return the continue token of a list; "" on its last page."""
-    given = metadata(decode_object(outcome.body)).get("continue")
-    return given if isinstance(given, str) else ""
+    token = metadata(decode_object(outcome.body)).get("continue")
+    return token if isinstance(token, str) else ""
 
 
 @step
-def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Step[Content]:
+def delete_content(namespace: str, pages: Mapping[ServedResource, Pages]) -> Step[Content]:
     """Delete all objects of these resources with background propagation."""
     content = Content()
     failed: set[ServedResource] = set()
 
-    def keep(kind: ServedResource, command: Command, outcome: Failure) -> None:
+    def record(kind: ServedResource, command: Command, outcome: Failure) -> None:
         if kind not in failed:
             failed.add(kind)
             content.failures.append(CommandError(command, outcome))
 
-    served = list(there)
-    whole = [kind for kind in served if "deletecollection" in kind.verbs]
-    parts = [(kind, command) for kind in whole for command in _in_pages(kind.resource, namespace, there[kind])]
-    outcomes = yield from in_batches([command for _, command in parts], AT_ONCE)
-    single = {kind for kind in served if kind not in whole}
-    for (kind, command), outcome in zip(parts, outcomes, strict=True):
+    served = list(pages)
+    collections = [kind for kind in served if "deletecollection" in kind.verbs]
+    deletions = [
+        (kind, command) for kind in collections for command in _delete_pages(kind.resource, namespace, pages[kind])
+    ]
+    outcomes = yield from in_batches([command for _, command in deletions], AT_ONCE)
+    single = {kind for kind in served if kind not in collections}
+    for (kind, command), outcome in zip(deletions, outcomes, strict=True):
         if is_unsupported(outcome):
             single.add(kind)
         elif not isinstance(outcome, Done | Gone):  # Gone: the continue token has expired; the next sync lists again
             content.has_unknown = content.has_unknown or isinstance(outcome, Unknown)
-            keep(kind, command, outcome)
+            record(kind, command, outcome)
     if single:
-        yield from _delete_each(namespace, [kind for kind in served if kind in single], keep)
-    yield from _count(namespace, [kind for kind in served if kind not in failed], content, keep)
+        yield from _delete_each(namespace, [kind for kind in served if kind in single], record)
+    yield from _count(namespace, [kind for kind in served if kind not in failed], content, record)
     return content
 
 
-def _in_pages(resource: Resource, namespace: str, pages: Pages) -> list[DeleteCollection]:
-    # The last page has no limit: objects that were created since the list are behind it.
+def _delete_pages(resource: Resource, namespace: str, pages: Pages) -> list[DeleteCollection]:
+    # The last page has no limit, to include objects that were created after the list.
     *limited, last = [delete_all(resource, namespace, propagation=BACKGROUND, continue_from=page) for page in pages]
     return [*(msgspec.structs.replace(command, limit=PAGE) for command in limited), last]
 
 
 @step
-def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) -> Step[None]:
+def _delete_each(namespace: str, served: Iterable[ServedResource], record: RecordFailure) -> Step[None]:
     """Delete the objects of resources that do not support deletecollection."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
@@ -130,7 +138,7 @@ def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) ->
         if isinstance(outcome, Done):
             found += [(kind, obj) for obj in items_of(outcome) if name_of(obj)]
         elif not is_unsupported(outcome):
-            keep(kind, command, outcome)
+            record(kind, command, outcome)
     deletions = [
         delete(
             kind.resource,
@@ -145,22 +153,24 @@ def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) ->
     for (kind, _), deletion, outcome in zip(found, deletions, outcomes, strict=True):
         # Conflict: an object with another uid has the name now.
         if not isinstance(outcome, Done | Conflict) and not is_unsupported(outcome):
-            keep(kind, deletion, outcome)
+            record(kind, deletion, outcome)
 
 
 @step
-def _count(namespace: str, served: Iterable[ServedResource], content: Content, keep: Any) -> Step[None]:
+def _count(namespace: str, served: Iterable[ServedResource], content: Content, record: RecordFailure) -> Step[None]:
+    """List the remaining objects, and add their numbers and finalizers to the content."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
     outcomes = yield from in_batches(lists, AT_ONCE)
     for kind, command, outcome in zip(listed, lists, outcomes, strict=True):
         if isinstance(outcome, Done):
-            left = items_of(outcome)
-            if left:
-                content.numbers[kind.resource] = len(left)
-                content.finalizers[kind.resource] = Counter(each for obj in left for each in _finalizers(obj))
+            remaining = items_of(outcome)
+            if remaining:
+                content.numbers[kind.resource] = len(remaining)
+                finalizers = Counter(finalizer for obj in remaining for finalizer in _finalizers(obj))
+                content.finalizers[kind.resource] = finalizers
         elif not is_unsupported(outcome):
-            keep(kind, command, outcome)
+            record(kind, command, outcome)
 
 
 def is_unsupported(outcome: Outcome) -> bool:
@@ -181,9 +191,10 @@ def items_of(outcome: Done) -> list[Object]:
 
 
 def grace_left(pods: Collection[Object], *, since_deletion: float) -> int:
-    """Return the longest grace period of the pods in seconds; 0 if it is over.
+    """Return the longest grace period of the running pods in seconds; 0 once the namespace is deleted for longer.
 
-    since_deletion: seconds since the deletion of the namespace. Source: estimateGracefulTermination.
+    since_deletion: seconds since the deletion of the namespace.
+    Source: upstream's estimateGracefulTermination.
     """
     grace = 0
     for pod in pods:

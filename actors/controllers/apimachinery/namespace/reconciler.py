@@ -35,11 +35,11 @@ from kcm.actors.controllers.apimachinery.namespace.content import (
     PAGE,
     Content,
     Pages,
+    continue_token,
     delete_content,
     find_any,
     grace_left,
     items_of,
-    what_follows,
 )
 from kcm.actors.controllers.apimachinery.namespace.served import Served, served_now
 from kcm.actors.reconciliation import (
@@ -147,34 +147,34 @@ class NamespaceController:
         content, estimate = yield from self._delete_pods(namespace)
         if content.numbers or content.failures:
             return content, estimate
-        there = yield from find_any(name, [kind for kind in served.resources if kind.resource.id != PODS.id])
-        if not there:
+        found = yield from find_any(name, [kind for kind in served.resources if kind.resource.id != PODS.id])
+        if not found:
             return content, 0
-        self._log.info("content deleted", key=name, resources=[str(kind.resource) for kind in there])
-        content = yield from delete_content(name, there)
+        self._log.info("content deleted", key=name, resources=[str(kind.resource) for kind in found])
+        content = yield from delete_content(name, found)
         return content, FINALIZERS_TAKE if any(content.finalizers.values()) else 0
 
     def _delete_pods(self, namespace: Object) -> Step[tuple[Content, int]]:
-        # Pods are listed whatever discovery has found: otherwise its failure would change the order of deletion.
+        # Pods are listed even if discovery has not found them: pods must be deleted before all other content.
         name = namespace["metadata"]["name"]
         pages: Pages = ()
-        there: list[Object] = []
-        follows = ""
-        while follows or not pages:
-            command = list_live(PODS, name, limit=PAGE, continue_from=follows)
+        pods: list[Object] = []
+        token = ""
+        while token or not pages:
+            command = list_live(PODS, name, limit=PAGE, continue_from=token)
             listed = yield from perform(command)
             if not isinstance(listed, Done):
                 if isinstance(listed, NotFound):
                     return Content(), 0
                 return Content(failures=[CommandError(command, listed)]), 0
-            pages = (*pages, follows)
-            there += items_of(listed)
-            follows = what_follows(listed)
-        if not there:
+            pages = (*pages, token)
+            pods += items_of(listed)
+            token = continue_token(listed)
+        if not pods:
             return Content(), 0
         since = self._clock.now() - parse_time(namespace["metadata"]["deletionTimestamp"])
-        grace = grace_left(there, since_deletion=since)
-        self._log.info("pods deleted", key=name, pods=len(there), grace_seconds=grace)
+        grace = grace_left(pods, since_deletion=since)
+        self._log.info("pods deleted", key=name, pods=len(pods), grace_seconds=grace)
         content = yield from delete_content(name, {SERVED_PODS: pages})
         if grace == 0 and any(content.finalizers.values()):
             grace = FINALIZERS_TAKE

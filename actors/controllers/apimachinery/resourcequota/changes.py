@@ -1,4 +1,11 @@
-"""The changes that enqueue quotas: those that reduce usage. Additional usage is charged by admission.
+"""Watches of the controller: which changes of quotas, and of the objects that they count, enqueue which quotas.
+
+A change of a counted object enqueues the quotas of its namespace if it may reduce their usage ("replenish" upstream):
+a deletion, or an update such as the end of a pod. New objects enqueue nothing, because admission has already added them
+to the used amounts in the status.
+
+The controller has three queues, see spec.py: WATCHES enqueue in the primary queue, FIRST in the queue of quotas without
+usage (upstream's missingUsageQueue), which has its own workers, and LATER in a queue that recounts after a delay.
 
 Source: kubernetes v1.36 pkg/quota/v1/install/update_filter.go, pkg/controller/resourcequota/resource_quota_monitor.go,
 resource_quota_controller.go (addQuota, replenishQuota). Difference: updates of Services and PersistentVolumeClaims
@@ -33,14 +40,16 @@ from kcm.runtime.tables.tables import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CHANGED = Interest(types=(EventType.DELETED, EventType.MODIFIED))
+# Index of pods, and its values. The informer tests the index before an update wakes the controller, so most updates of
+# pods do not wake it.
 _INDEX, _DEADLINE, _RESIZED = "quota", "deadline", "resized"
 
 
 class QuotaFacts(NamedTuple):
-    """The limits and the usage of a quota, as (name, amount) pairs sorted by name."""
+    """Limits and usage of a quota, as (name, amount) pairs sorted by name."""
 
-    hard: tuple[tuple[str, Decimal], ...]  # of the spec
-    used: tuple[tuple[str, Decimal], ...]  # of the status
+    hard: tuple[tuple[str, Decimal], ...]  # spec.hard
+    used: tuple[tuple[str, Decimal], ...]  # status.used
 
 
 def quota_facts(quota: Object) -> QuotaFacts:
@@ -57,17 +66,17 @@ def _pod_values(pod: Object) -> Iterator[str]:
 
 
 def _is_resized(pod: Object) -> bool:
-    """Report whether the resources of a container differ from those in its spec."""
+    """Report whether the resources in the status of a container differ from its spec, as during an in-place resize."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    has = {container.get("name"): container["resources"] for container in statuses if container.get("resources")}
-    if not has:
+    current = {container.get("name"): container["resources"] for container in statuses if container.get("resources")}
+    if not current:
         return False
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     return any(
-        (container.get("resources") or {}).get(part) != has[container.get("name")].get(part)
+        (container.get("resources") or {}).get(part) != current[container.get("name")].get(part)
         for container in containers
-        if container.get("name") in has
+        if container.get("name") in current
         for part in ("requests", "limits")
     )
 
@@ -77,47 +86,53 @@ INDEX = Index(PODS, _INDEX, _pod_values)
 
 
 def primary(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the key of a quota whose usage is known, or that was deleted."""
-    return (change.key,) if change.deleted or not _comes_first(change, tables) else ()
+    """Enqueue a quota that was deleted, or whose status is complete."""
+    return (change.key,) if change.deleted or not _is_uncounted(change, tables) else ()
 
 
 def priority(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the key of a quota whose limits are not enforced, or whose usage is unknown."""
-    return (change.key,) if not change.deleted and _comes_first(change, tables) else ()
+    """Enqueue a quota whose limits are not enforced yet, or whose usage is unknown, as upstream's addQuota."""
+    return (change.key,) if not change.deleted and _is_uncounted(change, tables) else ()
 
 
-def _comes_first(change: Change, tables: Tables) -> bool:
+def _is_uncounted(change: Change, tables: Tables) -> bool:
     return is_uncounted(change.new, Counting(tables).evaluators())
 
 
 def of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the quotas that count a deleted object of a discovered resource."""
+    """Enqueue the quotas that count a deleted object of a discovered resource."""
     quotas = tables[RESOURCE_QUOTAS]
     if not resource.namespaced or not quotas.entries(change.namespace):
         return ()
     return quotas_of(Counting(tables).evaluator(resource), quotas, change.namespace)
 
 
-def _replenishing(evaluator: Evaluator, gives_back: Callable[[Object, Object], bool]) -> Callable[..., Iterable[Key]]:
+def _replenishing(evaluator: Evaluator, is_reduced: Callable[[Object, Object], bool]) -> Callable[..., Iterable[Key]]:
+    """Return a function that enqueues the quotas of an object if it was deleted, or is_reduced(new, old).
+
+    Source: upstream's replenishQuota.
+    """
+
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         quotas = tables[RESOURCE_QUOTAS]
         if not quotas.entries(change.namespace):
             return ()
-        if change.deleted or (change.old is not None and gives_back(change.new, change.old)):
+        if change.deleted or (change.old is not None and is_reduced(change.new, change.old)):
             return quotas_of(evaluator, quotas, change.namespace)
         return ()
 
     return keys
 
 
-def _pod_gives_back(new: Object, old: Object) -> bool:
-    """Report whether a pod has finished, or has another deadline or other resources."""
+def _is_pod_reduced(new: Object, old: Object) -> bool:
+    """Report whether a pod has ended, its resources have changed, or its activeDeadlineSeconds were set or removed."""
+    # The deadline determines whether the scopes Terminating and NotTerminating include the pod.
     if is_terminating(new) != is_terminating(old):
         return True
     return (_has_ended(new) and not _has_ended(old)) or _resources(new) != _resources(old)
 
 
-def _pod_will_be_gone(new: Object, old: Object) -> bool:
+def _is_deletion_requested(new: Object, old: Object) -> bool:
     return is_deleting(new) and not is_deleting(old)
 
 
@@ -129,14 +144,14 @@ def _resources(pod: Object) -> dict[Any, Any]:
     """Return the resources in the status of the containers and of the pod."""
     status = pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    has = {
+    resources = {
         container.get("name"): (container.get("resources"), container.get("allocatedResources"))
         for container in statuses
     }
-    return {**has, None: (status.get("resources"), status.get("allocatedResources"))}
+    return {**resources, None: (status.get("resources"), status.get("allocatedResources"))}  # None: the pod itself
 
 
-def _service_gives_back(new: Object, old: Object) -> bool:
+def _is_service_changed(new: Object, old: Object) -> bool:
     return Services().usage(new) != Services().usage(old)
 
 
@@ -144,11 +159,11 @@ def _never(_new: Object, _old: Object) -> bool:
     return False
 
 
-def _claim_gives_back(new: Object, old: Object) -> bool:
+def _is_claim_changed(new: Object, old: Object) -> bool:
     return concerns_quotas(new, old) or VolumeClaims().usage(new) != VolumeClaims().usage(old)
 
 
-_of_pods = _replenishing(Pods(lambda: 0.0), _pod_gives_back)
+_of_pods = _replenishing(Pods(lambda: 0.0), _is_pod_reduced)
 WATCHES = (
     Watch(RESOURCE_QUOTAS, to=primary, interest=Interest(changed=("hard",))),
     Watch(RESOURCE_QUOTAS, to=_replenishing(QUOTAS, _never), interest=GONE),
@@ -159,16 +174,17 @@ WATCHES = (
         to=_of_pods,
         interest=Interest(types=(EventType.MODIFIED,), indexed=((_INDEX, _DEADLINE), (_INDEX, _RESIZED))),
     ),
-    Watch(SERVICES, to=_replenishing(Services(), _service_gives_back), interest=CHANGED),
-    Watch(PERSISTENT_VOLUME_CLAIMS, to=_replenishing(VolumeClaims(), _claim_gives_back), interest=CHANGED),
+    Watch(SERVICES, to=_replenishing(Services(), _is_service_changed), interest=CHANGED),
+    Watch(PERSISTENT_VOLUME_CLAIMS, to=_replenishing(VolumeClaims(), _is_claim_changed), interest=CHANGED),
 )
 FIRST = (Watch(RESOURCE_QUOTAS, to=priority, interest=Interest(changed=("hard",))),)
-# Changes that enqueue a quota later: its usage has changed, or a pod will stop to count after its grace period.
+# Recounted after a delay: admission or another client has changed the used amounts in the status, or a pod is being
+# deleted, which is not counted once its grace period is over.
 LATER = (
     Watch(RESOURCE_QUOTAS, to=itself, interest=Interest(types=(EventType.MODIFIED,), changed=("used",))),
     Watch(
         PODS,
-        to=_replenishing(Pods(lambda: 0.0), _pod_will_be_gone),
+        to=_replenishing(Pods(lambda: 0.0), _is_deletion_requested),
         interest=Interest(types=(EventType.MODIFIED,), changed=("deleting",)),
     ),
 )

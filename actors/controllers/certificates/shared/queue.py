@@ -1,6 +1,7 @@
-"""The work queue that controllers of requests have: upstream's are called the same, and try again at the same pace.
+"""Work queue of the approver and the signer of CertificateSigningRequests.
 
-Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller.go.
+Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller.go, NewCertificateController: upstream's
+approver and signers have queues with this name and backoff.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kcm.actors.reconciliation.specs import Queue
 from kcm.protocols.objects import Key
 from kcm.runtime.scheduling.backoff import Backoff
 
-WORKERS = 5  # of the approver, and of each signer
+WORKERS = 5  # of the approver, and of each signer, as in upstream's app/certificates.go
 
 
 def certificate_queue(concurrency: int | Callable[[Options], int] = WORKERS) -> Queue[object, Key]:

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: their state, what they ask for, and what kubelets may ask for.
+"""CertificateSigningRequests: conditions, content of spec.request, and the rules for certificates of kubelets.
 
 Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller_utils.go, pkg/apis/certificates/helpers.go,
 staging/src/k8s.io/api/certificates/v1/types.go.
@@ -39,7 +39,11 @@ CLIENT_AUTH, SERVER_AUTH = "client auth", "server auth"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
-    """Fields of a CertificateSigningRequest's PKCS #10 request that decisions depend on. common_name: "" if absent."""
+    """Contents of spec.request, a PKCS #10 request: the part of Go's x509.CertificateRequest that decisions depend on.
+
+    common_name: "" if the subject has none.
+    organizations: in the order of the request, as all names.
+    """
 
     common_name: str
     organizations: tuple[str, ...]
@@ -50,19 +54,22 @@ class RequestContent:
 
 
 def read_request(pem: bytes) -> dict[str, Any]:
-    """Return the fields of RequestContent. Runs outside the actor. Raises ValueError if `pem` is not a request."""
-    from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
+    """Return the fields of a RequestContent. Raises ValueError for a malformed request.
+
+    Runs as a call, outside of the actor: loading cryptography takes long.
+    """
+    from kcm.runtime.x509.requests import facts_of, parse_request
 
     return asdict(facts_of(parse_request(pem)))
 
 
 class UnreadableRequestError(ValueError):
-    """The bytes inside are no request."""
+    """The request in spec.request is malformed."""
 
 
 @step
-def asked(request: Object) -> Step[RequestContent]:
-    """Reads the request, outside of the actor. Raises UnreadableRequestError."""
+def request_content_of(request: Object) -> Step[RequestContent]:
+    """Parse spec.request, outside of the actor. Raises UnreadableRequestError."""
     found: Any = yield from call(read_request, pem_of(request), but=(ValueError,))
     if isinstance(found, Raised):
         problem = found.message.partition(": ")[2]
@@ -72,7 +79,7 @@ def asked(request: Object) -> Step[RequestContent]:
 
 
 def pem_of(request: Object) -> bytes:
-    """Of the PKCS #10 request, as it was sent."""
+    """Return the PKCS #10 request in PEM, as the user sent it."""
     return base64.b64decode(spec_of(request).get("request") or "")
 
 
@@ -89,55 +96,72 @@ def conditions_of(request: Object) -> Iterator[Mapping[str, Any]]:
 
 
 def has_condition(request: Object, kind: str) -> bool:
-    """Whatever it says."""
-    return any(one.get("type") == kind for one in conditions_of(request))
+    """Report whether the request has a condition of this type, with any status."""
+    return any(condition.get("type") == kind for condition in conditions_of(request))
 
 
 def is_approved(request: Object) -> bool:
-    """And not denied as well."""
+    """Report whether the request is approved and not denied, as upstream's IsCertificateRequestApproved."""
     return has_condition(request, APPROVED) and not has_condition(request, DENIED)
 
 
 def has_failed(request: Object) -> bool:
-    return any(one.get("type") == FAILED and one.get("status") in (None, "", "True") for one in conditions_of(request))
+    """Report whether the condition Failed is true or has no status, as upstream's HasTrueCondition."""
+    return any(
+        condition.get("type") == FAILED and condition.get("status") in (None, "", "True")
+        for condition in conditions_of(request)
+    )
 
 
 def is_issued(request: Object) -> bool:
     return bool(status_of(request).get("certificate"))
 
 
-def serving_problem(asked: RequestContent, usages: Collection[str]) -> str:
-    """Why this is not what the server of a kubelet may have; "" if it is."""
-    if asked.organizations != (NODES_GROUP,):
+def serving_problem(content: RequestContent, usages: Collection[str]) -> str:
+    """Return why this is not a valid request for a kubelet's serving certificate; "" if it is.
+
+    Source: upstream's ValidateKubeletServingCSR.
+    """
+    if content.organizations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
-    if not asked.dns_names and not asked.ip_addresses:
+    if not content.dns_names and not content.ip_addresses:
         return "DNS or IP subjectAltName is required"
-    if asked.email_addresses:
+    if content.email_addresses:
         return "Email subjectAltNames are not allowed"
-    if asked.uris:
+    if content.uris:
         return "URI subjectAltNames are not allowed"
     if problem := _usage_problem(usages, SERVER_AUTH):
         return problem
-    return _name_problem(asked)
+    return _name_problem(content)
 
 
-def client_problem(asked: RequestContent, usages: Collection[str]) -> str:
-    """Why this is not what a kubelet may have to speak to the API server; "" if it is."""
-    if asked.organizations != (NODES_GROUP,):
+def client_problem(content: RequestContent, usages: Collection[str]) -> str:
+    """Return why this is not a valid request for a kubelet's client certificate; "" if it is.
+
+    Source: upstream's ValidateKubeletClientCSR.
+    """
+    if content.organizations != (NODES_GROUP,):
         return "subject organization is not system:nodes"
-    named = {"DNS": asked.dns_names, "Email": asked.email_addresses, "IP": asked.ip_addresses, "URI": asked.uris}
-    for kind, names in named.items():
+    alternative_names = {
+        "DNS": content.dns_names,
+        "Email": content.email_addresses,
+        "IP": content.ip_addresses,
+        "URI": content.uris,
+    }
+    for kind, names in alternative_names.items():
         if names:
             return f"{kind} subjectAltNames are not allowed"
-    return _name_problem(asked) or _usage_problem(usages, CLIENT_AUTH)
+    return _name_problem(content) or _usage_problem(usages, CLIENT_AUTH)
 
 
-def _name_problem(asked: RequestContent) -> str:
-    return "" if asked.common_name.startswith(NODE_PREFIX) else "subject common name does not begin with system:node:"
+def _name_problem(content: RequestContent) -> str:
+    if content.common_name.startswith(NODE_PREFIX):
+        return ""
+    return "subject common name does not begin with system:node:"
 
 
 def _usage_problem(usages: Collection[str], purpose: str) -> str:
-    """Keys other than RSA encipher nothing."""
+    # Key encipherment is optional: only RSA keys can be used for it.
     wanted = {DIGITAL_SIGNATURE, KEY_ENCIPHERMENT, purpose}
     if set(usages) in (wanted, wanted - {KEY_ENCIPHERMENT}):
         return ""

@@ -1,4 +1,4 @@
-"""certificatesigningrequest-signing-controller: signs what was approved for the signers of Kubernetes."""
+"""CertificateSigningRequest signer: issues certificates for approved requests to the four kubernetes.io signers."""
 
 from __future__ import annotations
 

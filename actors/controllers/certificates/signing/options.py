@@ -1,4 +1,4 @@
-"""The flags of the signing controller, which files they give to which signer, and what is wrong with them.
+"""Flags of the signing controller, their validation, and the certificate and key files of each signer.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/app/options/csrsigningcontroller.go, app/certificates.go.
 """
@@ -97,13 +97,13 @@ class SigningOptions(ControllerOptions):
 
 
 class Files(NamedTuple):
-    """Paths; "" for none."""
+    """Paths of a signer's CA certificate and private key; "" if unset."""
 
     certificate: str
     key: str
 
 
-# By signer; the names in errors are upstream's, though two of them are not those of the flags.
+# Names of the signers in errors. They are upstream's, although two of them differ from the names of the flags.
 _NAMES = {
     KUBELET_SERVING: "cluster-signing-kubelet-serving",
     KUBELET_CLIENT: "cluster-signing-kube-apiserver-client",
@@ -113,7 +113,7 @@ _NAMES = {
 
 
 def own_files(options: Options) -> Mapping[str, Files]:
-    """What each signer has for itself."""
+    """Return the files that were set for each signer by its own flags."""
     signing = options[SigningOptions]
     return {
         KUBELET_SERVING: Files(signing.kubelet_serving_cert_file, signing.kubelet_serving_key_file),
@@ -124,7 +124,10 @@ def own_files(options: Options) -> Mapping[str, Files]:
 
 
 def files_of_signers(options: Options) -> Mapping[str, Files]:
-    """What signers sign with; one that is not named signs nothing. Once one has its own, none has the common files."""
+    """Return the files of each enabled signer. A signer without files signs nothing.
+
+    If a signer has its own files, --cluster-signing-cert-file and --cluster-signing-key-file apply to none.
+    """
     own = {signer: files for signer, files in own_files(options).items() if any(files)}
     if own:
         return own
@@ -133,6 +136,7 @@ def files_of_signers(options: Options) -> Mapping[str, Files]:
 
 
 def check_files(options: Options) -> Iterator[str]:
+    """Yield the errors in the combination of flags, as upstream's CSRSigningControllerOptions.Validate."""
     own = own_files(options)
     for signer, name in _NAMES.items():
         if own[signer].key and not own[signer].certificate:

@@ -1,12 +1,13 @@
-"""What the signing controller does with one request.
+"""Reconciler of the signing controller: issues the certificate of an approved request.
 
-In: CertificateSigningRequests. Out: status.certificate, or the condition Failed. Key: a request's name.
+In: CertificateSigningRequests. Out: status.certificate, or the condition Failed.
+Key: the name of a CertificateSigningRequest.
 
-The certificate and key are files, which are read and used apart from the actor, by a call. A certificate is written
-with the version that was looked at as its precondition, so that none is ever replaced.
+Signing is a call, outside of the actor, because it reads the CA's files. The status is written with the resourceVersion
+of the request as precondition, so an issued certificate is never replaced.
 
-Source: kubernetes v1.36 pkg/controller/certificates/signer/signer.go. Upstream has a controller and a queue for each
-signer; here one has the requests of all.
+Source: kubernetes v1.36 pkg/controller/certificates/signer/signer.go. Difference: upstream runs a controller with a
+queue for each signer; here one controller handles the requests to all of them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any
 from kcm.actors.controllers.certificates.shared.requests import (
     CERTIFICATE_SIGNING_REQUESTS,
     FAILED,
-    asked,
     has_failed,
     is_approved,
     is_issued,
     pem_of,
+    request_content_of,
     spec_of,
     status_of,
 )
@@ -39,11 +40,11 @@ REASON = "SignerValidationFailure"
 
 
 class SigningError(ValueError):
-    """The authority could not sign; the key is tried again."""
+    """The CA could not sign the certificate. The request is retried."""
 
 
 def failed(request: Object, problem: str, *, now: float) -> Object:
-    """The request with the condition that it is never signed. now: Unix seconds."""
+    """Return the request with the condition Failed, which means that it will never be signed. now: Unix seconds."""
     condition = {
         "type": FAILED,
         "status": "True",
@@ -55,7 +56,7 @@ def failed(request: Object, problem: str, *, now: float) -> Object:
 
 
 def issued(request: Object, certificate: bytes) -> Object:
-    """certificate: PEM."""
+    """Return the request with its certificate (PEM) in the status."""
     return _with_status(request, certificate=base64.b64encode(certificate).decode())
 
 
@@ -64,10 +65,15 @@ def _with_status(request: Object, **changes: Any) -> Object:
 
 
 class Signer:
-    def __init__(self, *, tables: Tables, clock: Clock, keys: Mapping[str, KeyFiles], longest: float) -> None:
-        """keys: by the signer's name. longest: seconds that certificates are valid, at most."""
+    """Signs the requests to the signers that have keys.
+
+    keys: CA certificate and key of each enabled signer, by the signer's name.
+    max_lifetime: value of --cluster-signing-duration in seconds.
+    """
+
+    def __init__(self, *, tables: Tables, clock: Clock, keys: Mapping[str, KeyFiles], max_lifetime: float) -> None:
         self._requests = tables[CERTIFICATE_SIGNING_REQUESTS]
-        self._clock, self._keys, self._longest = clock, keys, longest
+        self._clock, self._keys, self._max_lifetime = clock, keys, max_lifetime
 
     def reconcile(self, key: Key) -> Reconciliation:
         request = self._requests.get(key)
@@ -78,15 +84,15 @@ class Signer:
         keys = self._keys.get(signer)
         if keys is None:
             return None
-        problem = RULES[signer]((yield from asked(request)), usages)
+        problem = RULES[signer]((yield from request_content_of(request)), usages)
         if problem:
             yield from self._write(failed(request, problem, now=self._clock.now()))
             return None
-        seconds = lifetime(spec.get("expirationSeconds"), most=self._longest)
-        made: Any = yield from call(keys.sign, pem_of(request), usages, seconds, self._clock.now(), but=(ValueError,))
-        if isinstance(made, Raised):
-            raise SigningError(f"error auto signing csr: {made.message.partition(': ')[2]}")
-        yield from self._write(issued(request, made))
+        seconds = lifetime(spec.get("expirationSeconds"), most=self._max_lifetime)
+        signed: Any = yield from call(keys.sign, pem_of(request), usages, seconds, self._clock.now(), but=(ValueError,))
+        if isinstance(signed, Raised):
+            raise SigningError(f"error auto signing csr: {signed.message.partition(': ')[2]}")
+        yield from self._write(issued(request, signed))
         return None
 
     @step

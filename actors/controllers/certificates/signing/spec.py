@@ -1,7 +1,7 @@
-"""How the signing controller presents itself to the system.
+"""Specification of the signing controller.
 
-Source: kubernetes v1.36 cmd/kube-controller-manager/app/certificates.go. Upstream ends when it may write and finds
-files that it cannot use; here that is found before anything begins, by a standby too.
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/certificates.go. Difference: invalid CA files end the process
+at its start, in a standby too. Upstream exits when it becomes the leader.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcm.runtime.x509.key_files import KeyFiles
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-OpenKeys = Callable[[str, str, "FilteringBoundLogger"], KeyFiles]  # paths of a certificate and its key
+OpenKeys = Callable[[str, str, "FilteringBoundLogger"], KeyFiles]  # takes the paths of a certificate and its key
 
 
 def open_keys(certificate: str, key: str, log: FilteringBoundLogger) -> KeyFiles:
@@ -32,8 +32,8 @@ def is_wanted(options: Options) -> bool:
     return bool(files_of_signers(options))
 
 
-def files_can_be_used(options: Options) -> Iterator[str]:
-    """What is wrong with the files. Reads them."""
+def check_authorities(options: Options) -> Iterator[str]:
+    """Read the CA files of each signer, and yield the errors."""
     for signer, files in files_of_signers(options).items():
         try:
             KeyFiles(files.certificate, files.key).authority()
@@ -42,7 +42,7 @@ def files_can_be_used(options: Options) -> Iterator[str]:
 
 
 def specification(open_keys: OpenKeys) -> ControllerSpec:
-    """open_keys: how signers come to their keys."""
+    """Return the specification with another way to open CA files, for tests and the simulation."""
     return ControllerSpec(
         name="certificatesigningrequest-signing-controller",
         aliases=("csrsigning",),
@@ -54,7 +54,7 @@ def specification(open_keys: OpenKeys) -> ControllerSpec:
         needs="--cluster-signing-cert-file and --cluster-signing-key-file, or those of a signer",
         options=SigningOptions,
         checks=(check_files,),
-        start_checks=(files_can_be_used,),
+        start_checks=(check_authorities,),
     )
 
 
@@ -64,13 +64,14 @@ def _build(open_keys: OpenKeys, context: ControllerContext) -> Signer:
         if signer not in files:
             because = "specific files were specified for other signers and not this one"
             context.log.info(f"Skipping CSR signer controller because {because}", signer=signer)
-    opened = {one: open_keys(one.certificate, one.key, context.log) for one in dict.fromkeys(files.values())}
-    keys: Mapping[str, KeyFiles] = {signer: opened[one] for signer, one in files.items()}
+    # Signers with the same files share a KeyFiles, so that a replaced file is read once for all of them.
+    opened = {paths: open_keys(paths.certificate, paths.key, context.log) for paths in dict.fromkeys(files.values())}
+    keys: Mapping[str, KeyFiles] = {signer: opened[paths] for signer, paths in files.items()}
     return Signer(
         tables=context.tables,
         clock=context.clock,
         keys=keys,
-        longest=context.options[SigningOptions].duration,
+        max_lifetime=context.options[SigningOptions].duration,
     )
 
 

@@ -1,4 +1,4 @@
-"""serviceaccount-token-controller: fills, repairs and deletes the token Secrets that users make."""
+"""Service account token controller: completes the token Secrets that users create, and deletes orphaned ones."""
 
 from kcm.actors.controllers.identity.tokens.spec import SPEC
 

@@ -1,4 +1,7 @@
-"""How the token controller presents itself to the system."""
+"""Specification of the service account token controller.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/service_accounts.go.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.identity.root_ca import check_root_ca, root_ca
 from kcm.actors.controllers.identity.token_secrets import BY_ACCOUNT, OF_TYPE
-from kcm.actors.controllers.identity.tokens.reconciler import Tokens, gone_account, its_secret
+from kcm.actors.controllers.identity.tokens.reconciler import Tokens, deleted_account, secret_of_account
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import Interest, Watch
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
@@ -27,7 +30,7 @@ def _workers(options: Options) -> int:
 
 
 def _read_key(options: Options) -> SigningKey:
-    """Raises KeyUnusableError."""
+    """Read the private key. Raises KeyUnusableError."""
     try:
         return read_signing_key(_key_file(options))
     except KeyUnusableError as err:
@@ -42,7 +45,7 @@ def check_key(options: Options) -> Iterator[str]:
 
 
 def build(context: ControllerContext) -> Tokens:
-    """The key is read each time that the controller is built, and not again while it runs, as upstream's is."""
+    """Build the reconciler. The private key is read now, and not again while the controller runs, as upstream."""
     return Tokens(
         tables=context.tables,
         sign=_read_key(context.options).sign,
@@ -66,7 +69,7 @@ SPEC = ControllerSpec(
         Queue(
             "serviceaccount_tokens_account",
             reports_as=METRICS,
-            watches=(Watch(SERVICE_ACCOUNTS, to=gone_account, interest=Interest(types=(EventType.DELETED,))),),
+            watches=(Watch(SERVICE_ACCOUNTS, to=deleted_account, interest=Interest(types=(EventType.DELETED,))),),
             reconcile=Tokens.reconcile_account,
             concurrency=_workers,
             terminal=(),
@@ -74,7 +77,7 @@ SPEC = ControllerSpec(
         Queue(
             "serviceaccount_tokens_secret",
             reports_as=METRICS,
-            watches=(Watch(SECRETS, to=its_secret, fields=OF_TYPE),),
+            watches=(Watch(SECRETS, to=secret_of_account, fields=OF_TYPE),),
             reconcile=Tokens.reconcile_secret,
             concurrency=_workers,
             terminal=(),

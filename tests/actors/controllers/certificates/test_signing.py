@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.controllers.certificates import approving
+from kcm.actors.controllers.certificates import approver
 from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from kcm.actors.controllers.certificates.signing import SPEC
 from kcm.actors.controllers.certificates.signing.options import Files, files_of_signers
@@ -59,7 +59,7 @@ class Reading:
 def run(request: Object, *, signers: Any = tuple(RULES), pair: PemKeyPair = PAIR, answer: Any = None) -> Driven:
     bench = Bench({CERTIFICATE_SIGNING_REQUESTS: [request]})
     keys = KeyFiles("certificate", "key", read=Reading(pair))
-    signer = Signer(tables=bench.tables, clock=bench.clock, keys=dict.fromkeys(signers, keys), longest=365 * DAY)
+    signer = Signer(tables=bench.tables, clock=bench.clock, keys=dict.fromkeys(signers, keys), max_lifetime=365 * DAY)
     return drive(signer, "r", bench.accept if answer is None else answer(bench), tables=bench.tables)
 
 
@@ -322,7 +322,7 @@ def test_a_kubelet_gets_its_certificate_and_the_next_one_from_new_keys(cluster: 
     begin = cluster.clock.now()
     first, second = (authority_pair(name, begin=begin - DAY, end=begin + DAY) for name in ("first", "second"))
     disk, flags = files("rotated", first)
-    cluster.manager(controllers=(SPEC, approving.SPEC), options=read_options(flags))
+    cluster.manager(controllers=(SPEC, approver.SPEC), options=read_options(flags))
     cluster.create(CERTIFICATE_SIGNING_REQUESTS, {**csr(), "status": {}})
     assert cluster.run_until(lambda: issued(cluster) is not None, within=30)
     disk.write(second)
@@ -336,7 +336,7 @@ def test_keys_that_are_mended_sign_what_waits(cluster: SimulatedCluster) -> None
     begin = cluster.clock.now()
     old, good = (authority_pair("same", begin=begin - 2 * DAY, end=begin + end) for end in (-DAY, DAY))
     disk, flags = files("mended", old)
-    cluster.manager(controllers=(SPEC, approving.SPEC), options=read_options(flags))
+    cluster.manager(controllers=(SPEC, approver.SPEC), options=read_options(flags))
     cluster.create(CERTIFICATE_SIGNING_REQUESTS, {**csr(), "status": {}})
     cluster.run_for(20)
     assert issued(cluster) is None

@@ -17,8 +17,8 @@ from kcm.actors.controllers.identity.tokens.reconciler import (
     SecretKey,
     Tokens,
     claims,
-    gone_account,
-    its_secret,
+    deleted_account,
+    secret_of_account,
 )
 from kcm.actors.controllers.identity.tokens.spec import SPEC
 from kcm.actors.options import Options
@@ -251,17 +251,17 @@ def change(obj: Object, type_: str, previous: Object | None = None) -> Change:
 
 def test_a_secret_without_an_account_concerns_nobody() -> None:
     tables = Scene().bench.tables
-    assert list(its_secret(change(token_secret(of=None, uid=None), EventType.ADDED), tables)) == []
-    [key] = its_secret(change(token_secret(metadata={}, uid=None), EventType.ADDED), tables)
+    assert list(secret_of_account(change(token_secret(of=None, uid=None), EventType.ADDED), tables)) == []
+    [key] = secret_of_account(change(token_secret(metadata={}, uid=None), EventType.ADDED), tables)
     assert str(key) == "default/token  of default"
 
 
 def test_the_account_that_is_gone_is_the_one_before() -> None:
     tables = Scene().bench.tables
     one, other = account(uid="one"), account(uid="other")
-    assert [key.uid for key in gone_account(change(one, EventType.DELETED), tables)] == ["one"]
-    assert [key.uid for key in gone_account(change(other, EventType.MODIFIED, one), tables)] == ["one"]
-    assert list(gone_account(change(one, EventType.ADDED), tables)) == []
+    assert [key.uid for key in deleted_account(change(one, EventType.DELETED), tables)] == ["one"]
+    assert [key.uid for key in deleted_account(change(other, EventType.MODIFIED, one), tables)] == ["one"]
+    assert list(deleted_account(change(one, EventType.ADDED), tables)) == []
 
 
 def test_what_a_token_says() -> None:

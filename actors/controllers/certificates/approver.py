@@ -1,14 +1,15 @@
 """CertificateSigningRequest approver: approves client certificates of kubelets.
 
-In: CertificateSigningRequests. Out: SubjectAccessReviews; the condition Approved, through the approval subresource.
-Key: a request's name.
+In: CertificateSigningRequests.
+Out: SubjectAccessReviews, and the condition Approved through the approval subresource.
+Key: the name of a CertificateSigningRequest.
 
-A request of a kubelet is approved if its user may create certificatesigningrequests/selfnodeclient, where it asks for
-its own name, or certificatesigningrequests/nodeclient. Nothing is ever denied: a request that is recognized, but whose
-user may not, is looked at again and again, as the permission may come later.
+A request for a kubelet's client certificate is approved if a SubjectAccessReview allows its user to create
+certificatesigningrequests/selfnodeclient (the user is the node that the certificate names, as in a renewal) or
+certificatesigningrequests/nodeclient (any user, as in TLS bootstrapping). The controller never denies a request. A
+recognized request whose user lacks the permission is retried with backoff, because the permission may be granted later.
 
-Source: kubernetes v1.36 pkg/controller/certificates/approver/sarapprove.go, certificate_controller.go. The request is
-read apart from the actor, by a call, since cryptography is slow to load.
+Source: kubernetes v1.36 pkg/controller/certificates/approver/sarapprove.go, certificate_controller.go.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from kcm.actors.controllers.certificates.shared.requests import (
     DENIED,
     KUBELET_CLIENT,
     RequestContent,
-    asked,
     client_problem,
     has_condition,
     is_issued,
+    request_content_of,
     spec_of,
     status_of,
 )
@@ -53,23 +54,30 @@ REASON = "AutoApproved"
 
 @dataclass(frozen=True, slots=True)
 class Recognizer:
-    """subresource: of certificatesigningrequests, which the user needs to be allowed to create."""
+    """Kind of request that can be approved, as upstream's csrRecognizer.
+
+    recognizes: reports whether a request is of this kind.
+    subresource: subresource of certificatesigningrequests that the user must be allowed to create.
+    message: message of the condition Approved.
+    """
 
     recognizes: Callable[[Object, RequestContent], bool]
     subresource: str
     message: str
 
 
-def is_node_client(request: Object, asked: RequestContent) -> bool:
+def is_node_client(request: Object, content: RequestContent) -> bool:
+    """Report whether this is a request for a kubelet's client certificate, as upstream's isNodeClientCert."""
     spec = spec_of(request)
-    return spec.get("signerName") == KUBELET_CLIENT and not client_problem(asked, spec.get("usages") or ())
+    return spec.get("signerName") == KUBELET_CLIENT and not client_problem(content, spec.get("usages") or ())
 
 
-def is_own_node_client(request: Object, asked: RequestContent) -> bool:
-    """A kubelet asks for the name that it has already."""
-    return (spec_of(request).get("username") or "") == asked.common_name and is_node_client(request, asked)
+def is_own_node_client(request: Object, content: RequestContent) -> bool:
+    """Report whether a kubelet requests a certificate for its own user name, as upstream's isSelfNodeClientCert."""
+    return (spec_of(request).get("username") or "") == content.common_name and is_node_client(request, content)
 
 
+# In upstream's order: the review of the narrower permission is created first.
 RECOGNIZERS = (
     Recognizer(
         is_own_node_client,
@@ -85,7 +93,7 @@ RECOGNIZERS = (
 
 
 def review_of(request: Object, subresource: str) -> Object:
-    """May who asks create this subresource of requests?"""
+    """Return a SubjectAccessReview: may the user of the request create this subresource?"""
     spec = spec_of(request)
     subject: dict[str, Any] = {
         "user": spec.get("username"),
@@ -104,7 +112,7 @@ def review_of(request: Object, subresource: str) -> Object:
 
 
 def approved(request: Object, message: str) -> Object:
-    """The request with one more condition; its times are set by the server."""
+    """Return the request with the condition Approved added. The API server sets the times of the condition."""
     condition = {"type": APPROVED, "status": "True", "reason": REASON, "message": message}
     status = status_of(request)
     return {**request, "status": {**status, "conditions": [*(status.get("conditions") or ()), condition]}}
@@ -121,13 +129,13 @@ class Approver:
             return None
         if has_condition(request, APPROVED) or has_condition(request, DENIED):
             return None
-        wanted = yield from asked(request)
+        content = yield from request_content_of(request)
         tried: list[str] = []
         for recognizer in RECOGNIZERS:
-            if not recognizer.recognizes(request, wanted):
+            if not recognizer.recognizes(request, content):
                 continue
             tried.append(recognizer.subresource)
-            if (yield from self._may(request, recognizer.subresource)):
+            if (yield from self._is_allowed(request, recognizer.subresource)):
                 change = update(
                     CERTIFICATE_SIGNING_REQUESTS, approved(request, recognizer.message), subresource="approval"
                 )
@@ -139,7 +147,7 @@ class Approver:
         return None
 
     @step
-    def _may(self, request: Object, subresource: str) -> Step[bool]:
+    def _is_allowed(self, request: Object, subresource: str) -> Step[bool]:
         review = yield from must_object(create(SUBJECT_ACCESS_REVIEWS, review_of(request, subresource)))
         status: Mapping[str, Any] = review.get("status") or {}
         return status.get("allowed") is True

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcm.actors.controllers.certificates.approving import (
+from kcm.actors.controllers.certificates.approver import (
     SPEC,
     SUBJECT_ACCESS_REVIEWS,
     Approver,
@@ -40,7 +40,7 @@ SELF = "Auto approving self kubelet client certificate after SubjectAccessReview
 OTHER = "Auto approving kubelet client certificate after SubjectAccessReview."
 
 
-def asked(pem: bytes) -> RequestContent:
+def parse(pem: bytes) -> RequestContent:
     return RequestContent(**read_request(pem))
 
 
@@ -68,8 +68,8 @@ def asked(pem: bytes) -> RequestContent:
     ],
 )
 def test_whom_it_recognizes(request_: Object, own: bool, node: bool) -> None:
-    what = asked(base64.b64decode(request_["spec"]["request"]))
-    assert (is_own_node_client(request_, what), is_node_client(request_, what)) == (own, node)
+    content = parse(base64.b64decode(request_["spec"]["request"]))
+    assert (is_own_node_client(request_, content), is_node_client(request_, content)) == (own, node)
 
 
 def run(request: Object, *allowed: str, outcome: Outcome | None = None) -> Driven:
