@@ -54,6 +54,7 @@ from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.disk import SimulatedDisk
 from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.trace import Trace
+from kcm.runtime.simulation.transport import SimulatedTransport
 from kcm.runtime.simulation.world import World
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class SimulatedCluster:
         self.network = SimulatedNetwork(
             self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
-        self.transport = self.network.transport("outside")
+        self.transport = SimulatedTransport(self.network, "outside")
         self.cloud, self.calls = cloud, SimulatedCalls(clock=self.clock)
         self.outside: Any = None
         self.authorize: Authorize = allow_all

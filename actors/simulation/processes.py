@@ -15,8 +15,10 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.network import SimulatedNetwork
+from kcm.runtime.simulation.processes import SimulatedProcess
 from kcm.runtime.simulation.trace import Trace
-from kcm.runtime.simulation.world import SimulatedProcess, World
+from kcm.runtime.simulation.transport import SimulatedTransport
+from kcm.runtime.simulation.world import World
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -129,7 +131,7 @@ class Processes:
     ) -> ControllerSystem:
         process = self.world.process(name)
         system = ControllerSystem(
-            transport=self._network.transport(name, process.http),
+            transport=SimulatedTransport(self._network, name, process.http),
             log=self._log,
             controllers=specs,
             options=options,

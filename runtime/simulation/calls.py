@@ -20,8 +20,8 @@ from kcm.runtime.scheduling.permits import ALWAYS, Permit
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.coroutines import VirtualLoop
 from kcm.runtime.simulation.guard import BlockingCallError, guarded
+from kcm.runtime.simulation.processes import SimulatedProcess
 from kcm.runtime.simulation.side_threads import SideThread
-from kcm.runtime.simulation.world import SimulatedProcess
 
 
 class CallWitness(Protocol):

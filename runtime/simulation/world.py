@@ -7,11 +7,9 @@ jumps to the next alarm. The same seed gives the same run. Faults are part of th
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +19,10 @@ from kcm.protocols.codec import decode, encode
 from kcm.protocols.messages.lifecycle import ActorFailed
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import FaultKind, InjectedError
-from kcm.runtime.simulation.clock import ProcessClock, VirtualClock
+from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.guard import guard
 from kcm.runtime.simulation.lanes import Abandoned, Lane, Lanes
-from kcm.runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.processes import SimulatedProcess
 from kcm.runtime.simulation.trace import Trace
 from kcm.runtime.system.actor import Actor, CrashedError
 from kcm.runtime.system.actor_system import ActorSystem
@@ -39,96 +37,6 @@ STOP = object()  # in a mailbox: what comes after it is not read
 
 class HotLoopError(AssertionError):
     """Actors that keep each other busy while virtual time stands still."""
-
-
-class SimulatedProcess:
-    """Actors of one process, which a crash stops together. Implements Spawner.
-
-    clock: what its actors have for a clock. http, calls: the threads that carry requests, and that make calls.
-    """
-
-    def __init__(self, world: World, name: str) -> None:
-        self.world, self.name = world, name
-        self.clock = ProcessClock(world.clock)
-        self.http, self.calls = SideThread(world.clock, self.clock), SideThread(world.clock, self.clock)
-        self.alive = True
-        self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed: (sender, receiver) → in order
-
-    def start(self, actor: Actor) -> None:
-        """Its on_start runs when the scheduler comes to it, as on a thread of its own."""
-        if self.alive:
-            self.world.add(actor, self)
-
-    def post(self, actor: Actor, frame: bytes, sender: str) -> None:
-        """Put a frame into its mailbox. Raises InjectedError in a sender that is to break in the middle of its work,
-        pykka.ActorDeadError if the receiver is dead.
-        """
-        injector = self.world.injector
-        if injector is not None:
-            self.world.break_sender(self, sender, frame)
-            held = self._held.get((sender, actor))
-            if held is not None:
-                held.append(frame)
-                return
-            if injector.plans(FaultKind.MESSAGE_DELAYED):
-                fault = injector.strike(FaultKind.MESSAGE_DELAYED, process=self.name, actor=actor.name, at=frame)
-                if fault is not None:
-                    self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
-                    return
-        self.world.put(actor, frame)
-
-    def end(self, actor: Actor, timeout: float | None) -> bool:
-        return self.world.end(actor, timeout)
-
-    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
-        ended = False
-
-        def again() -> None:
-            if ended or not self.alive:
-                return
-            if self.world.clock.monotonic() >= self.clock.paused_until:
-                what()
-            self.world.clock.call_after(every, again)
-
-        def end() -> None:
-            nonlocal ended
-            ended = True
-
-        self.world.clock.call_after(every, again)
-        return end
-
-    def is_idle(self, actor: Actor) -> bool:
-        return self.world.is_idle(actor)
-
-    def stack(self, actor: Actor) -> str:  # noqa: ARG002 - it has no thread
-        return ""
-
-    def crash(self) -> None:
-        """Every actor is gone, and none of them gets to clean up."""
-        self.alive = False
-        self.clock.stop()
-        self.http.stop()
-        self.calls.stop()
-        self._held.clear()
-        self.world.remove(self)
-
-    def begins(self, actor: str, queue: str, key: str) -> None:  # noqa: ARG002
-        """A hook of ActorSystem: a reconciliation that is to be blocked waits here."""
-        injector = self.world.injector
-        if injector is not None and injector.plans(FaultKind.RECONCILER_BLOCKED):
-            fault = injector.strike(FaultKind.RECONCILER_BLOCKED, process=self.name, actor=actor, key=key)
-            if fault is not None:
-                self.world.wait(fault.seconds)
-
-    def _hold(self, actor: Actor, frame: bytes, sender: str, seconds: float) -> None:
-        self._held[sender, actor] = deque([frame])
-
-        def release() -> None:
-            for frame in self._held.pop((sender, actor), ()):
-                with contextlib.suppress(pykka.ActorDeadError):
-                    self.world.put(actor, frame)
-
-        self.world.clock.call_after(seconds, release)
 
 
 class World:

@@ -30,6 +30,7 @@ from kcm.runtime.scheduling.permits import Permit, Tenure
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.disk import SimulatedDisk
 from kcm.runtime.simulation.network import SimulatedNetwork
+from kcm.runtime.simulation.transport import SimulatedTransport
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, serving
 
 PATIENCE = 10.0  # seconds
@@ -120,7 +121,9 @@ class Simulated(Side):
         super().__init__()
         self.clock = self._virtual = VirtualClock()
         server = ApiServer(store=SimulatedDisk(), clock=self._virtual)
-        self.transport = SimulatedNetwork(server, clock=self._virtual, random=random.Random(1)).transport("tester")
+        self.transport = SimulatedTransport(
+            SimulatedNetwork(server, clock=self._virtual, random=random.Random(1)), "tester"
+        )
 
     def next(self) -> tuple[str, Any]:
         until = self._virtual.monotonic() + PATIENCE

@@ -18,8 +18,9 @@ from kcm.protocols.resources import PODS
 from kcm.runtime.calls.pool import CallPool
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 from kcm.runtime.simulation.clock import ProcessClock
-from kcm.runtime.simulation.network import _Exchange
-from kcm.runtime.simulation.world import SimulatedProcess, World
+from kcm.runtime.simulation.processes import SimulatedProcess
+from kcm.runtime.simulation.transport import _Exchange
+from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import busy_cloud, hangs, http_held, stale_pods, takeovers
@@ -55,7 +56,7 @@ def time_begins_in_the_thread_of_http() -> Iterator[None]:
             super().__init__(*arguments)
             self.handed_over = self._clock.monotonic()
 
-    with patch("kcm.runtime.simulation.network._Exchange", Noting), patch.object(Noting, "depart", fresh):
+    with patch("kcm.runtime.simulation.transport._Exchange", Noting), patch.object(Noting, "depart", fresh):
         yield
 
 

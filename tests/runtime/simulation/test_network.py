@@ -17,8 +17,10 @@ from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.scheduling.permits import Permit, Tenure
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.disk import SimulatedDisk
-from kcm.runtime.simulation.network import SimulatedNetwork, SimulatedStream
+from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.transport import SimulatedTransport
+from kcm.runtime.simulation.watch_streams import SimulatedStream
 from tests.runtime.apiserver.converters import Converter
 from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.stores import HeldStore
@@ -41,7 +43,7 @@ class Client:
         )
         if faults:
             self.network.injector = Injector(parse_faults(faults), seed=1, clock=self.clock)
-        self.transport = self.network.transport("manager")
+        self.transport = SimulatedTransport(self.network, "manager")
         self.responses: list[tuple[float, int, str]] = []
         self.lines: list[tuple[float, str, str]] = []
         self.ended: list[tuple[float, int, str]] = []
@@ -137,7 +139,7 @@ def test_a_request_arrives_though_its_client_has_given_it_up() -> None:
 def test_a_request_whose_permit_ends_while_the_thread_is_held_up_does_not_go_out() -> None:
     client, tenure = Client(), Tenure()
     http = SideThread(client.clock)
-    transport, answers = client.network.transport("held", http), list[Response]()
+    transport, answers = SimulatedTransport(client.network, "held", http), list[Response]()
     http.hold(3.0)
     tenure.extend(100.0)
     for name, permit in (("late", Permit(0.5)), ("given-back", Permit(100.0, tenure)), ("in-time", Permit(9.0))):
@@ -155,7 +157,7 @@ def test_a_request_whose_permit_ends_while_the_thread_is_held_up_does_not_go_out
 def test_lines_and_responses_wait_while_the_thread_is_held_up() -> None:
     client = Client()
     http = SideThread(client.clock)
-    client.transport = client.network.transport("held", http)
+    client.transport = SimulatedTransport(client.network, "held", http)
     client.watch()
     http.hold(client.clock.monotonic() + 20.0)
     for name in "ab":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.scheduling.turns import RoundRobinQueue
+from kcm.runtime.scheduling.round_robin import RoundRobinQueue
 
 
 def test_empty_line_raises_index_error() -> None:

@@ -1,0 +1,202 @@
+"""The simulator's Transport: requests and watches of one process, without HTTP, with faults on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kcm.runtime.apiserver.core.questions import Pause
+from kcm.runtime.apiserver.core.suspended_requests import Suspended
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.retries import retry_delay
+from kcm.runtime.faults.answers import no_answer, refusal
+from kcm.runtime.faults.vocabulary import FaultKind
+from kcm.runtime.scheduling.permits import Permit
+from kcm.runtime.simulation.network import SimulatedNetwork
+from kcm.runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.watch_streams import SimulatedStream
+
+TIMEOUT = 30.0  # seconds, of a request without a timeout of its own
+
+
+class SimulatedTransport:
+    """Implements kcm.runtime.client.api.Transport for one process. The lines of one watch arrive in order.
+
+    As over HTTP, a refusal that says when to come back is tried again, within the request's time (client/retries.py).
+    """
+
+    def __init__(self, network: SimulatedNetwork, process: str, http: SideThread | None = None) -> None:
+        """Create the transport of a process. http: the thread that carries its requests; None: never delayed."""
+        self._network, self._process = network, process
+        self._http = http if http is not None else SideThread(network.clock)
+
+    @property
+    def requests(self) -> list[tuple[float, str, Request]]:
+        """Return the requests of all processes."""
+        return self._network.requests
+
+    def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
+        network = self._network
+        permit = request.permit.within(self._http.clock.monotonic() + (request.timeout or TIMEOUT))
+        exchange = _Exchange(network, self._process, self._http, client, request, permit, on_response)
+        held = network.strike(FaultKind.REQUEST_HELD, exchange.scope)
+        if held is None:
+            self._http.do(exchange.depart)
+        else:
+            network.clock.call_after(held.seconds, lambda: self._http.do(exchange.depart))
+
+    def watch(
+        self,
+        request: Request,
+        *,
+        client: str,
+        on_lines: Callable[[bytes], None],
+        on_end: Callable[[Response], None],
+    ) -> SimulatedStream:
+        network = self._network
+        network.requests.append((network.clock.monotonic(), client, request))
+        stream = SimulatedStream(
+            network, network.scope(self._process, client, "WATCH", request), self._http, on_lines, on_end
+        )
+        network.clock.call_after(network.delay(), lambda: stream.open(request))
+        return stream
+
+
+class _Exchange:
+    """One request on its way there and back, perhaps several times."""
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        process: str,
+        http: SideThread,
+        client: str,
+        request: Request,
+        permit: Permit,
+        on_response: Callable[[Response], None],
+    ) -> None:
+        self.scope = network.scope(process, client, request.method, request)
+        self._network, self._clock = network, network.clock
+        self._process, self._http, self._client = process, http, client
+        self._request, self._permit, self._on_response = request, permit, on_response
+        self._retries = 0
+        self._acknowledged = self._answered = False
+        self._warnings: Sequence[str] = ()  # of stray fields
+
+    def depart(self) -> None:
+        """On the thread of HTTP: the bytes go out, if they may."""
+        network, clock, scope, request = self._network, self._clock, self.scope, self._request
+        if self._permit.is_over(self._http.clock.monotonic()):
+            self._respond(no_answer("not sent: it may not begin any more", sent=False))
+            return
+        network.requests.append((clock.monotonic(), self._client, request))
+        for witness in network.witnesses:
+            witness.sent(self._process, self._client, request)
+        if network.server_is_down:
+            self._respond(no_answer("connection refused", sent=False))
+        elif network.partition(scope) is not None or network.strike(FaultKind.COMMAND_LOST, scope) is not None:
+            self._give_up()
+        elif network.strike(FaultKind.COMMAND_REFUSED, scope) is not None:
+            self._respond(no_answer("connection refused", sent=False))
+        elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
+            self._respond(refusal(fault))
+        elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
+            if late.seconds >= self._left:
+                self._give_up()  # and it arrives all the same: something on the way had kept it
+            clock.call_after(late.seconds, self._arrive)
+        else:
+            clock.call_after(network.delay(), self._arrive)
+
+    def _arrive(self) -> None:
+        network, scope, request = self._network, self.scope, self._request
+        if network.server_is_down:
+            self._respond(no_answer("connection reset by peer"))
+            return
+        network.note(self._process, f"{request.method} {request.path} arrives")
+        times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
+        for _ in range(times):
+            outcome, self._warnings = network.serve_checked(request)
+            if isinstance(outcome, Suspended):
+                self._have_answered(outcome, network.server)
+            else:
+                self._carried_out(outcome)
+        if isinstance(outcome, Response):
+            network.server.when_durable(lambda: self._acknowledge(outcome))
+        if not self._acknowledged:
+            self._give_up()  # unless that comes in time
+
+    def _carried_out(self, response: Response) -> None:
+        for witness in self._network.witnesses:
+            witness.carried_out(self._process, self._client, self._request, response)
+
+    def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
+        """Resume a request once its webhooks have responded: after the delay of the slowest of them."""
+        network, questions = self._network, suspended.questions
+        after = max(question.seconds if isinstance(question, Pause) else 2 * network.delay() for question in questions)
+        self._clock.call_after(after, lambda: self._resume(suspended, server))
+
+    def _resume(self, suspended: Suspended, server: ApiServer) -> None:
+        network = self._network
+        if network.server_is_down or network.server is not server:
+            return  # it knows nothing of the request any more
+        outcome = suspended.resume([network.ask(question) for question in suspended.questions])
+        if isinstance(outcome, Suspended):
+            self._have_answered(outcome, server)
+            return
+        self._carried_out(outcome)
+        server.when_durable(lambda: self._acknowledge(outcome))
+
+    def _acknowledge(self, response: Response) -> None:
+        """Deliver a response once the write is durable. A crash before that undoes the write."""
+        self._acknowledged = True
+        if self._warnings:
+            response = response.remarked((*self._warnings, *response.warnings), response.annotations)
+        network, scope = self._network, self.scope
+        if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
+            self._give_up()
+            return
+        self._respond(response)
+        if response.retry_after == 0 and network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
+            self._respond(response, again=True)
+
+    def _respond(self, response: Response, *, again: bool = False) -> None:
+        after = self._network.delay()
+        if after > self._left and response.sent:
+            self._give_up()
+        else:
+            self._clock.call_after(after, lambda: self._http.do(lambda: self._deliver(response, again=again)))
+
+    def _give_up(self) -> None:
+        """The client notices that there is no response when the time of the exchange is over."""
+        late = no_answer("timed out")
+        self._clock.call_after(max(0.0, self._left), lambda: self._http.do(lambda: self._deliver(late)))
+
+    @property
+    def _left(self) -> float:
+        """Seconds until the exchange is over, by the process's clock."""
+        return self._permit.until - self._http.clock.monotonic()
+
+    def _deliver(self, response: Response, *, again: bool = False) -> None:
+        if not again:
+            if self._answered or self._comes_back(response):
+                return
+            self._answered = True
+        self._network.note(self._process, f"{self._request.method} {self._request.path} returned {response.status}")
+        self._on_response(response)
+
+    def _comes_back(self, response: Response) -> bool:
+        """Report whether the request is sent again instead of accepting this response."""
+        method, path = self._request.method, self._request.path
+        delay = retry_delay(
+            method=method,
+            status=response.status,
+            retry_after=response.retry_after,
+            retries=self._retries,
+            remaining=self._left,
+        )
+        if delay is None:
+            return False
+        self._retries += 1
+        self._network.note(self._process, f"{method} {path} returned {response.status}, and goes out again")
+        self._clock.call_after(delay, lambda: self._http.do(self.depart))
+        return True
