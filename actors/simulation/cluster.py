@@ -41,9 +41,11 @@ from kcm.protocols.models import as_object
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, namespace_of
 from kcm.protocols.pods import PodFacts, pod_facts
 from kcm.protocols.resources import PODS, M, Resource, resource_path
+from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
+from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.users import Authorize, allow_all
-from kcm.runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.cloud.provider import CloudProvider
@@ -231,13 +233,17 @@ class SimulatedCluster:
         return ApiServer(
             store=self.disk,
             clock=self.clock,
-            resources=self._served,
-            collect_garbage=self._collect_garbage,
-            empty_namespaces=self._empty_namespaces,
-            uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
-            suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
+            settings=ApiSettings(
+                resources=self._served,
+                collect_garbage=self._collect_garbage,
+                empty_namespaces=self._empty_namespaces,
+                record_managers=False,  # no test reads managedFields, which would enlarge objects by half
+            ),
+            identifiers=Identifiers(
+                uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
+                suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
+            ),
             authorize=lambda access: self.authorize(access),
-            record_managers=False,  # no test reads managedFields, which would enlarge objects by half
         )
 
     # The test's own hand on the server.

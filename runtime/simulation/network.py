@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.http.stray_fields import StrayFields
 from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -94,7 +94,7 @@ class SimulatedNetwork:
     @server.setter
     def server(self, server: ApiServer) -> None:
         self._server, self._stray_fields = server, StrayFields(server, every_patch=False)
-        server.asks_for_watches(partial(self._answer_later, server))
+        server.outside_calls.make_later(partial(self._answer_later, server))
 
     def _answer_later(
         self, server: ApiServer, questions: Sequence[Question], then: Callable[[list[Answer]], None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kcm.runtime.apiserver.core.questions import Pause
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.client.retries import retry_delay
 from kcm.runtime.faults.answers import no_answer, refusal

@@ -13,8 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.access.authentication import Authenticator
+from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
+from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.http.handler import ApiHttp
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request
 from kcm.runtime.http.server.connection import HttpConnection
@@ -71,11 +73,13 @@ class _ConnectedServer:
         self._api = ApiServer(
             store=MemoryStore(),
             clock=clock,
-            collect_garbage=False,
-            empty_namespaces=False,
-            role_based=True,
-            tokens=tokens,
-            plugins=enabled_plugins(enable=(), disable=()),
+            settings=ApiSettings(
+                collect_garbage=False,
+                empty_namespaces=False,
+                role_based=True,
+                plugins=enabled_plugins(enable=(), disable=()),
+            ),
+            tokens=AcceptedTokens(accounts=tokens),
         )
         self._api.ensure_roles()
         self._api.reached_at("127.0.0.1", 6443)

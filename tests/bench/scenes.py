@@ -25,7 +25,7 @@ from kcm.protocols.codec import encode
 from kcm.protocols.messages.watches import EVERYTHING, Streamed, Subscribe
 from kcm.protocols.resources import DEPLOYMENTS, PODS
 from kcm.protocols.watch_lines import INITIAL_EVENTS_END
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.logs.standard_log import quiet_log

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.app.connection import user_agents
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request, Response, Transport
 from kcm.runtime.client.config import ClientConfig, Credential

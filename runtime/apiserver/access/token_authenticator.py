@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 
+from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.access.account_tokens import ISSUER, AccountTokens
 from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens, Use
 from kcm.runtime.apiserver.registry.users import NODE, NODES, Authenticated, Unauthenticated, User, known
@@ -26,30 +28,31 @@ class StaticTokens:
         return next((user for known_token, user in self._tokens if hmac.compare_digest(given, known_token)), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedTokens:
+    """Bearer tokens that a server accepts."""
+
+    accounts: AccountTokens | None = None  # issues and verifies tokens of service accounts; None rejects them
+    legacy: LegacyTokens | None = None  # verifies tokens of Secrets; None rejects them
+    users: Mapping[str, User] = field(default_factory=dict)  # users by static token, which never expires
+    node_key: bytes = b""  # key of the tokens of nodes; empty rejects them
+
+
+NO_TOKENS = AcceptedTokens()
+
+
 class TokenAuthenticator:
-    """Finds the user of a token.
+    """Finds the user of a token."""
 
-    state: the objects that tokens refer to.
-    now: returns Unix seconds.
-    account_tokens: issues and verifies tokens of service accounts; None rejects them.
-    legacy_tokens: verifies tokens of Secrets; None to reject them.
-    users: users by static token, which never expires.
-    node_key: key of the tokens of nodes; empty to reject them.
-    """
+    def __init__(self, state: State, now: Callable[[], float], tokens: AcceptedTokens) -> None:
+        """Create an authenticator.
 
-    def __init__(
-        self,
-        state: State,
-        now: Callable[[], float],
-        *,
-        account_tokens: AccountTokens | None,
-        legacy_tokens: LegacyTokens | None,
-        users: Mapping[str, User],
-        node_key: bytes,
-    ) -> None:
+        state: the objects that tokens refer to.
+        now: returns Unix seconds.
+        """
         self._state, self._now = state, now
-        self._account_tokens, self._legacy_tokens = account_tokens, legacy_tokens
-        self._static_tokens, self._node_key = StaticTokens(users), node_key
+        self._account_tokens, self._legacy_tokens = tokens.accounts, tokens.legacy
+        self._static_tokens, self._node_key = StaticTokens(tokens.users), tokens.node_key
 
     def authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
         """Find the user of any token except those of Secrets. audiences: () for the server itself."""

@@ -109,7 +109,7 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, 
 
 def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> Object:
     """Returns new, in stored form, as policies and webhooks leave it. Raises StatusError."""
-    if NODE_RESTRICTION in cluster.plugins:
+    if NODE_RESTRICTION in cluster.settings.plugins:
         node_restriction.admit(cluster, call, UPDATE, new, old)
     if not _may_change(cluster) or call.route.subresource == SCALE:
         return new
@@ -129,15 +129,15 @@ def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object,
     if definition.storage != PODS:
         return
     always_pull_images.admit(cluster, new, old)
-    if PRIORITY in cluster.plugins:
+    if PRIORITY in cluster.settings.plugins:
         priority.admit_update(definition, new, old)
-    if DEFAULT_TOLERATION_SECONDS in cluster.plugins:
+    if DEFAULT_TOLERATION_SECONDS in cluster.settings.plugins:
         default_toleration_seconds.admit(definition, new)
 
 
 def admit_subresource(cluster: Cluster, call: Call, new: Object) -> None:
     """Changes new in place."""
-    if call.route.subresource == limit_ranger.RESIZE and LIMIT_RANGER in cluster.plugins:
+    if call.route.subresource == limit_ranger.RESIZE and LIMIT_RANGER in cluster.settings.plugins:
         limit_ranger.set_defaults(cluster, call.definition, new)
 
 
@@ -153,9 +153,9 @@ def admit_body(
     kind: the body's. old: what it replaces; None of a creation. Raises StatusError.
     """
     operation = CREATE if old is None else UPDATE
-    if NODE_RESTRICTION in cluster.plugins:
+    if NODE_RESTRICTION in cluster.settings.plugins:
         node_restriction.admit(cluster, call, operation, body, None if old is None else old())
-    if call.route.subresource == BINDING and POD_TOPOLOGY_LABELS in cluster.plugins:
+    if call.route.subresource == BINDING and POD_TOPOLOGY_LABELS in cluster.settings.plugins:
         pod_topology_labels.admit_binding(cluster, body)
     if _may_change(cluster):
         asked = attributes_of(call, operation, obj=body, old=None if old is None else old())
@@ -169,7 +169,7 @@ def check_create(
     cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None = None
 ) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
-    plugins = cluster.plugins
+    plugins = cluster.settings.plugins
     if LIMIT_RANGER in plugins:
         limit_ranger.admit_create(cluster, definition, obj)
     if definition.storage == PODS:
@@ -192,7 +192,7 @@ def check_create(
 def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
     definition, subresource = call.definition, call.route.subresource
-    plugins = cluster.plugins
+    plugins = cluster.settings.plugins
     if LIMIT_RANGER in plugins:
         limit_ranger.admit_update(cluster, definition, subresource, new, old)
     pod_security.check(cluster, call, new, old)
@@ -212,11 +212,11 @@ def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list
 
 def _check_written(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
     """Run the validating plugins that treat creations and updates alike. Raises StatusError (403)."""
-    if OWNER_REFERENCES in cluster.plugins:
+    if OWNER_REFERENCES in cluster.settings.plugins:
         owner_references_permission_enforcement.validate(cluster, call, new, old)
-    if CLUSTER_TRUST_BUNDLE_ATTEST in cluster.plugins:
+    if CLUSTER_TRUST_BUNDLE_ATTEST in cluster.settings.plugins:
         cluster_trust_bundle_attest.validate(cluster, call, new, old)
-    if DENY_EXTERNAL_IPS in cluster.plugins:
+    if DENY_EXTERNAL_IPS in cluster.settings.plugins:
         deny_service_external_ips.validate(call, new, old)
 
 
@@ -225,14 +225,14 @@ def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Cal
 
     options: DeleteOptions.
     """
-    if NAMESPACE_LIFECYCLE in cluster.plugins:
+    if NAMESPACE_LIFECYCLE in cluster.settings.plugins:
         namespace_lifecycle.admit_delete(call.definition, key)
     return admit_collection_delete(cluster, call, options)
 
 
 def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Callable[[Object], None]:
     """Return the check to run on each object of a collection that is deleted."""
-    restricts = NODE_RESTRICTION in cluster.plugins and NODES in call.user.groups
+    restricts = NODE_RESTRICTION in cluster.settings.plugins and NODES in call.user.groups
     if not restricts and not _may_change(cluster) and not _may_judge(cluster):
         return nobody
 
@@ -249,7 +249,7 @@ def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Ca
 
 def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None) -> None:
     """Run the mutating plugins of the server on a new object, in place. Raises StatusError (403, 404)."""
-    plugins, is_pod = cluster.plugins, definition.storage == PODS
+    plugins, is_pod = cluster.settings.plugins, definition.storage == PODS
     if NAMESPACE_LIFECYCLE in plugins:
         namespace_lifecycle.admit_create(cluster, definition, obj)
     if LIMIT_RANGER in plugins:
@@ -299,13 +299,13 @@ def _by_others(
 def _may_change(cluster: Cluster) -> bool:
     """Report whether mutating policies or webhooks are configured."""
     return are_configured(cluster, MUTATING) or (
-        MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING)
+        MUTATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.MUTATING)
     )
 
 
 def _may_judge(cluster: Cluster) -> bool:
     return are_configured(cluster, VALIDATING) or (
-        VALIDATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.VALIDATING)
+        VALIDATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.VALIDATING)
     )
 
 
@@ -320,7 +320,7 @@ def _changed(
     Policies with reinvocationPolicy IfNeeded run again on what webhooks changed.
     """
     change = plugins
-    if MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING):
+    if MUTATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.MUTATING):
         changed = _by_policies(cluster, asked, lambda attributes: mutating.have_changed(cluster, attributes, plugins))
         asked = asked._replace(obj=changed)
 
@@ -336,7 +336,7 @@ def _changed(
 
 
 def _judge(cluster: Cluster, asked: Attributes) -> None:
-    if VALIDATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.VALIDATING):
+    if VALIDATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.VALIDATING):
         _by_policies(cluster, asked, lambda attributes: validating.have_judged(cluster, attributes))
     if are_configured(cluster, VALIDATING):
         have_judged(cluster, asked)

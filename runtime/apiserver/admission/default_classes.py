@@ -20,9 +20,9 @@ _INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """Changes a new object in place."""
-    if definition.storage == CLAIMS and DEFAULT_STORAGE_CLASS in cluster.plugins:
+    if definition.storage == CLAIMS and DEFAULT_STORAGE_CLASS in cluster.settings.plugins:
         _set(cluster, obj, "storageClassName", "volume.beta.kubernetes.io/storage-class", STORAGE_CLASSES, _STORAGE)
-    elif definition.storage == INGRESSES and DEFAULT_INGRESS_CLASS in cluster.plugins:
+    elif definition.storage == INGRESSES and DEFAULT_INGRESS_CLASS in cluster.settings.plugins:
         _set(cluster, obj, "ingressClassName", "kubernetes.io/ingress.class", INGRESS_CLASSES, _INGRESS)
 
 

@@ -21,7 +21,7 @@ def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> None
     """Raises StatusError (403)."""
     if call.definition.storage != CLAIMS or call.route.subresource:
         return
-    if PERSISTENT_VOLUME_CLAIM_RESIZE not in cluster.plugins or _size(new) <= _size(old):
+    if PERSISTENT_VOLUME_CLAIM_RESIZE not in cluster.settings.plugins or _size(new) <= _size(old):
         return
     if (old.get("status") or {}).get("phase") != "Bound":
         raise forbidden("", CLAIMS, new, "Only bound persistent volume claims can be expanded")

@@ -66,7 +66,7 @@ class Charge(NamedTuple):
 
 def admit(cluster: Cluster, request: Request) -> list[Charge]:
     """Return the charges of a request to quotas, without writing them. Raises StatusError (403)."""
-    quotas, limited = cluster.state.collection(QUOTAS), cluster.admission.limited
+    quotas, limited = cluster.state.collection(QUOTAS), cluster.settings.admission.limited
     if not request.definition.namespaced or not (quotas.records or limited):
         return []
     keys = quotas.keys(request.new["metadata"]["namespace"])

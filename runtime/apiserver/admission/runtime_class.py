@@ -21,7 +21,7 @@ _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Ov
 def admit_create(cluster: Cluster, pod: Object) -> None:
     """Changes a new pod in place. Raises StatusError (403)."""
     spec = pod["spec"]
-    if spec.get("runtimeClassName") is None or RUNTIME_CLASS not in cluster.plugins:
+    if spec.get("runtimeClassName") is None or RUNTIME_CLASS not in cluster.settings.plugins:
         return
     found = _class(cluster, pod)
     overhead, scheduling = found.get("overhead"), found.get("scheduling")
@@ -37,7 +37,7 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
 def check_create(cluster: Cluster, pod: Object) -> None:
     """Raises StatusError (403)."""
     spec = pod["spec"]
-    if RUNTIME_CLASS not in cluster.plugins:
+    if RUNTIME_CLASS not in cluster.settings.plugins:
         return
     overhead = None if spec.get("runtimeClassName") is None else _class(cluster, pod).get("overhead")
     if overhead is not None:

@@ -33,7 +33,7 @@ MIRROR = "kubernetes.io/config.mirror"  # annotation of a static pod's image
 def admit_create(cluster: Cluster, pod: Object) -> None:
     """Changes a new pod in place. Raises StatusError (403)."""
     spec = pod["spec"]
-    if SERVICE_ACCOUNT not in cluster.plugins:
+    if SERVICE_ACCOUNT not in cluster.settings.plugins:
         if not spec.get("serviceAccountName") and MIRROR not in annotations_of(pod):
             spec["serviceAccountName"] = spec["serviceAccount"] = DEFAULT
         return
@@ -52,7 +52,7 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
 
 def check_create(cluster: Cluster, pod: Object) -> None:
     """Validate the account after all mutating plugins have run. Raises StatusError (403)."""
-    if SERVICE_ACCOUNT not in cluster.plugins:
+    if SERVICE_ACCOUNT not in cluster.settings.plugins:
         return
     if MIRROR in annotations_of(pod):
         _check_mirror(pod)

@@ -20,7 +20,7 @@ FINALIZERS = {
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """Changes a new object in place."""
     finalizer = FINALIZERS.get(definition.storage)
-    if finalizer is None or STORAGE_OBJECT_IN_USE_PROTECTION not in cluster.plugins:
+    if finalizer is None or STORAGE_OBJECT_IN_USE_PROTECTION not in cluster.settings.plugins:
         return
     finalizers = obj["metadata"].get("finalizers") or []
     if finalizer not in finalizers:

@@ -10,9 +10,9 @@ from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_
 from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.core.questions import Outside, unanswered
+from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.warnings import Warnings
-from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.registry.routing import Route
 from kcm.runtime.apiserver.registry.users import (
@@ -30,8 +30,6 @@ from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.state import Record, State
 from kcm.runtime.apiserver.storage.store import Change
 from kcm.runtime.client.api import Request
-
-SERVICE_RANGES = ("10.96.0.0/16",)
 
 
 class Patience(Protocol):
@@ -76,13 +74,15 @@ class Cluster:
     authenticate: Authenticate = known_to_nobody
     resolver: RuleResolver = EVERYTHING  # rules that roles and bindings give to a user
     tokens: AccountTokens | None = None  # issuer of service account tokens; None issues none
-    service_ranges: tuple[str, ...] = SERVICE_RANGES  # CIDRs of cluster IPs, one per family, the default family first
-    plugins: frozenset[str] = frozenset()  # enabled admission plugins
-    admission: AdmissionSettings = BY_DEFAULT
+    settings: ApiSettings
     outside: Outside = unanswered  # calls webhooks, see suspended_requests.py
-    records_managers: bool = True  # whether new objects get managedFields
     # Allowance for long computations, see long_work.py; None: they are carried out at once.
     patience: Patience | None = None
+
+    @property
+    def service_ranges(self) -> tuple[str, ...]:
+        """See registry.strategy.Allocating."""
+        return self.settings.service_ranges
 
     def timestamp(self) -> str:
         """Return the current time as in objects: RFC 3339, whole seconds."""

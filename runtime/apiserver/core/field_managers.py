@@ -136,7 +136,7 @@ def stripped(fields: Tree) -> Tree:
 def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, manager: str) -> None:
     """Record who made an object, with its defaults and before admission. obj: in the version of its definition."""
     given = given_by_client(obj["metadata"].pop(MANAGED_FIELDS, None))
-    if not cluster.records_managers:
+    if not cluster.settings.record_managers:
         return
     fields = fields_of_new(definition, obj)
     if fields:

@@ -29,7 +29,7 @@ from kcm.runtime.apiserver.http.tables import printer_of
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
 

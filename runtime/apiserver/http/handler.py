@@ -50,7 +50,7 @@ from kcm.runtime.apiserver.schema.descriptions import installed_descriptions
 from kcm.runtime.apiserver.schema.openapi import OpenApi
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
 from kcm.runtime.apiserver.storage.watches import Watch
 from kcm.runtime.apiserver.verbs.read import ListResponse
@@ -140,10 +140,10 @@ class ApiHttp:
             checks_of_readiness={"shutdown": lambda: "it ends" if self._ending else ""},
         )
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
-        self._outside = OutsideCalls(api.acting_for)
+        self._outside = OutsideCalls(api.outside_calls.acting_for)
         api.suspends_long_work()
-        api.asks_for_watches(self._outside.answer)
-        api.components = self._components
+        api.outside_calls.make_later(self._outside.answer)
+        api.serve_components(self._components)
         self._watching: Counter[str] = Counter()  # open watches, by user
         self._streams: set[WatchStream] = set()
         self._turns: Turns[ApiRequest] | None = None  # once there is an event loop

@@ -23,7 +23,7 @@ from kcm.runtime.apiserver.http.metrics import RequestMetrics
 from kcm.runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, PROTOBUF, negotiate
 from kcm.runtime.apiserver.schema.openapi import OpenApi
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Response
 from kcm.runtime.http.server.request import TEXT
 from kcm.runtime.process.version import Version

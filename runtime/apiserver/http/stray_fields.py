@@ -13,7 +13,7 @@ from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """Kinds that an aggregated API server provides in other clusters: pod and node metrics of metrics-server.
 
 An embedded cluster serves them itself, since hollow pods have no measurable usage. To enable them, pass
-ApiServer(resources=(*BUILT_IN, *AGGREGATED), …).
+ApiSettings(resources=(*BUILT_IN, *AGGREGATED)).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kinds that kube-apiserver serves only if enabled: alpha and beta versions are off by default.
 
-To enable them, pass ApiServer(resources=(*BUILT_IN, *OFF_BY_DEFAULT), …). PodCertificateRequest and ClusterTrustBundle
+To enable them, pass ApiSettings(resources=(*BUILT_IN, *OFF_BY_DEFAULT)). PodCertificateRequest and ClusterTrustBundle
 are built in although they are beta, since a controller of this project acts on them. The command serves them only if
 --runtime-config enables them (runtime_config.py).
 

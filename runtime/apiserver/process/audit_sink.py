@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from kcm.runtime.apiserver.access.audit_policy import AuditPolicy, PolicyError
-from kcm.runtime.apiserver.core.uids import RandomUids
+from kcm.runtime.apiserver.core.identifiers import RandomUids
 from kcm.runtime.apiserver.http.audit import AuditLog
 from kcm.runtime.apiserver.process.audit_file import AuditFile
 from kcm.runtime.apiserver.process.failures import CannotServeError

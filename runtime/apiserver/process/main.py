@@ -26,7 +26,8 @@ from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens
-from kcm.runtime.apiserver.core.cluster import SERVICE_RANGES
+from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
+from kcm.runtime.apiserver.core.settings import SERVICE_RANGES, ApiSettings
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.audit import AuditLog
 from kcm.runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
@@ -53,7 +54,7 @@ from kcm.runtime.apiserver.process.settings import RBAC, ServerSettings, parse_s
 from kcm.runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
 from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from kcm.runtime.apiserver.registry.users import User
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store, StoreLostError, StoreUnusableError
 from kcm.runtime.flags.declaration import FlagError
@@ -246,18 +247,22 @@ def _api(
     return ApiServer(
         store=store,
         clock=clock,
-        resources=(*kinds, *AGGREGATED) if settings.metrics else kinds,
-        stand_ins=() if settings.metrics else AGGREGATED,
-        collect_garbage=settings.collect_garbage,
-        empty_namespaces=settings.empty_namespaces,
-        tokens=AccountTokens(account_key),
-        legacy_tokens=_legacy_tokens(settings.account_key_file, log),  # may be the key that was made just now
-        users=users,
-        node_key=node_key(directory),
-        role_based=settings.authorization == RBAC,
-        service_ranges=_service_ranges(settings),
-        plugins=plugins,
-        admission=admission,
+        settings=ApiSettings(
+            resources=(*kinds, *AGGREGATED) if settings.metrics else kinds,
+            stand_ins=() if settings.metrics else AGGREGATED,
+            service_ranges=_service_ranges(settings),
+            role_based=settings.authorization == RBAC,
+            plugins=plugins,
+            admission=admission,
+            collect_garbage=settings.collect_garbage,
+            empty_namespaces=settings.empty_namespaces,
+        ),
+        tokens=AcceptedTokens(
+            accounts=AccountTokens(account_key),
+            legacy=_legacy_tokens(settings.account_key_file, log),  # may be the key that was made just now
+            users=users,
+            node_key=node_key(directory),
+        ),
     )
 
 

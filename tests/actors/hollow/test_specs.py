@@ -16,10 +16,11 @@ from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.field_managers import agent_prefix
+from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import NODES as ALL_NODES
 from kcm.runtime.apiserver.registry.users import User
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 
 
@@ -83,7 +84,7 @@ def test_each_kubelet_writes_as_its_node_what_a_node_may_write(hollow: Simulated
     hollow.run_for(LEASE_INTERVAL * 2)
     hollow.delete(PODS, "default/p0")
     hollow.run_for(LEASE_INTERVAL * 2)
-    rights = ApiServer(store=MemoryStore(), clock=hollow.clock, role_based=True)
+    rights = ApiServer(store=MemoryStore(), clock=hollow.clock, settings=ApiSettings(role_based=True))
     rights.ensure_roles()
     asked: dict[tuple[str, ...], set[str]] = {}
     for _, client, request in hollow.network.requests:

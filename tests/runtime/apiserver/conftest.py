@@ -9,12 +9,13 @@ import orjson
 import pytest
 
 from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.identifiers import Identifiers
 from kcm.runtime.apiserver.registry.users import ADMIN, User
-from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store
 from kcm.runtime.apiserver.storage.watches import Watch
 from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.contracts.requests import Given
+from tests.runtime.apiserver.servers import new_server
 from tests.support.objects import WEB, pod_spec, pod_template
 
 START = 1_000_000_000.0  # 2001-09-09T01:46:40Z
@@ -118,13 +119,8 @@ class Api:
         self.clock = Clock()
         numbers = itertools.count(1)
         letters = itertools.count()
-        self.server = ApiServer(
-            store=store or MemoryStore(),
-            clock=self.clock,
-            uid=lambda: f"uid-{next(numbers)}",
-            suffix=lambda: f"{next(letters):05d}",
-            **arguments,
-        )
+        identifiers = Identifiers(lambda: f"uid-{next(numbers)}", lambda: f"{next(letters):05d}")
+        self.server = new_server(store or MemoryStore(), self.clock, identifiers=identifiers, **arguments)
 
     def path(self, resource: str, name: str = "", subresource: str = "", namespace: str | None = "default") -> str:
         path = PREFIXES.get(resource, "") + "/"

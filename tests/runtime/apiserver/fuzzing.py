@@ -22,11 +22,12 @@ import orjson
 
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.objects import decode_object
+from kcm.runtime.apiserver.core.identifiers import Identifiers
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import SUBRESOURCES
 from kcm.runtime.apiserver.registry.users import ADMIN, User
 from kcm.runtime.apiserver.schema.api_types import META, Field, built_in_types
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.apiserver.storage.watches import Watch
 from kcm.runtime.client.api import Request, Response
@@ -99,8 +100,7 @@ class Fuzzer:
         self.server = ApiServer(
             store=MemoryStore(),
             clock=self.clock,
-            uid=lambda: f"uid-{next(numbers)}",
-            suffix=lambda: f"{next(numbers):05d}"[-5:],
+            identifiers=Identifiers(lambda: f"uid-{next(numbers)}", lambda: f"{next(numbers):05d}"[-5:]),
         )
         self.types = built_in_types()
         self.wordiness = 0.0  # how much of what may be left out is there

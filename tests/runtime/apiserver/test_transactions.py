@@ -34,7 +34,7 @@ class FailingReaction:
 @pytest.fixture
 def failing(api):
     reaction = FailingReaction()
-    api.server._reactions.append(reaction)
+    api.server._transactions.reactions.append(reaction)
     return reaction
 
 
@@ -51,7 +51,7 @@ def shown(api):
 def remembered(api):
     """What the reactions keep beside the state."""
     found = {}
-    for reaction in api.server._reactions:
+    for reaction in api.server._transactions.reactions:
         match reaction:
             case GarbageCollector():
                 found["owners"] = reaction._owners
@@ -181,7 +181,7 @@ def test_deletions_by_way_of_owners_and_namespaces_leave_all_in_order(make_api, 
     api, draw = make_api(), random.Random(seed)
     listener = {resource: api.watch(resource, namespace=None) for resource in ("pods", "replicasets", "configmaps")}
     failing = FailingReaction()
-    api.server._reactions.append(failing)
+    api.server._transactions.reactions.append(failing)
     for _ in range(STEPS):
         failing.after = draw.randrange(4) if draw.random() < 0.15 else None
         before = shown(api) if failing.after is not None else None

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from kcm.runtime.apiserver.core.questions import Answer, Post, Question
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import parse_faults

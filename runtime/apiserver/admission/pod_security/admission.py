@@ -54,12 +54,12 @@ def check(cluster: Cluster, call: Call, obj: Object, old: Object | None = None) 
     storage, subresource = call.definition.storage, call.route.subresource
     if storage not in _TEMPLATES and storage not in (NAMESPACES, PODS):
         return
-    if POD_SECURITY not in cluster.plugins or subresource in _IGNORED or (storage != PODS and subresource):
+    if POD_SECURITY not in cluster.settings.plugins or subresource in _IGNORED or (storage != PODS and subresource):
         return
     if storage == NAMESPACES:
         _check_namespace(cluster, call, obj, old)
         return
-    namespace, settings = obj["metadata"]["namespace"], cluster.admission.pod_security
+    namespace, settings = obj["metadata"]["namespace"], cluster.settings.admission.pod_security
     if settings is not _NO_SETTINGS and (exempt := _exemption(settings, namespace, call.user.name)):
         call.annotate(f"{PREFIX}exempt", exempt)
         return
@@ -138,7 +138,7 @@ def _images(pod: Object) -> list[list[tuple[str, str]]]:
 
 def _check_namespace(cluster: Cluster, call: Call, obj: Object, old: Object | None) -> None:
     """Raises StatusError (422)."""
-    settings = cluster.admission.pod_security
+    settings = cluster.settings.admission.pod_security
     defaults = _defaults(settings)
     policy, errors = policy_of(labels_of(obj), defaults)
     before, errors_before = (NO_POLICY, []) if old is None else policy_of(labels_of(old), defaults)
@@ -177,7 +177,7 @@ def _warnings(cluster: Cluster, namespace: str, level: Level) -> list[str]:
     names: defaultdict[str, list[str]] = defaultdict(list)
     for key in keys[:MOST_PODS]:
         pod = decode_object(pods.records[key].raw)
-        if pod["spec"].get("runtimeClassName") in cluster.admission.pod_security.runtime_classes:
+        if pod["spec"].get("runtimeClassName") in cluster.settings.admission.pod_security.runtime_classes:
             continue
         found = findings(level, pod)
         if found:

@@ -48,7 +48,7 @@ class Webhook:
 
 def are_configured(cluster: Cluster, kind: str) -> bool:
     """Report whether webhooks of a type (MUTATING or VALIDATING) exist and their plugin is enabled."""
-    return bool(cluster.state.collection(kind).records) and _PLUGINS[kind] in cluster.plugins
+    return bool(cluster.state.collection(kind).records) and _PLUGINS[kind] in cluster.settings.plugins
 
 
 def webhooks(cluster: Cluster, kind: str) -> tuple[Webhook, ...]:

@@ -24,7 +24,7 @@ TODAY, TOMORROW = "2001-09-09", "2001-09-10"
 
 @pytest.fixture
 def api() -> Api:
-    made = Api(legacy_tokens=LegacyTokens([OTHER, KEY]))
+    made = Api(legacy=LegacyTokens([OTHER, KEY]))
     made.create("serviceaccounts", {"metadata": {"name": "robot"}})
     return made
 

@@ -23,7 +23,7 @@ STORAGE = "/apis/storage.k8s.io/v1"
 
 @pytest.fixture
 def api() -> Api:
-    made = Api(tokens=AccountTokens(KEY), role_based=True)
+    made = Api(accounts=AccountTokens(KEY), role_based=True)
     made.create("serviceaccounts", {"metadata": {"name": "robot"}})
     requests = [{"audience": "disk"}, {"audience": "other-disk"}]
     made.send("POST", f"{STORAGE}/csidrivers", {"metadata": {"name": "d.io"}, "spec": {"tokenRequests": requests}})

@@ -278,7 +278,7 @@ CONTRACT = Contract(
     play,
     embedded=embedded(
         plugins=ON_BY_DEFAULT - {TAINT_NODES},
-        tokens=AccountTokens(SigningKey(generate_private_key(SECP256R1()))),
+        accounts=AccountTokens(SigningKey(generate_private_key(SECP256R1()))),
     ),
     real=_real,
 )

@@ -72,7 +72,7 @@ class Rig:
         self.hook = Converter()
         self.api = make_api(ask=self.hook.ask)
         self.later = Later(self.hook)
-        self.api.server.asks_for_watches(self.later.ask)
+        self.api.server.outside_calls.make_later(self.later.ask)
         selectable = [{"jsonPath": ".spec.hostPort"}]
         assert self.api.create("customresourcedefinitions", definition(selectableFields=selectable)).status == 201
 

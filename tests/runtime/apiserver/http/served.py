@@ -21,10 +21,11 @@ from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.kinds.core import pod as pod_kind
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.users import User
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store
 from kcm.runtime.http.server.connection import HttpConnection
 from kcm.runtime.process.version import Version
+from tests.runtime.apiserver.servers import new_server
 from tests.support.objects import pod
 
 TOKEN = "secret"
@@ -106,10 +107,10 @@ async def serving(
     """Serve the API on loopback.
 
     anonymous: with role_based only, as in the process.
-    arguments: of ApiServer.
+    arguments: of new_server.
     """
     clock, logs = SetClock(), LogCapture()
-    api = ApiServer(store=store, clock=clock, resources=resources, users=users, role_based=role_based, **arguments)
+    api = new_server(store, clock, resources=resources, users=users, role_based=role_based, **arguments)
     front = ApiHttp(
         api,
         authenticator=Authenticator(api.user_of),

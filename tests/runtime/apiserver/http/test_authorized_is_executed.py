@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kcm.protocols.selectors import parse_field_selector
 from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
@@ -22,7 +23,8 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import Route, route
 from kcm.runtime.apiserver.registry.users import ALLOWED, Decision, User
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
+from kcm.runtime.apiserver.server.handlers import Handlers
 from kcm.runtime.apiserver.storage.selection import parse_selection
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request, Response
@@ -55,13 +57,25 @@ targets = st.builds(
 )
 
 
+class RecordingHandlers(Handlers):
+    """Records the requests that are executed."""
+
+    def __init__(self, executed: list[tuple[RequestInfo, Route]]) -> None:
+        self._executed = executed
+
+    def carry_out(self, cluster: Cluster, info: RequestInfo, call: Call) -> Response:
+        self._executed.append((info, call.route))
+        raise status_errors.method_not_allowed()
+
+
 class RecordingServer(ApiServer):
     """Records what is authorized and what is executed, and executes nothing."""
 
     def __init__(self) -> None:
-        super().__init__(store=MemoryStore(), clock=SetClock(), resources=(*BUILT_IN, CUSTOM))
+        super().__init__(store=MemoryStore(), clock=SetClock(), settings=ApiSettings(resources=(*BUILT_IN, CUSTOM)))
         self.authorized: list[RequestInfo] = []
         self.executed: list[tuple[RequestInfo, Route]] = []
+        self._handlers = RecordingHandlers(self.executed)
 
     def decide(self, user: User, info: RequestInfo) -> Decision:
         self.authorized.append(info)
@@ -71,10 +85,6 @@ class RecordingServer(ApiServer):
         assert info is not None
         self.executed.append((info, route(self.registry, info)))
         return Response(status=200)
-
-    def _carry_out(self, cluster: Cluster, info: RequestInfo, call: Call) -> Response:
-        self.executed.append((info, call.route))
-        raise status_errors.method_not_allowed()
 
 
 class StubRequest:

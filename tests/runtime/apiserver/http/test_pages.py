@@ -98,7 +98,7 @@ def test_keys_that_tokens_can_be_checked_with_are_public(key: Any, algorithm: st
     import asyncio
 
     async def scenario() -> None:
-        async with serving(MemoryStore(), tokens=AccountTokens(SigningKey(key))) as served:
+        async with serving(MemoryStore(), accounts=AccountTokens(SigningKey(key))) as served:
             answer = await served.get(KEYS)
             assert answer.headers["Content-Type"] == "application/jwk-set+json"
             assert answer.headers["Cache-Control"] == "public, max-age=3600"

@@ -518,7 +518,7 @@ import queue, sys
 from pathlib import Path
 import orjson
 from kcm.runtime.client.api import Request
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
 
 class Clock:

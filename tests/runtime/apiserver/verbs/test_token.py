@@ -19,7 +19,7 @@ KEY = SigningKey(generate_private_key(SECP256R1()))
 
 @pytest.fixture
 def api() -> Api:
-    made = Api(tokens=AccountTokens(KEY))
+    made = Api(accounts=AccountTokens(KEY))
     made.create("serviceaccounts", {"metadata": {"name": "robot"}})
     return made
 

@@ -15,7 +15,8 @@ from kcm.protocols.messages.outcomes import Done, Outcome
 from kcm.protocols.objects import Object, controller_of, decode_object, encode_object, key_of, name_of, owner_reference
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, resource_path
-from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.core.identifiers import Identifiers
+from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request
 from kcm.runtime.tables.frozen import freeze
@@ -36,8 +37,7 @@ class Cluster:
         self.server = ApiServer(
             store=MemoryStore(),
             clock=self.clock,
-            uid=lambda: f"uid-{next(numbers)}",
-            suffix=lambda: f"{next(numbers):05}",
+            identifiers=Identifiers(lambda: f"uid-{next(numbers)}", lambda: f"{next(numbers):05}"),
         )
         self._tables = {
             DEPLOYMENTS.id: Table(DEPLOYMENTS, freeze=freeze),

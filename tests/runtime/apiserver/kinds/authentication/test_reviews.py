@@ -20,7 +20,7 @@ INVALID = {"user": {}, "error": "invalid bearer token"}
 
 @pytest.fixture
 def api() -> Api:
-    made = Api(tokens=AccountTokens(KEY), users={"secret": User("jane", "7", ("dev",), {"a": ("b",)})})
+    made = Api(accounts=AccountTokens(KEY), users={"secret": User("jane", "7", ("dev",), {"a": ("b",)})})
     made.create("serviceaccounts", {"metadata": {"name": "robot"}})
     return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from kcm.runtime.apiserver.core.uids import AT_ONCE, RandomUids
+from kcm.runtime.apiserver.core.identifiers import AT_ONCE, RandomUids
 
 
 def test_each_is_another_uuid_of_version_4() -> None:

@@ -1,10 +1,20 @@
-"""Source of the uids of objects."""
+"""Sources of the identifiers of new objects: uids, and the suffixes of generated names."""
 
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Callable
+
+from kcm.protocols.late_methods import dataclass
 
 AT_ONCE = 256  # uids
+SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def random_suffix() -> str:
+    """Draw five characters without vowels, as upstream's names.SimpleNameGenerator."""
+    return "".join(random.choices(SUFFIX_CHARACTERS, k=5))
 
 
 class RandomUids:
@@ -27,3 +37,11 @@ class RandomUids:
             f"{hexadecimal[:8]}-{hexadecimal[8:12]}-4{hexadecimal[13:16]}"
             f"-{variant}{hexadecimal[17:20]}-{hexadecimal[20:]}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Identifiers:
+    """Sources of identifiers."""
+
+    uid: Callable[[], str]  # metadata.uid
+    suffix: Callable[[], str] = random_suffix  # the five characters of a generateName

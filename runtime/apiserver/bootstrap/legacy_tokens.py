@@ -1,7 +1,7 @@
-"""The ConfigMap that says since when the server notes the use of token Secrets: since it was first started.
+"""ConfigMap with the day since which the use of token Secrets is tracked: the server's first start.
 
-Source: kubernetes pkg/controlplane/controller/legacytokentracking/controller.go (v1.36). The use itself is noted
-where a token is taken (core/legacy_tokens.py).
+Source: kubernetes pkg/controlplane/controller/legacytokentracking/controller.go (v1.36). The use of a token is recorded
+by server/token_users.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.verbs.create import create_object
 NAMESPACE, NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"
 
 
-def note_tracking(cluster: Cluster) -> None:
+def create_tracking_config_map(cluster: Cluster) -> None:
     definition = cluster.registry.find("", "v1", "configmaps")
     if definition is None or cluster.state.get(definition.storage, make_key(NAMESPACE, NAME)) is not None:
         return

@@ -1,0 +1,39 @@
+"""Settings of an ApiServer: what it serves, and which work it does itself."""
+
+from __future__ import annotations
+
+from kcm.protocols.admission_plugins import WITHOUT_CONTROLLERS
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+
+SERVICE_RANGES = ("10.96.0.0/16",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """Settings of one server. Passed whole, to it and to everything that handles its requests.
+
+    The server's process reads them from its command line, as part of process.settings.ServerSettings.
+    """
+
+    resources: tuple[ResourceDefinition, ...] = BUILT_IN
+    # Definitions that are served while an APIService names a Service with hollow pods for them.
+    stand_ins: tuple[ResourceDefinition, ...] = ()
+    # CIDRs of cluster IPs, one for each IP family, the default family first.
+    service_ranges: tuple[str, ...] = SERVICE_RANGES
+    # Authorize by roles and bindings, and nodes by the pods bound to them.
+    role_based: bool = False
+    # Enabled admission plugins; by default upstream's, except those that depend on controllers.
+    plugins: frozenset[str] = WITHOUT_CONTROLLERS
+    # Configuration of admission plugins.
+    admission: AdmissionSettings = AdmissionSettings()
+    # Record managedFields of objects that were never applied, too.
+    record_managers: bool = True
+    # Do the work of the garbage collector and of the namespace controller, see stand_ins/.
+    collect_garbage: bool = True
+    empty_namespaces: bool = True
+
+
+BY_DEFAULT = ApiSettings()

@@ -1,0 +1,282 @@
+"""API server without HTTP: a function from requests to responses, on one thread and a given clock.
+
+    server = ApiServer(store=MemoryStore(), clock=clock)
+    response = server.handle(request)
+    server.when_durable(lambda: send(response))
+
+A write is applied in memory immediately and made durable by the store later, so that many writes share one commit.
+Send a response only after `when_durable` has called back, also that of a read: it may contain a write that is not
+durable yet. With the in-memory store the callback comes immediately. Watches deliver only durable changes.
+
+Call all methods on one thread; callbacks run there too. No method blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from kcm.runtime.apiserver.access.token_authenticator import NO_TOKENS, AcceptedTokens
+from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles
+from kcm.runtime.apiserver.bootstrap.served_cluster import REACTIONS, ServedCluster
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, Now, Remarks
+from kcm.runtime.apiserver.core.identifiers import Identifiers, RandomUids
+from kcm.runtime.apiserver.core.long_work import AT_ONCE, Allowance
+from kcm.runtime.apiserver.core.questions import Ask, Unanswered, nobody_there, unanswered
+from kcm.runtime.apiserver.core.settings import BY_DEFAULT, ApiSettings
+from kcm.runtime.apiserver.core.suspended_requests import Suspended
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
+from kcm.runtime.apiserver.registry.routing import Route, route
+from kcm.runtime.apiserver.registry.users import ADMIN, ALLOWED, NOBODY, Authorize, Decision, User, allow_all
+from kcm.runtime.apiserver.server.handlers import Handlers
+from kcm.runtime.apiserver.server.opening import open_store
+from kcm.runtime.apiserver.server.outside_calls import OutsideCalls
+from kcm.runtime.apiserver.server.token_users import TokenUsers
+from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
+from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
+from kcm.runtime.apiserver.storage.sizes import TooLargeError
+from kcm.runtime.apiserver.storage.store import Store
+from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.verbs.component_statuses import Components, lease_problem
+from kcm.runtime.apiserver.verbs.watch import watch
+from kcm.runtime.client.api import Request, Response
+
+
+class ApiServer:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Now,
+        settings: ApiSettings = BY_DEFAULT,
+        tokens: AcceptedTokens = NO_TOKENS,
+        identifiers: Identifiers | None = None,
+        authorize: Authorize = allow_all,
+        ask: Ask = nobody_there,
+    ) -> None:
+        """Open the store, and create the initial namespaces.
+
+        identifiers: of new objects, random by default.
+        authorize: authorizes access reviews and admission, unless settings.role_based.
+        ask: makes webhook calls immediately, in `handle`; see core/questions.py.
+        """
+        opened = open_store(
+            store,
+            clock,
+            settings,
+            tokens=tokens,
+            identifiers=identifiers or Identifiers(RandomUids()),
+            authorize=authorize,
+        )
+        self._cluster, self._cache, self._expiry = opened.cluster, opened.cache, opened.expiry
+        self._state, self.registry = opened.cluster.state, opened.cluster.registry
+        self._transactions, self._transact = opened.transactions, opened.transactions.run
+        self._decide = None if opened.authorizer is None else opened.authorizer.decide
+        self.user_of = TokenUsers(opened.authenticator, self.handle).user_of
+        self._asking = opened.asking
+        self.outside_calls = OutsideCalls(opened.asking, ask)
+        self._handlers = Handlers(opened.cache)
+        self._watches = 0
+        self._served_cluster: ServedCluster | None = None
+
+    @property
+    def revision(self) -> int:
+        """The newest resourceVersion."""
+        return self._state.revision
+
+    def leave_garbage(self) -> None:
+        """Stop collecting garbage, because the controller for it runs."""
+        self._transactions.remove(GarbageCollector)
+
+    def leave_namespaces(self) -> None:
+        """Stop emptying namespaces, because the controller for it runs."""
+        self._transactions.remove(NamespaceCleanup)
+
+    def serve_components(self, components: Components) -> None:
+        """Set the source of ComponentStatuses."""
+        self._handlers.components = components
+
+    def object_counts(self) -> Iterator[tuple[str, str, int]]:
+        """Count the stored objects: (group, resource, count)."""
+        for storage, collection in self._state.collections():
+            resource, _, group = storage.partition(".")
+            yield group, resource, len(collection)
+
+    def public_keys(self) -> list[dict[str, str]]:
+        """Return the JSON Web Keys that verify tokens of service accounts."""
+        return [] if self._cluster.tokens is None else [self._cluster.tokens.public_key()]
+
+    def reached_at(self, host: str, port: int) -> None:
+        """Publish this IPv4 address as Service default/kubernetes, and create the objects of a served cluster."""
+        served_cluster = self._served_cluster = ServedCluster(self._cluster, host=host, port=port)
+        for job in served_cluster.initial_jobs():
+            self._transact(job)
+        self._transactions.remove(*REACTIONS)
+        self._transactions.reactions += served_cluster.reactions
+        for job in served_cluster.initial_reconciliations():
+            self._transact(job)
+
+    def suspends_long_work(self) -> None:
+        """Suspend requests whose expressions take long: from now on `begin` returns them as questions."""
+        self._cluster = replace(self._cluster, patience=Allowance())
+
+    def ensure_roles(self) -> None:
+        """Create or complete upstream's bootstrap roles and bindings."""
+        self._transact(partial(reconcile_roles, self._cluster))
+
+    def decide(self, user: User, info: RequestInfo) -> Decision:
+        """Authorize a request. `begin`, `handle` and `watch` do not authorize."""
+        return ALLOWED if self._decide is None else self._decide(user, info)
+
+    def handle(self, request: Request, *, user: User = ADMIN) -> Response:
+        """Carry out any request except a watch, and return its response, which may be a refusal.
+
+        Any other exception is raised after the changes of the request are undone. If the deletion of a collection is
+        refused in the middle, the earlier deletions remain, as upstream.
+        """
+        return self.outside_calls.finish(self.begin(request, user=user))
+
+    def begin(self, request: Request, *, user: User = ADMIN, info: RequestInfo | None = None) -> Response | Suspended:
+        """Carry out a request, up to its questions to webhooks: the caller answers them and resumes it.
+
+        info: the value that the request was authorized by; None if it was not parsed yet.
+        """
+        info = info or RequestInfo.of(request.method, request.path, request.query)
+        try:
+            return self._transact(partial(self._respond, self._cluster, request, info, user))
+        except TooLargeError as err:  # caught here, so that staged changes are undone
+            return err.response()
+        except Unanswered:
+            return self._suspended(request, info, user)
+
+    def _suspended(self, request: Request, info: RequestInfo, user: User) -> Response | Suspended:
+        # From here on, uids, suffixes and the time are drawn once for all attempts.
+        def attempt(cluster: Cluster) -> Response:
+            try:
+                return self._transact(partial(self._respond, cluster, request, info, user))
+            except TooLargeError as err:
+                return err.response()
+
+        return Suspended(self._cluster, attempt).resume(())
+
+    def watch(
+        self,
+        request: Request,
+        *,
+        info: RequestInfo | None = None,
+        deliver: Callable[[bytes], None],
+        end: Callable[[Response], None],
+        deliver_first: Callable[[Iterator[bytes]], None] | None = None,
+    ) -> Watch | Response:
+        """Start a watch; return a Response if it is refused. Bookmarks and timeouts happen in `tick`.
+
+        info: the value that the request was authorized by; None if it was not parsed yet.
+        deliver: called with one or more whole lines, possibly before this returns.
+        deliver_first: called with an iterator of the initial events, to read at its own pace; without it, `deliver`
+            is called with all of them.
+        end: called once, when the server ends the watch.
+        """
+        try:
+            found = route(self.registry, info or RequestInfo.of(request.method, request.path, request.query))
+            if "watch" not in found.definition.verbs or found.name:
+                raise status_errors.method_not_allowed()
+            call = Call(found, request, NOBODY)
+            convert_later = partial(self.outside_calls.convert_later, found.definition)
+            self._watches += 1
+            self._asking.outside = unanswered
+            return watch(
+                self._cluster,
+                self._cache,
+                call,
+                number=self._watches,
+                deliver=deliver,
+                end=end,
+                deliver_first=deliver_first,
+                convert_later=convert_later if found.definition.asks_outside else None,
+            )
+        except StatusError as err:
+            return err.response()
+
+    def when_durable(self, callback: Callable[[], None]) -> None:
+        """Call back once all requests handled so far are durable and delivered to watches, which may be immediately."""
+        self._state.when_durable(callback)
+
+    def take_back(self, because: StatusError) -> None:
+        """Undo all changes that are not durable, because the store has no room. Not within a request.
+
+        Their `when_durable` callbacks are never called: refuse these requests, or carry them out again. Watches that
+        have not begun end with this error.
+        """
+        self._transactions.take_back()
+        for pending in list(self._cache.watches()):
+            if not pending.has_begun:
+                pending.fail(because)
+
+    def tick(self, now: float) -> None:
+        """Run the jobs that are due: bookmarks and timeouts of watches, expiry of objects. now: Unix seconds.
+
+        A job that fails is undone, and the others run. Raises an ExceptionGroup of the failures afterwards.
+        """
+        errors: list[Exception] = []
+        for job in self._jobs(now):
+            try:
+                self._transact(job)
+            except Exception as err:
+                errors.append(err)
+        if errors:
+            raise ExceptionGroup("jobs that were due have failed", errors)
+
+    def _jobs(self, now: float) -> Iterator[Callable[[], None]]:
+        if self._expiry.is_due(now):
+            yield partial(self._expiry.tick, now)
+        if self._served_cluster is not None:
+            yield from self._served_cluster.due_jobs(now)
+        for due in self._cache.due(now):
+            yield partial(due.tick, now)
+        if self._cache.is_age_due(now):
+            yield partial(self._cache.age, now)
+
+    def next_tick(self) -> float | None:
+        """Return when the next watch needs a tick, in Unix seconds; None without watches."""
+        soonest = self._cache.next_tick()
+        return None if soonest == math.inf else soonest
+
+    def lease_problem(self, name: str) -> str:
+        """Return why a Lease of kube-system is not held, "" if it is."""
+        return lease_problem(self._cluster, name)
+
+    def route(self, info: RequestInfo) -> Route | None:
+        """Return where a request is served, None if nowhere."""
+        try:
+            return route(self.registry, info)
+        except StatusError:
+            return None
+
+    def _respond(self, cluster: Cluster, request: Request, info: RequestInfo, user: User) -> Response:
+        self._asking.outside = cluster.outside
+        deprecation, remarks = "", None
+        if request.method != "GET":
+            remarks = Remarks()
+            if cluster.patience is not None:
+                cluster.patience.left = AT_ONCE
+        try:
+            call = Call(route(self.registry, info), request, user, remarks)
+            if remarks is not None and request.method == "HEAD":  # authorized as a get, but not served
+                raise status_errors.method_not_allowed()
+            if call.definition.deprecation:
+                call.warn(call.definition.deprecation)
+                deprecation = call.definition.deprecation
+            response = self._handlers.carry_out(cluster, info, call)
+        except TooLargeError:
+            raise
+        except StatusError as err:
+            response = err.response()
+        if remarks is None:
+            return response.remarked((deprecation,), None) if deprecation else response
+        if not remarks.warnings and not remarks.annotations:
+            return response
+        return response.remarked(remarks.warnings.texts, remarks.annotations)

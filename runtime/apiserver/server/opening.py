@@ -1,0 +1,90 @@
+"""Opening of a store: the server context over it, and the reactions to its changes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.access.authorizer import Authorizer
+from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens, TokenAuthenticator
+from kcm.runtime.apiserver.bootstrap.namespaces import create_first_namespaces
+from kcm.runtime.apiserver.bootstrap.policy import node_rules
+from kcm.runtime.apiserver.core.cluster import Cluster, Now
+from kcm.runtime.apiserver.core.custom_resources import CustomResources
+from kcm.runtime.apiserver.core.expiry import Expiry
+from kcm.runtime.apiserver.core.identifiers import Identifiers
+from kcm.runtime.apiserver.core.remote_api_services import RemoteApiServices
+from kcm.runtime.apiserver.core.settings import ApiSettings
+from kcm.runtime.apiserver.core.suspended_requests import Asking
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
+from kcm.runtime.apiserver.registry.definitions import Registry
+from kcm.runtime.apiserver.registry.users import EVERYTHING, Authorize
+from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
+from kcm.runtime.apiserver.server.transactions import Transactions
+from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
+from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
+from kcm.runtime.apiserver.storage.state import State
+from kcm.runtime.apiserver.storage.store import Store
+from kcm.runtime.apiserver.storage.watches import WatchCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedStore:
+    """A store with everything that follows its changes."""
+
+    cluster: Cluster
+    cache: WatchCache
+    transactions: Transactions
+    asking: Asking
+    expiry: Expiry
+    authenticator: TokenAuthenticator
+    authorizer: Authorizer | None  # None to allow everything
+
+
+def open_store(
+    store: Store,
+    clock: Now,
+    settings: ApiSettings,
+    *,
+    tokens: AcceptedTokens,
+    identifiers: Identifiers,
+    authorize: Authorize,
+) -> OpenedStore:
+    """Open the store, and create the initial namespaces. The arguments are those of ApiServer."""
+    cache = WatchCache(store.revision())
+    state = State(store, cache.publish)
+    authorizer = Authorizer(state, node_rules=node_rules()) if settings.role_based else None
+    authenticator = TokenAuthenticator(state, clock.now, tokens)
+    cluster = Cluster(
+        state=state,
+        registry=Registry(with_scheduling_groups(settings.resources)),
+        shapes=built_in_shapes(),
+        clock=clock,
+        uid=identifiers.uid,
+        suffix=identifiers.suffix,
+        authorize=authorize if authorizer is None else authorizer.authorize,
+        authenticate=authenticator.review,
+        resolver=EVERYTHING if authorizer is None else authorizer,
+        tokens=tokens.accounts,
+        settings=settings,
+    )
+    transactions, asking, expiry = Transactions(state), Asking(), Expiry(cluster)
+    remote_api_services = RemoteApiServices(cluster, settings.stand_ins)
+    transactions.reactions += (CustomResources(cluster, cache, asking), expiry, remote_api_services)
+    if authorizer is not None:
+        transactions.reactions.append(authorizer)
+    if settings.collect_garbage:
+        transactions.reactions.append(GarbageCollector(cluster))
+    if settings.empty_namespaces:
+        transactions.reactions.append(NamespaceCleanup(cluster))
+    transactions.run(partial(create_first_namespaces, cluster))
+    transactions.run(remote_api_services.reconcile)
+    return OpenedStore(
+        cluster=cluster,
+        cache=cache,
+        transactions=transactions,
+        asking=asking,
+        expiry=expiry,
+        authenticator=authenticator,
+        authorizer=authorizer,
+    )

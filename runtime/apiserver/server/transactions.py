@@ -1,0 +1,53 @@
+"""Transactions: the changes of a request or job, and the reactions to them, are committed together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kcm.runtime.apiserver.core.cluster import Reaction
+from kcm.runtime.apiserver.storage.state import State
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """Runs functions that change the state, each in a transaction."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.reactions: list[Reaction] = []
+
+    def run(self, act: Callable[[], T]) -> T:
+        """Commit the changes of `act` with the reactions to them; undo them if anything is raised."""
+        try:
+            result = act()
+            if self._state.staged:
+                self._react()
+        except BaseException:
+            for change in self._state.roll_back():
+                for reaction in self.reactions:
+                    reaction.undo(change)
+            raise
+        if self._state.staged:
+            self._state.commit()
+        return result
+
+    def take_back(self) -> None:
+        """Undo all committed changes that are not durable."""
+        for change in self._state.take_back():
+            for reaction in self.reactions:
+                reaction.undo(change)
+
+    def remove(self, *types: type[Reaction]) -> None:
+        """Remove all reactions of these types."""
+        self.reactions[:] = [reaction for reaction in self.reactions if not isinstance(reaction, types)]
+
+    def _react(self) -> None:
+        """Run the reactions to the staged changes, and to the changes that reactions make."""
+        done = 0
+        while done < len(self._state.staged):
+            change = self._state.staged[done]
+            for reaction in self.reactions:
+                reaction.react(change)
+            done += 1

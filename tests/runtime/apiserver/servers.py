@@ -1,0 +1,28 @@
+"""ApiServers for tests, from the fields of their settings and of their accepted tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
+from kcm.runtime.apiserver.core.cluster import Now
+from kcm.runtime.apiserver.core.settings import ApiSettings
+from kcm.runtime.apiserver.server.api_server import ApiServer
+from kcm.runtime.apiserver.storage.store import Store
+
+_SETTINGS = {field.name for field in dataclasses.fields(ApiSettings)}
+_TOKENS = {field.name for field in dataclasses.fields(AcceptedTokens)}
+
+
+def new_server(store: Store, clock: Now, **arguments: Any) -> ApiServer:
+    """Return a server.
+
+    arguments: fields of ApiSettings and of AcceptedTokens, and other arguments of ApiServer.
+    """
+    settings = {name: value for name, value in arguments.items() if name in _SETTINGS}
+    tokens = {name: value for name, value in arguments.items() if name in _TOKENS}
+    others = {name: value for name, value in arguments.items() if name not in _SETTINGS | _TOKENS}
+    return ApiServer(
+        store=store, clock=clock, settings=ApiSettings(**settings), tokens=AcceptedTokens(**tokens), **others
+    )
