@@ -1,4 +1,4 @@
-"""`python -m kcm` is the command run-kcm, for environments whose scripts are not on the path."""
+"""Run the command run-kcm by `python -m kcm`, for environments whose scripts are not on the path."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`python -m kcm.simulate`: seeded runs with faults, and the replay of one. `--help` lists the arguments."""
+"""Run `python -m kcm.simulate`: seeded runs with faults, and replays of single runs. `--help` lists the arguments."""
 
 import sys
 

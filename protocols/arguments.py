@@ -24,7 +24,12 @@ def check_text(what: str, given: object, *, may_be_empty: bool = False) -> None:
 def check_number(
     what: str, given: object, *, least: float | None = None, above: float | None = None, whole: bool = False
 ) -> None:
-    """Check a number. least: inclusive bound. above: exclusive bound. whole: it must be an integer."""
+    """Check the type and the range of a number.
+
+    least: inclusive lower bound.
+    above: exclusive lower bound.
+    whole: require an integer.
+    """
     is_number = isinstance(given, int if whole else (int, float)) and not isinstance(given, bool)
     if not is_number:
         raise TypeError(f"{what} takes {'an integer' if whole else 'a number'}, not {given!r:.80}")

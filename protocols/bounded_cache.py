@@ -1,7 +1,7 @@
-"""Caches of functions whose arguments others choose: bounded by the size of their entries, not only by their number.
+"""Caches of functions whose arguments a client chooses, bounded by the size of the entries and by their number.
 
-functools.lru_cache counts its entries. Where a client chooses the keys, a thousand entries may be a thousand requests
-of a megabyte each. Keys that are used again and again are short, so that long ones need not be kept.
+functools.lru_cache only counts its entries. If a client chooses the arguments, a thousand entries may be a thousand
+requests of a megabyte each. Arguments that occur repeatedly are short, so results for long ones need not be kept.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LONGEST = 512  # bytes, characters or items of a key that is kept
+LONGEST = 512  # maximum size of a cached argument: bytes, characters or items
 
 
 def first_size(first: Any, *_: Any) -> int:
-    """The size of the first argument, where the others are few. All have to be positional."""
+    """Return the size of the first argument, for functions whose other arguments are small. All must be positional."""
     return len(first)
 
 
 def bounded_cache(
     maxsize: int, *, longest: int = LONGEST, size: Callable[..., int] = len
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a pure function to keep its results for short arguments; for others it is called each time.
+    """Decorate a pure function to cache its results for short arguments. With longer arguments it is called each time.
 
-    maxsize: number of results that are kept.
-    longest: the largest size of the arguments whose result is kept.
-    size: called with the arguments, returns their size; by default the length of the only one.
+    maxsize: maximum number of cached results.
+    longest: maximum size of the arguments whose result is cached.
+    size: called with the arguments, returns their size; by default the length of the only argument.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -57,7 +57,7 @@ def bounded_cache(
 
 
 def total_size(*parts: Any) -> int:
-    """The size of several arguments: characters and bytes of texts, also inside tuples. Numbers have none."""
+    """Return the size of several arguments: the length of strings and bytes, also inside tuples. Numbers count as 0."""
     size = 0
     for part in parts:
         if isinstance(part, str | bytes):

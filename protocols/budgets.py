@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: what their status says, for the controller that counts and the server that evicts.
+"""Condition DisruptionAllowed of PodDisruptionBudgets, for the disruption controller and the server's eviction.
 
 Source: kubernetes v1.36 staging/src/k8s.io/component-helpers/apps/poddisruptionbudget/helpers.go.
 """
@@ -11,13 +11,13 @@ from typing import Any
 from kcm.protocols.conditions import find_condition, set_condition
 from kcm.protocols.objects import Object, metadata
 
-DISRUPTION_ALLOWED = "DisruptionAllowed"  # the condition
-SUFFICIENT_PODS, INSUFFICIENT_PODS, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"  # its reasons
-ALWAYS_ALLOW = "AlwaysAllow"  # an unhealthyPodEvictionPolicy; the other, IfHealthyBudget, is the default
+DISRUPTION_ALLOWED = "DisruptionAllowed"  # condition type
+SUFFICIENT_PODS, INSUFFICIENT_PODS, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"  # reasons
+ALWAYS_ALLOW = "AlwaysAllow"  # an unhealthyPodEvictionPolicy; the default is IfHealthyBudget
 
 
 def with_disruption_allowed(status: Mapping[str, Any], *, now: float) -> Object:
-    """The status with the condition DisruptionAllowed as its disruptionsAllowed has it. Other conditions stay."""
+    """Return the status with its condition DisruptionAllowed set according to disruptionsAllowed."""
     allowed = (status.get("disruptionsAllowed") or 0) > 0
     conditions = set_condition(
         status.get("conditions"),

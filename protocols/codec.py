@@ -1,8 +1,8 @@
-"""Messages to msgpack bytes and back. The only module that imports msgpack.
+"""Encode messages to msgpack bytes, and decode them. The only module that imports msgpack.
 
-On the wire a message is `[tag, field, field, …]` in the order of its fields; a message inside a message is the same
-array again. Tags are stable, as the next version reads the journals of this one: a tag is never reused, and a new field
-comes last and has a default.
+On the wire a message is `[tag, field, field, …]` in the order of its fields; a nested message is an array of the same
+form. Tags are stable, because later versions read the journals of earlier ones: a tag is never reused, and a new field
+is added at the end, with a default.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ TAGS: tuple[tuple[int, type[Struct]], ...] = (
     (140, calls.Call),
 )
 
-# Fields that hold messages or named tuples, with the functions that pack and unpack them. Others need none.
+# Fields that contain messages or named tuples, with the functions that pack and unpack them.
 _NESTED: dict[tuple[type, str], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 
@@ -152,7 +152,10 @@ def _to_wire(message: Any) -> list[Any]:
 
 
 def _form_of_subclass(kind: type) -> _Form:
-    """A class that adds what stays in the process to a message travels as that message. Raises TypeError on others."""
+    """Return the form of the message type that this class extends. Raises TypeError for other classes.
+
+    A subclass only adds attributes that are not sent.
+    """
     for base in kind.__mro__:
         if base in _BY_TYPE:
             return _BY_TYPE[base]
@@ -226,7 +229,7 @@ _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 
 
 def encode(message: Any) -> bytes:
-    """Encode a message. Raises TypeError if it is not one, or holds a value that msgpack cannot encode."""
+    """Encode a message. Raises TypeError for other objects, and for a field value that msgpack cannot encode."""
     frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
     return frame
 
@@ -285,7 +288,7 @@ _BUNDLE_TAG = _BY_TYPE[watching.WatchEvents].tag
 
 
 def bundle(events: Sequence[bytes], matches: Sequence[int]) -> bytes:
-    """Encode WatchEvents from encoded events, so that an event is encoded once for all its subscribers."""
+    """Encode a WatchEvents from events that are encoded already: each event is encoded once for all its subscribers."""
     packer = msgpack.Packer(use_bin_type=True)
     head = packer.pack_array_header(3) + packer.pack(_BUNDLE_TAG) + packer.pack_array_header(len(events))
     frame: bytes = b"".join((head, *events, packer.pack(tuple(matches))))
@@ -318,7 +321,7 @@ def _unpacked(frame: bytes) -> Any:
 
 
 class Decoder:
-    """Decoder of the actors of one system, which decodes a frame once that is sent to several actors.
+    """Decoder for the actors of one system, which decodes a frame only once if it is sent to several actors.
 
     They receive the same bytes object one after the other, and messages are immutable, so the last such message is
     cached. Thread-safe: the pair is read and replaced as one object; a race costs one more decoding.

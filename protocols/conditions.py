@@ -1,10 +1,10 @@
-"""Conditions: the typed facts in an object's status.
+"""Conditions of an object's status, metav1.Condition and its predecessors.
 
 `conditions` is status.conditions of an object, or None if it has none. No function here modifies its argument.
 
-There are two rules for a condition that is there already. set_condition has that of metav1.Condition, for all new kinds
-(apimachinery pkg/api/meta/conditions.go, SetStatusCondition). with_condition has that of workloads (kubernetes v1.36
-pkg/controller/deployment/util/deployment_util.go, SetDeploymentCondition).
+An existing condition is updated by one of two rules. set_condition has the rule of metav1.Condition, for all new kinds
+(apimachinery pkg/api/meta/conditions.go, SetStatusCondition). with_condition has the rule of workloads (kubernetes
+v1.36 pkg/controller/deployment/util/deployment_util.go, SetDeploymentCondition).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Conditions = Iterable[Mapping[str, Any]] | None
 
 
 def find_condition(conditions: Conditions, type: str) -> Mapping[str, Any] | None:
-    """The first condition of this type."""
+    """Return the first condition of this type, or None."""
     try:
         for condition in conditions or ():
             if condition.get("type") == type:
@@ -50,8 +50,8 @@ def next_condition(
     now: float,
     observed_generation: int | None = None,
 ) -> Object:
-    """The condition as it is to be, where it is `current` now. See set_condition."""
-    text = str(status)  # of a bool too
+    """Return the new condition. current: the present condition of this type, or None. See set_condition."""
+    text = str(status)  # True and False become "True" and "False"
     if text not in _STATUSES:
         raise ValueError(f"the status of condition {type} is one of {', '.join(_STATUSES)}, not {status!r}")
     check_text("type of a condition", type)
@@ -78,7 +78,7 @@ def changed_condition(
     now: float,
     observed_generation: int | None = None,
 ) -> Object | None:
-    """The condition alone, for a patch that merges by type; None if it is there like this. See set_condition."""
+    """Return the condition for a patch that merges by type, or None if it has not changed. See set_condition."""
     current = find_condition(conditions, type)
     new = next_condition(current, type, status, reason, message, now=now, observed_generation=observed_generation)
     is_there = current is not None and all(current.get(field) == value for field, value in new.items())
@@ -97,9 +97,10 @@ def set_condition(
 ) -> list[Object]:
     """Return a copy of the list with this condition; a new type is appended, the other conditions are unchanged.
 
-    now: Unix seconds, the clock's now(); it becomes lastTransitionTime only where the status changes. So the list is
-    equal to the former one where nothing is new, and patch_status writes nothing. Raises ValueError on a status or a
-    reason that the API does not take.
+    now: Unix seconds. It becomes lastTransitionTime only if the status changes. Without a change the returned list is
+    equal to the given one, and patch_status writes nothing.
+
+    Raises ValueError for a status or a reason that the API rejects.
     """
     current = find_condition(conditions, type)
     new = next_condition(current, type, status, reason, message, now=now, observed_generation=observed_generation)
@@ -112,10 +113,10 @@ def set_condition(
 
 
 def with_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Object]:
-    """A copy of the list in which `new` replaces the condition of its type; it is appended at the end.
+    """Return a copy of the list in which `new` replaces the condition of its type, or is appended.
 
     If status and reason are the same, the old condition is kept: a new message or lastUpdateTime alone is not written,
-    lest every sync writes the status. lastTransitionTime is kept while the status is the same.
+    because every sync would write the status. lastTransitionTime is kept while the status is the same.
     """
     current = find_condition(conditions, new["type"])
     if current is None:
@@ -130,7 +131,7 @@ def with_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Objec
 
 
 def without_condition(conditions: Conditions, type: str) -> list[Object]:
-    """A copy of the list without the conditions of this type."""
+    """Return a copy of the list without the conditions of this type."""
     return [dict(condition) for condition in conditions or () if condition.get("type") != type]
 
 

@@ -1,4 +1,4 @@
-"""Error texts of several errors, as Go programs print them."""
+"""Text of several errors, aggregated as in Go programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def aggregate(texts: Iterable[str]) -> str:
-    """Each distinct text once: "a" of one, "[a, b]" of several, "" of none.
+    """Return each distinct text once: "a" for one text, "[a, b]" for several, "" for none.
 
     Source: apimachinery pkg/util/errors, NewAggregate.
     """

@@ -26,11 +26,11 @@ _ZERO_TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)
 _QUANTITY = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]?)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-# Digits of a number that Go keeps as an int64; of a binary one less three for each of Ki, Mi, …
+# Digits of a number that Go stores as an int64; with a binary suffix, three fewer for each of Ki, Mi, …
 _DIGITS, _BINARY_DIGITS = 18, 14
 _NANO = -9  # the smallest power of ten
 _WORD = 2**64 - 1
-_LONGEST = 1000  # digits, and powers of ten: what is longer is no amount of anything, and takes too long
+_LONGEST = 1000  # digits, and powers of ten; longer numbers are not real quantities, and are slow to convert
 
 
 class StructField(NamedTuple):
@@ -102,9 +102,9 @@ def _append_struct(parts: list[str | FixedText], value: Mapping[str, Any], type:
             _append(parts, value[field.key] if field.key else value, field.type.removeprefix("*"))
 
 
-@lru_cache(maxsize=256)  # templates that are alike set the same fields
+@lru_cache(maxsize=256)  # similar templates set the same fields
 def _layout(type: str, set_keys: frozenset[str]) -> Sequence[tuple[FixedText, StructField | None]]:
-    """Return the text before each field that is set, with that field; the text after the last one with None."""
+    """Return pairs of a set field and the text before it, and a last pair of None and the text after it."""
     layout: list[tuple[FixedText, StructField | None]] = []
     text, separator = "{", ""
     for field in structs()[type]:
@@ -136,7 +136,7 @@ def _keys(type: str) -> Sequence[str]:
 
 @cache
 def _inlined_keys(type: str) -> Sequence[str]:
-    """Return the keys of the structs that are embedded in this one, in JSON among its own."""
+    """Return the JSON keys of the structs that are embedded in this struct."""
     return [key for field in structs()[type] if not field.key for key in _keys(field.type)]
 
 

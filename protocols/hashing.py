@@ -1,8 +1,8 @@
-"""Hashes that name ReplicaSets and ControllerRevisions after their pod templates.
+"""Hashes of pod templates, which the names of ReplicaSets and ControllerRevisions contain.
 
-They are the hashes of kube-controller-manager 1.36, so that both use the same names. No
-decision depends on a hash: existing objects are found by comparing templates (protocols/semantic.py), so that objects
-whose names have another release's hash are kept.
+They are the hashes of kube-controller-manager 1.36, so that both use the same names. No decision depends on a hash:
+existing objects are found by comparing templates (protocols/semantic.py), so objects are kept whose names contain the
+hash of another release.
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go, ComputeHash; pkg/util/hash/hash.go, DeepHashObject.
 """
@@ -30,7 +30,7 @@ def template_hash(template: Mapping[str, Any], collision_count: int | None) -> s
     """Return upstream's hash of a pod template, of up to 10 characters.
 
     template: as the API server returns it, with defaults and quantities in canonical form.
-    collision_count: status.collisionCount of the owner. Each value returns another hash, and so does None.
+    collision_count: status.collisionCount of the owner. Each value gives a different hash, and None another one.
     """
     encoded = orjson.dumps(template, option=orjson.OPT_SORT_KEYS)
     value = _cached(encoded) if len(encoded) <= _LONGEST_CACHED else _dump_hash(template)
@@ -39,7 +39,7 @@ def template_hash(template: Mapping[str, Any], collision_count: int | None) -> s
     return safe_encode(str(value))
 
 
-@lru_cache(maxsize=256)  # a creation that is refused, or waits, is computed at each sync
+@lru_cache(maxsize=256)  # while a creation is refused or waits, each sync computes the hash again
 def _cached(encoded: bytes) -> int:
     return _dump_hash(orjson.loads(encoded))
 
@@ -55,5 +55,5 @@ def _dump_hash(template: Mapping[str, Any]) -> int:
 
 
 def safe_encode(text: str) -> str:
-    """Map each character into SAFE_ALPHABET. Source: apimachinery rand.SafeEncodeString."""
+    """Replace each character by one of SAFE_ALPHABET. Source: apimachinery rand.SafeEncodeString."""
     return "".join(SAFE_ALPHABET[ord(character) % len(SAFE_ALPHABET)] for character in text)

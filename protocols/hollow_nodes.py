@@ -1,6 +1,6 @@
-"""Hollow nodes: how their objects are recognized, and the addresses that they and their pods have.
+"""Labels of hollow nodes, and the addresses that these nodes and their pods have.
 
-A pod of a hollow node runs in appearance only, so its address leads nowhere: no connection is ever opened to one.
+A pod of a hollow node runs in appearance only: no process listens on its address, and no connection is opened to it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
-RUNTIME = "hollow://"  # begins the version of their container runtime
+RUNTIME = "hollow://"  # prefix of status.nodeInfo.containerRuntimeVersion
 # Annotation of a Service, Pod or Node: the address that serves webhooks whose pods are hollow.
 WEBHOOK = "hollow.kcm.dev/webhook"
 # Benchmarks (RFC 2544). Nodes only: some VPN and proxy clients answer for addresses of this range on their machine.
@@ -26,5 +26,5 @@ def is_hollow(node: Mapping[str, Any]) -> bool:
 
 
 def is_hollow_address(address: IPv4Address | IPv6Address) -> bool:
-    """Report whether hollow nodes, or the pods of those without a podCIDR, have such an address."""
+    """Report whether this is an address of a hollow node, or of a pod of a hollow node without a podCIDR."""
     return address in NODE_RANGE or address in POD_RANGE

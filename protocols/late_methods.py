@@ -1,8 +1,8 @@
-"""`dataclass` like the standard library's, except that methods are not compiled in advance.
+"""`dataclass` decorator like the standard library's that does not compile methods in advance.
 
-The standard library compiles up to six functions for each dataclass. For 250 classes that took a third of the start,
-although most of the functions are never called. Here only `__init__` is compiled, when it is first used (by a call, by
-`help` or by `inspect.signature`). The other methods are plain functions over the names of the fields.
+The standard library compiles up to six functions for each dataclass. For 250 classes this took a third of the start-up
+time, although most of the functions are never called. Here only `__init__` is compiled, at its first use (a call,
+`help` or `inspect.signature`). The other methods are plain functions over the names of the fields.
 
 A class that defines one of the methods of OWN itself is passed to the standard library's decorator.
 """

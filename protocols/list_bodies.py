@@ -1,4 +1,4 @@
-"""A list's JSON, read as it comes: items are there while the server still writes the rest."""
+"""Incremental parser of the JSON of a list, which returns items before the whole response has been received."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIES = 8  # places to cut before more input is required
 
 
 def is_list(body: bytes) -> bool:
-    """Report whether this is the beginning of a list, not of a watch event."""
+    """Report whether the body begins with a list, rather than a watch event."""
     return BEGINS_LIST(body) is not None
 
 
@@ -25,15 +25,15 @@ class ListReader:
 
     All items begin with the same key, so the text is cut between the end of an item and the beginning of the next. The
     same text may occur within an item (two volumeClaimTemplates); then the part before it is not valid JSON, and an
-    earlier place is tried. A body in another format is parsed as a whole at the end.
+    earlier place is tried. A body in another format is parsed as a whole when the response has ended.
     """
 
     def __init__(self) -> None:
-        self._head = b""  # up to the first item, once there is one
-        self._between = b""  # what ends an item and begins the next
-        self._rest: list[bytes] = []  # what is in no item that was handed out
-        self._size = 0  # of it, in bytes
-        self._wait_for = 0  # bytes, before a cut is tried again
+        self._head = b""  # text before the first item, once an item has been received
+        self._between = b""  # text that ends an item and begins the next one
+        self._rest: list[bytes] = []  # text after the last returned item
+        self._size = 0  # bytes in _rest
+        self._wait_for = 0  # bytes in _rest before the next attempt to cut
 
     def feed(self, piece: bytes) -> list[Any]:
         """Add a piece of the body, and return the items that it completes."""
@@ -49,7 +49,7 @@ class ListReader:
         return items
 
     def end(self) -> ListPage:
-        """Return the remaining items and the list's metadata at the end of the body. Raises MalformedError."""
+        """Return the remaining items and the list's metadata, after the last piece. Raises MalformedError."""
         return parse_list_page(self._head + b"".join(self._rest))
 
     def _find_first(self, text: bytes) -> bytes:

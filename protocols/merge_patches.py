@@ -1,4 +1,4 @@
-"""Merge patches (RFC 7386) of decoded objects: pure."""
+"""Merge patches (RFC 7386) of decoded objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from kcm.protocols.objects import Object
 
 
 def merge_patched(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
-    """Return the target with the patch applied; the arguments are not changed, unchanged parts are shared."""
+    """Return the target with the patch applied.
+
+    The arguments are not modified; unchanged parts are shared with the result.
+    """
     result = dict(target)
     for name, value in patch.items():
         if value is None:

@@ -112,7 +112,7 @@ def _dump(value: Any) -> Object:
 
 
 def _without_none(value: Any) -> Any:
-    """Return a copy without the fields that are None, because null is never written."""
+    """Return a copy without fields whose value is None, because null is never written."""
     if type(value) is dict:
         return {name: _without_none(item) for name, item in value.items() if item is not None}
     if type(value) is list:
@@ -121,7 +121,7 @@ def _without_none(value: Any) -> Any:
 
 
 def why(err: Exception) -> str:
-    """Return in one line why and where a model could not be read."""
+    """Return on one line why a model could not be read, and in which field."""
     errors = getattr(err, "errors", None)  # of pydantic's ValidationError
     if callable(errors) and (found := errors()):
         where = ".".join(str(part) for part in found[0].get("loc", ()))

@@ -1,4 +1,4 @@
-"""Secrets that a pod refers to.
+"""Names of the Secrets that a pod refers to.
 
 Source: kubernetes v1.36 pkg/api/v1/pod/util.go, VisitPodSecretNames.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# By the volume's source, where it names one. Of the others the field is that of a reference.
+# Volume source → field that contains the Secret's name, or a reference to the Secret.
 _NAMES = {"azureFile": "secretName", "secret": "secretName"}
 _REFERENCES = {
     "cephfs": "secretRef",

@@ -1,4 +1,6 @@
-"""Names, label keys and label values, in upstream's rules and words.
+"""Validation of names, label keys and label values, with upstream's rules and error texts.
+
+Each function returns the errors as texts, an empty list for a valid value.
 
 Each function returns what is wrong, as texts; an empty list if nothing is.
 
@@ -92,7 +94,7 @@ def dns1035_label(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """The rule of every name, besides that of its kind: it must fit into a segment of a URL's path."""
+    """Validate that a name can be a segment of a URL's path, which every kind requires in addition to its own rules."""
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in value]
@@ -102,7 +104,7 @@ def label_key(value: str) -> list[str]:
     return [] if _is_label_key(value) else _label_key_problems(value)
 
 
-@bounded_cache(4096, longest=320)  # every write brings the same few again
+@bounded_cache(4096, longest=320)  # most writes contain the same few names
 def _is_label_key(value: str) -> bool:
     return not _label_key_problems(value)
 

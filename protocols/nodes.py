@@ -1,7 +1,7 @@
-"""Nodes and their leases: facts derived once per version, the taints that kcm manages, zones.
+"""Facts about nodes and their leases, the taints that kcm manages, and zones.
 
-An informer's table derives NodeFacts and LeaseFacts (`entry.facts`), so that a pass over thousands of nodes decodes
-none.
+An informer's table derives NodeFacts and LeaseFacts once per version of an object (`entry.facts`), so that a pass over
+thousands of nodes decodes no object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONDITION_TAINTS: Mapping[tuple[str, str], str] = {
 }
 NO_SCHEDULE_KEYS = frozenset(CONDITION_TAINTS.values()) | {UNSCHEDULABLE}
 NO_EXECUTE_KEYS = frozenset({NOT_READY, UNREACHABLE})
-EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node is left out of its zone's state
+EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node is not counted in its zone's state
 EXCLUDE_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"  # a label
 LEAVING = "ToBeDeletedByClusterAutoscaler"  # a taint, of any effect
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")  # Go's strconv.ParseBool; an invalid value counts as true
@@ -47,16 +47,22 @@ _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """One version of a node.
+    """Facts of one version of a node.
 
-    zone: see zone_of. excluded: the node is left out of its zone's state.
-    ready: the status of its condition Ready, None without that condition. heartbeat, transitioned: the condition's
-    lastHeartbeatTime and lastTransitionTime as text. no_schedule, no_execute: keys of its taints of that effect, as far
-    as kcm manages them. wanted_no_schedule: keys of the taints that its conditions call for. no_execute_taints: all
-    taints of that effect as JSON, for comparison. kubelet: the kubelet's version, "v1.36.0". topology_zone: its label
-    topology.kubernetes.io/zone alone. provider_id: spec.providerID. balancer_excluded: its labels keep load balancers
-    from sending to it; balancer_leaving: it is being deleted, or about to be by the cluster autoscaler.
-    placement: name, labels and taints as JSON, for comparison: all by which pods are kept from a node for good.
+    zone: see zone_of.
+    excluded: the node is not counted in its zone's state.
+    ready: the status of its condition Ready, None without that condition.
+    heartbeat, transitioned: lastHeartbeatTime and lastTransitionTime of the condition Ready, as text.
+    no_schedule, no_execute: keys of its taints of that effect, among those that kcm manages.
+    wanted_no_schedule: keys of the NoSchedule taints that its conditions require.
+    no_execute_taints: all NoExecute taints as JSON, for comparison.
+    kubelet: the kubelet's version, "v1.36.0".
+    topology_zone: the label topology.kubernetes.io/zone alone.
+    provider_id: spec.providerID.
+    balancer_excluded: a label excludes the node from load balancers.
+    balancer_leaving: the node is being deleted, or will be soon by the cluster autoscaler.
+    placement: name, labels and taints as JSON, for comparison: everything that can permanently exclude pods from the
+        node.
     """
 
     uid: str
@@ -79,7 +85,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """One version of a node's lease.
+    """Facts of one version of a node's lease.
 
     renewed: spec.renewTime, Unix seconds by the holder's clock; None if it was never renewed.
     """
@@ -134,7 +140,7 @@ def lease_facts(lease: Object) -> LeaseFacts:
 
 
 def zone_of(labels: Mapping[str, Any]) -> str:
-    """The zone of a node with these labels, "region:zone"; "" if it has neither label.
+    """Return the zone of a node with these labels, "region:zone", or "" without either label.
 
     The older label takes precedence over the newer one, even if it is empty. Source: component-helpers/node/topology,
     GetZoneKey; but without the NUL byte that upstream puts between colons.
@@ -144,12 +150,12 @@ def zone_of(labels: Mapping[str, Any]) -> str:
 
 
 def zone_label(zone: str) -> str:
-    """The zone as upstream's metrics spell it in their labels."""
+    """Return the zone as the label value of upstream's metrics."""
     return zone.replace(":", ":\x00:", 1)
 
 
 def taint_keys(taints: Iterable[Mapping[str, Any]], effect: str) -> frozenset[str]:
-    """The keys of the taints of this effect."""
+    """Return the keys of the taints of this effect."""
     return frozenset(taint.get("key") or "" for taint in taints if taint.get("effect") == effect)
 
 

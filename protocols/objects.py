@@ -1,4 +1,4 @@
-"""Vocabulary over API objects: keys, identity, owners.
+"""Functions over API objects: keys, identity, owners.
 
 An API object is the decoded JSON: a dict of dicts, lists, strings, numbers, bools and None. An object read from a table
 is never modified: copy the part that changes. Messages carry objects as JSON bytes.
@@ -18,21 +18,24 @@ Key = str  # "namespace/name", or "name" for a cluster-scoped object
 
 
 def encode_object(obj: Mapping[str, Any]) -> bytes:
-    """Compact JSON; keys keep their order. Raises TypeError on a value that JSON cannot hold."""
+    """Encode an object as compact JSON; keys keep their order.
+
+    Raises TypeError for a value that JSON cannot represent.
+    """
     return orjson.dumps(obj)
 
 
 def encode_to_keep(obj: Mapping[str, Any]) -> bytes:
     """Encode like encode_object, but in memory of the exact size, for bytes that are kept in a table.
 
-    orjson doubles its buffer as needed and shrinks it at the end. The freed rest is too small for the next buffer, so
+    orjson doubles its buffer as needed and shrinks it afterwards. The freed rest is too small for the next buffer, so
     the heap is fragmented: each of 30,000 pods took 4.1 kB instead of 1.1.
     """
     return bytes(memoryview(orjson.dumps(obj)))
 
 
 def decode_object(raw: bytes) -> Object:
-    """Decode a JSON object. Raises ValueError on bytes that are not JSON, or not a JSON object."""
+    """Decode a JSON object. Raises ValueError for invalid JSON, and for JSON that is not an object."""
     obj = orjson.loads(raw)
     if not isinstance(obj, dict):
         raise ValueError(f"expected a JSON object, got {type(obj).__name__}")
@@ -44,13 +47,13 @@ def make_key(namespace: str, name: str) -> Key:
 
 
 def split_key(key: Key) -> tuple[str, str]:
-    """(namespace, name); the namespace is "" for a cluster-scoped object."""
+    """Return (namespace, name); the namespace is "" for a cluster-scoped object."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object's metadata; an empty mapping if it is missing or not a mapping."""
+    """Return the object's metadata, or an empty mapping if it is missing or not a mapping."""
     try:
         meta = obj.get("metadata")
     except AttributeError:
@@ -88,12 +91,12 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def is_deleting(obj: Mapping[str, Any]) -> bool:
-    """True once its deletion was requested (deletionTimestamp is set)."""
+    """Report whether the deletion of the object was requested (deletionTimestamp is set)."""
     return metadata(obj).get("deletionTimestamp") is not None
 
 
 def finalizers_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the finalizers; equal lists share one tuple. Raises ValueError if it is not a list of strings."""
+    """Return the finalizers; equal lists share one tuple. Raises ValueError if the field is not a list of strings."""
     finalizers = metadata(obj).get("finalizers")
     if not finalizers:
         return ()
@@ -103,12 +106,12 @@ def finalizers_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def partial_metadata(obj: Mapping[str, Any]) -> Object:
-    """The object as metav1.PartialObjectMetadata."""
+    """Return the object as metav1.PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.get("metadata")}
 
 
 def shared_json(value: object) -> bytes:
-    """A part of an object as JSON, to be compared with another's; b"" for None."""
+    """Return a part of an object as JSON for comparison, b"" for None. Equal parts mostly share one bytes object."""
     return b"" if value is None else _shared_bytes(orjson.dumps(value))
 
 
@@ -123,7 +126,7 @@ def _shared_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class OwnerRef(NamedTuple):
-    """The fields of a controller owner reference that kcm reads. In messages it is a list."""
+    """Fields of a controller owner reference that kcm reads. Encoded as a list in messages."""
 
     api_version: str
     kind: str
@@ -132,7 +135,7 @@ class OwnerRef(NamedTuple):
 
 
 def controller_of(obj: Mapping[str, Any]) -> OwnerRef | None:
-    """The one owner reference with controller=true, or None.
+    """Return the owner reference with controller=true, or None.
 
     Source: apimachinery metav1.GetControllerOf.
     """
@@ -149,9 +152,9 @@ def controller_of(obj: Mapping[str, Any]) -> OwnerRef | None:
 
 
 def owner_reference(owner: Mapping[str, Any], *, api_version: str, kind: str) -> Object:
-    """A controller owner reference to owner, as upstream's NewControllerRef builds it.
+    """Return a controller owner reference to owner, like upstream's NewControllerRef.
 
-    api_version and kind are arguments because the items of a list carry neither.
+    api_version and kind are arguments because the items of a list contain neither.
     """
     return {
         "apiVersion": api_version,

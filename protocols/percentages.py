@@ -11,7 +11,7 @@ IntOrString = int | str
 
 
 def scaled_value(int_or_percent: IntOrString | None, total: int, *, round_up: bool) -> int:
-    """An integer as it is; a percentage as that share of total, rounded up or down to an integer.
+    """Return an integer as it is, and a percentage as that share of total, rounded up or down to an integer.
 
     Percentages above 100 and negative numbers are allowed; the caller clamps. Raises ValueError on None and on a string
     that is not a percentage ("5", "oops", "1.5%").

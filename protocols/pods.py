@@ -26,16 +26,19 @@ _DELETION_COST = re.compile(r"-[0-9]+|0|[1-9][0-9]*")
 
 
 class PodFacts(Struct, frozen=True, kw_only=True):
-    """One version of a pod.
+    """Facts of one version of a pod. Times are Unix seconds.
 
-    labels: one mapping is shared by all pods with equal labels, so that a result can be cached by its identity.
-    node: "" while unassigned. deleting: deletionTimestamp is set. ready: its condition Ready is True.
-    ready_changed: Ready's lastTransitionTime, whatever its status; None if it is missing. Times are Unix seconds.
-    ips: its addresses, joined by commas; mostly one.
-    restarts: the highest restart count among its containers; sidecar_restarts: among its restartable init containers.
+    labels: pods with equal labels share one mapping, so that a result can be cached by the identity of the mapping.
+    node: spec.nodeName, "" while unassigned.
+    deleting: deletionTimestamp is set.
+    ready: its condition Ready is True.
+    ready_changed: lastTransitionTime of the condition Ready, for any status; None if it is missing.
+    ips: its addresses, joined by commas; most pods have one.
+    restarts: the highest restart count of its containers.
+    sidecar_restarts: the highest restart count of its restartable init containers.
     deletion_cost: the value of the annotation pod-deletion-cost; 0 if it is missing or invalid.
-    tolerations: spec.tolerations as JSON, for comparison; equal ones are shared between pods.
-    target: its node; while unassigned the one that its required node affinity names (as that of DaemonSets' pods does).
+    tolerations: spec.tolerations as JSON, for comparison; pods with equal tolerations share one bytes object.
+    target: its node; while unassigned, the node that its required node affinity names, as for pods of DaemonSets.
     """
 
     labels: Mapping[str, str]
@@ -54,27 +57,36 @@ class PodFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def ready_since(self) -> float | None:
-        """None if it is not ready, or the time is missing."""
+        """Return the time since which the pod is ready, or None if it is not ready or the time is missing."""
         return self.ready_changed if self.ready else None
 
 
 def is_terminal(pod: PodFacts) -> bool:
-    """True if its phase is Failed or Succeeded: it never runs again."""
+    """Report whether the pod's phase is Failed or Succeeded: its containers never run again."""
     return pod.phase in ("Failed", "Succeeded")
 
 
 def is_active(pod: PodFacts) -> bool:
-    """True if it is neither terminal nor being deleted. Source: kubernetes v1.36 controller_utils.go, IsPodActive."""
+    """Report whether the pod is neither terminal nor being deleted.
+
+    Source: kubernetes v1.36 controller_utils.go, IsPodActive.
+    """
     return not pod.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
 def is_terminating(pod: PodFacts) -> bool:
-    """True if it is being deleted and not terminal. Source: kubernetes v1.36 controller_utils.go, IsPodTerminating."""
+    """Report whether the pod is being deleted and not terminal.
+
+    Source: kubernetes v1.36 controller_utils.go, IsPodTerminating.
+    """
     return pod.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
 def is_available(pod: PodFacts, *, min_ready_seconds: int, now: float) -> bool:
-    """True if ready for min_ready_seconds. Source: kubernetes v1.36 pkg/api/v1/pod/util.go, IsPodAvailable."""
+    """Report whether the pod has been ready for min_ready_seconds.
+
+    Source: kubernetes v1.36 pkg/api/v1/pod/util.go, IsPodAvailable.
+    """
     if not pod.ready:
         return False
     return min_ready_seconds == 0 or (pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now)
@@ -85,7 +97,7 @@ def pod_facts(pod: Object) -> PodFacts:
 
     Raises ValueError that names the field whose type or value is wrong.
     """
-    # Run for each version of each pod, of which most fields are missing: what is missing costs no call.
+    # Runs for each version of each pod. Most fields are missing, so no function is called for a missing field.
     meta, spec, status = pod.get("metadata"), pod.get("spec"), pod.get("status")
     if type(meta) is not dict:
         meta = _map(meta, "metadata")
@@ -119,7 +131,7 @@ def pod_facts(pod: Object) -> PodFacts:
 
 
 def _named_node(affinity: Any) -> Any:
-    """The first node that the required terms name, and only that one; "" for none.
+    """Return the only node in the first required term that selects nodes by name, or "".
 
     Source: kubernetes v1.36 pkg/controller/daemon/util/daemonset_util.go, GetTargetNodeName.
     """
@@ -160,7 +172,7 @@ def _sidecar_restarts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int
 
 
 def _most_restarts(statuses: Any, field: str, names: set[Any] | None) -> int:
-    """The highest restart count. names: the containers to consider; None for all."""
+    """Return the highest restart count. names: the containers to consider; None for all."""
     most = 0
     for container in _maps(statuses, field):
         if names is None or container.get("name") in names:

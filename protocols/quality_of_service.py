@@ -1,4 +1,4 @@
-"""The quality of service class of a pod.
+"""Quality of service class of a pod.
 
 Source: kubernetes pkg/apis/core/v1/helper/qos/qos.go (v1.36).
 """

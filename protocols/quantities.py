@@ -28,7 +28,7 @@ _LONGEST = 128  # characters of text, and decimal digits of a value
 
 
 class QuantityFormat(Enum):
-    """The family of suffixes of a quantity's text."""
+    """Family of suffixes of a quantity's text."""
 
     DECIMAL_SI = "DecimalSI"  # 100m, 5, 12M
     BINARY_SI = "BinarySI"  # 64Mi
@@ -36,7 +36,7 @@ class QuantityFormat(Enum):
 
 
 class Quantity(NamedTuple):
-    """A value together with the format of its text. str() is the canonical text."""
+    """Value of a quantity, with the format of its text. str() returns the canonical text."""
 
     value: Decimal
     form: QuantityFormat = QuantityFormat.DECIMAL_SI
@@ -51,22 +51,22 @@ def read_quantity(quantity: QuantityText) -> Quantity:
 
 
 def parse_quantity(quantity: QuantityText) -> Decimal:
-    """The value of text with any suffix, or of a JSON number.
+    """Return the value of a quantity: text with any suffix, or a JSON number.
 
-    A value finer than 1n is rounded away from zero; one with a binary suffix is capped at 2**63-1. Raises ValueError if
-    it is not a quantity.
+    A value finer than 1n is rounded away from zero; a value with a binary suffix is capped at 2**63-1. Raises
+    ValueError for an invalid quantity.
     """
     return _parse(quantity)[0]
 
 
 def canonical_quantity(quantity: QuantityText) -> str:
-    """The text as the API server returns it: "0.5" → "500m", "1024Mi" → "1Gi", "1000" → "1k", "1.5Gi" → "1536Mi"."""
+    """Return the text that the API server returns: "0.5" → "500m", "1000" → "1k", "1.5Gi" → "1536Mi"."""
     value, form = _parse(quantity)
     return format_quantity(value, form)
 
 
 def format_quantity(value: Decimal | int, form: QuantityFormat = QuantityFormat.DECIMAL_SI) -> str:
-    """The canonical text: an integer with the largest suffix that loses no digits.
+    """Return the canonical text: an integer with the largest suffix that loses no digits.
 
     BINARY_SI falls back to DECIMAL_SI for a value that is not an integer, or below 1024. Raises ValueError on a value
     that is finer than 1n, or not finite.
@@ -95,12 +95,12 @@ def format_quantity(value: Decimal | int, form: QuantityFormat = QuantityFormat.
 
 
 def whole_value(quantity: Decimal | QuantityText) -> int:
-    """The value in units, rounded away from zero: "1.5" → 2. Upstream's Value()."""
+    """Return the value in units, rounded away from zero: "1.5" → 2. Upstream's Value()."""
     return _rounded_up(quantity, 1)
 
 
 def milli_value(quantity: Decimal | QuantityText) -> int:
-    """The value in thousandths, rounded away from zero: "0.5" → 500, "100u" → 1. Upstream's MilliValue()."""
+    """Return the value in thousandths, rounded away from zero: "0.5" → 500, "100u" → 1. Upstream's MilliValue()."""
     return _rounded_up(quantity, 1000)
 
 
@@ -124,7 +124,7 @@ def _parse(quantity: QuantityText) -> tuple[Decimal, QuantityFormat]:
     return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-@lru_cache(maxsize=1024)  # a cluster has few different ones, and each pod is made with some
+@lru_cache(maxsize=1024)  # a cluster has few distinct quantities, which every new pod repeats
 def _parse_text(text: str) -> tuple[Decimal, QuantityFormat]:
     found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None or not (found[2] or found[3]):

@@ -26,12 +26,14 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Generic[M]):
-    """One resource of the API, as discovery describes it.
+    """Resource of the API, as in discovery.
 
-    group: "" for the core group. kind: the kind of one object; a list's kind is `<kind>List`.
-    model: the class that a lister reads its objects as (protocols/models.py); None: maps. Resources that differ in
-    their model are equal. Raises TypeError if the class is not a model.
-    api_version: as in objects: "v1", "apps/v1". id: as in messages: "v1/pods", "apps/v1/replicasets".
+    group: "" for the core group.
+    kind: the kind of one object; the kind of a list is `<kind>List`.
+    model: the class that a lister reads objects as (protocols/models.py); None: maps. It is ignored when Resources are
+        compared. Raises TypeError if the class is not a model.
+    api_version: as in objects: "v1", "apps/v1".
+    id: as in messages: "v1/pods", "apps/v1/replicasets".
     """
 
     group: str = ""
@@ -76,7 +78,7 @@ class Resource(Generic[M]):
 
     @property
     def name(self) -> str:
-        """The name as kubectl and errors spell it: "pods", "replicasets.apps"."""
+        """Return the name that kubectl and errors use: "pods", "replicasets.apps"."""
         return name_of_resource(self.id)
 
     def __str__(self) -> str:
@@ -84,13 +86,13 @@ class Resource(Generic[M]):
 
 
 def name_of_resource(resource_id: str) -> str:
-    """Resource.name of this id."""
+    """Return the Resource.name for this id."""
     parts = resource_id.split("/")
     return f"{parts[2]}.{parts[0]}" if len(parts) == 3 else parts[-1]
 
 
 def resource_path(resource_id: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The URL path of a collection, an object or a subresource; empty parts are omitted.
+    """Return the URL path of a collection, an object or a subresource; empty parts are omitted.
 
     resource_path("apps/v1/replicasets", "default", "web", "status")
     == "/apis/apps/v1/namespaces/default/replicasets/web/status"

@@ -1,4 +1,4 @@
-"""Routes of a cloud: to which node it sends packets for a range of pod addresses.
+"""Routes of a cloud, each from a range of pod addresses to a node.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go, Route.
 """
@@ -15,12 +15,14 @@ from kcm.protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One route of the cloud's route table.
+    """Route of the cloud's route table.
 
-    destination: a CIDR, spelt as in the node's podCIDR. node: the target node's name, "" if unknown.
-    name: chosen by the cloud, "" before it has chosen one. blackhole: packets are dropped because the machine is gone.
+    destination: a CIDR, spelled as in the node's podCIDR.
+    node: the target node's name, "" if unknown.
+    name: chosen by the cloud, "" before it has chosen one.
+    blackhole: packets are dropped because the machine does not exist.
     addresses: the target's (type, address) pairs, as in a node's status.addresses, if the cloud routes to addresses;
-    None if it routes to machines.
+        None if it routes to machines.
     """
 
     destination: str

@@ -21,7 +21,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-
 
 
 class Operator(StrEnum):
-    """The operator of a requirement, as the query string spells it."""
+    """Operator of a requirement, spelled as in the query string."""
 
     EQUALS = "="
     NOT_EQUALS = "!="
@@ -35,14 +35,17 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label. values: sorted and distinct; empty for EXISTS and DOES_NOT_EXIST."""
+    """Condition on one label. values: sorted and distinct; empty for EXISTS and DOES_NOT_EXIST."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """A missing label meets NOT_IN, NOT_EQUALS and DOES_NOT_EXIST. > and < compare 64-bit integers."""
+        """Report whether the labels meet the requirement.
+
+        If the label is missing, NOT_IN, NOT_EQUALS and DOES_NOT_EXIST are met. > and < compare 64-bit integers.
+        """
         value = labels.get(self.key)
         match self.operator:
             case Operator.EQUALS | Operator.IN:
@@ -73,9 +76,11 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Requirements that must all hold. Immutable and hashable; without requirements it matches everything.
+    """Label selector: requirements that must all be met.
 
-    str() returns the query form, requirements sorted by key. Parsing it again gives a selector that matches the same
+    Immutable and hashable; without requirements it matches everything.
+
+    str() returns the query form, requirements sorted by key. Parsing this text returns a selector that matches the same
     labels, provided that keys and values are valid (map_selector does not check them).
     """
 
@@ -83,7 +88,7 @@ class LabelSelector:
 
     @property
     def empty(self) -> bool:
-        """True if it matches everything."""
+        """Report whether the selector has no requirements and so matches everything."""
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -101,7 +106,7 @@ NOTHING = LabelSelector((Requirement("nothing", Operator.EXISTS), Requirement("n
 
 
 def label_key_problem(key: str) -> str | None:
-    """Why a label's (or annotation's) key is invalid, as text; None if it is valid."""
+    """Return the reason why a label's (or annotation's) key is invalid, or None."""
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
         return "the part before '/' must be a DNS subdomain of at most 253 characters"
@@ -111,14 +116,14 @@ def label_key_problem(key: str) -> str | None:
 
 
 def label_value_problem(value: str) -> str | None:
-    """Why a label's value is invalid, as text; None if it is valid."""
+    """Return the reason why a label's value is invalid, or None."""
     if len(value) > 63 or (value and not _NAME.fullmatch(value)):
         return "a value is at most 63 letters, digits, '-', '_' or '.', and begins and ends with a letter or digit"
     return None
 
 
 def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
-    """A validated requirement. Raises ValueError on an invalid key or value, or a wrong number of values."""
+    """Return a validated requirement. Raises ValueError on an invalid key or value, or a wrong number of values."""
     problem = label_key_problem(key)
     if problem:
         raise ValueError(f"invalid label key {key!r}: {problem}")
@@ -143,10 +148,10 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
 
 
 def map_selector(labels: Mapping[str, str] | None) -> LabelSelector:
-    """The selector of a ReplicationController or Service: labels must contain every pair.
+    """Return the selector of a ReplicationController or Service: labels must contain every pair.
 
-    None and {} match everything, as upstream's SelectorFromSet; controllers for which an empty map selects nothing
-    check .empty. Pairs are not validated: an invalid one matches no label.
+    None and {} match everything, like upstream's SelectorFromSet; controllers for which an empty map selects nothing
+    check .empty. Pairs are not validated: an invalid pair matches no label.
     """
     pairs = sorted((labels or {}).items())
     return LabelSelector(tuple(Requirement(key, Operator.EQUALS, (value,)) for key, value in pairs))
@@ -277,7 +282,7 @@ class _LabelParser:
             raise ValueError(f"label selector {self._source!r}, column {start.column}: {err}") from None
 
     def _value(self) -> str:
-        """One value; "" if a comma, a parenthesis or the end follows at once."""
+        """Parse a value; "" if a comma, a parenthesis or the end follows immediately."""
         token = self._peek()
         if token.word:
             return self._next().text
@@ -314,7 +319,7 @@ class _LabelParser:
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """The field has this value, or if negated any other. A missing field has the value ""."""
+    """Requirement that a field has this value, or does not if `negated`. A missing field has the value ""."""
 
     field: str
     value: str
@@ -327,13 +332,16 @@ class FieldRequirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Requirements that must all hold. The resource defines which fields it supports. str() returns the query form."""
+    """Field selector: requirements that must all be met. str() returns the query form.
+
+    The resource defines which fields it supports.
+    """
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     @property
     def empty(self) -> bool:
-        """True if it matches everything."""
+        """Report whether the selector has no requirements and so matches everything."""
         return not self.requirements
 
     def matches(self, get: Callable[[str], str]) -> bool:

@@ -1,17 +1,17 @@
 """Semantic equality of objects and parts of objects.
 
 Upstream compares decoded Go structs (apimachinery pkg/api/equality, Semantic.DeepEqual); we compare decoded JSON. A
-zero value, which a Go encoder omits, equals an absent one:
+zero value, which a Go encoder omits, equals a missing value:
 
-    absent == null == []        in every field
-    absent == "" == 0 == false  not in fields that upstream holds by pointer, where zero is a value: runAsUser: 0
-    absent == {}                only in maps, and in fields that upstream holds by value: resources: {}; not if
-                                presence has a meaning: emptyDir: {}, labelSelector: {}
+    missing == null == []        in every field
+    missing == "" == 0 == false  not in pointer fields, where zero is a value: runAsUser: 0
+    missing == {}                only in maps, and in fields that are not pointers: resources: {}; not if presence has
+                                 a meaning: emptyDir: {}, labelSelector: {}
 
 In maps with keys of the user's choice (labels, annotations, …) an entry with the value "" is an entry. Quantities
 compare by value, "1" == "1000m", and so do numbers; but no number equals a string or a boolean. The order of a list
-counts. How a field is held is a fact about its type: semantic_facts.py lists those of workloads and of the types within
-them. Unlisted fields, such as those of later releases, compare as if held by value, and maps in them as structs.
+is significant. semantic_facts.py lists which fields of workloads, and of the types within them, are pointers. Unlisted
+fields, such as those of later releases, are compared as values, and maps in them as structs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def semantically_equal(a: Any, b: Any, type_: str) -> bool:
 
 
 def without_hash_label(template: Mapping[str, Any]) -> Object:
-    """The template without the label pod-template-hash. The argument is not changed."""
+    """Return the template without the label pod-template-hash. The argument is not modified."""
     metadata = template.get("metadata") or {}
     labels = metadata.get("labels") or {}
     if POD_TEMPLATE_HASH_LABEL not in labels:
@@ -63,7 +63,7 @@ def without_hash_label(template: Mapping[str, Any]) -> Object:
 
 
 def _equal(a: Any, b: Any, field: _Field) -> bool:
-    """Compare two values of a field; None is an absent value."""
+    """Compare two values of a field; None is a missing value."""
     if a is b:
         return True
     match field.form:
@@ -110,7 +110,7 @@ def _equal_structs(a: Mapping[str, Any], b: Mapping[str, Any], type_: str) -> bo
 
 
 def _same_quantity(a: Any, b: Any) -> bool:
-    """Compare by value; an absent quantity is 0, and an invalid one equals only itself."""
+    """Compare by value. A missing quantity is 0, and an invalid one equals only itself."""
     try:
         return parse_quantity(a or 0) == parse_quantity(b or 0)
     except ValueError:

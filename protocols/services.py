@@ -1,4 +1,4 @@
-"""Facts about Services, and the words that their Endpoints and EndpointSlices are marked with.
+"""Facts about Services, and the labels and annotations of their Endpoints and EndpointSlices.
 
 Source: kubernetes v1.36 api/core/v1/annotation_key_constants.go, api/discovery/v1/well_known_labels.go.
 """
@@ -21,7 +21,10 @@ NO_CLUSTER_IP = "None"
 
 
 class ServiceFacts(NamedTuple):
-    """One version of a Service. selector: its (label, value) pairs; None if it has none, and so selects nothing."""
+    """Facts of one version of a Service.
+
+    selector: (label, value) pairs; None without a selector, which selects nothing.
+    """
 
     selector: tuple[tuple[str, str], ...] | None
     selects: bool

@@ -9,16 +9,16 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-_RFC3339 = re.compile(  # hours too: from Python 3.13 on datetime takes 24:00
+_RFC3339 = re.compile(  # restricts the hours: since Python 3.13 datetime accepts 24:00
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(\.[0-9]+)?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str) -> float:
-    """The Unix seconds of a Time or MicroTime: RFC 3339 with any number of fractional digits and any offset.
+    """Parse a Time or MicroTime, RFC 3339 with any fraction and offset, to Unix seconds.
 
-    Exact to the microsecond; a float holds no more. Raises ValueError, also on a value that is not a string.
+    Exact to the microsecond, the precision of a float. Raises ValueError, also for a value that is not a string.
     """
     try:
         found = _RFC3339.fullmatch(text)
@@ -41,16 +41,16 @@ def parse_time(text: str) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """A Time, truncated to seconds: "2026-01-02T03:04:05Z". Raises ValueError outside the years 1 to 9999."""
+    """Format as a Time, truncated to seconds: "2026-01-02T03:04:05Z". Raises ValueError outside the years 1 to 9999."""
     return _whole(seconds // 1)
 
 
 def format_micro_time(seconds: float) -> str:
-    """A MicroTime, rounded to the microsecond: "2026-01-02T03:04:05.000000Z". Raises ValueError as format_time."""
+    """Format as a MicroTime, rounded: "2026-01-02T03:04:05.000000Z". Raises ValueError outside the years 1 to 9999."""
     return _moment(seconds).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-@lru_cache(maxsize=128)  # most times written are now, often several in one status
+@lru_cache(maxsize=128)  # most times are the current time, often several in one status
 def _whole(seconds: float) -> str:
     return _moment(seconds).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
@@ -63,9 +63,9 @@ def _moment(seconds: float) -> datetime:
 
 
 def human_duration(seconds: float) -> str:
-    """An age with one or two units, as kubectl prints it: 119s, 2m3s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y.
+    """Format an age with one or two units, as kubectl: 119s, 2m3s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y.
 
-    Up to 2 s in the future is "0s", as clocks differ; more is "<invalid>".
+    A time up to 2 s in the future is "0s", because clocks differ; a later time is "<invalid>".
     """
     total = int(seconds)  # towards zero
     if total < -1:

@@ -2,7 +2,7 @@
 
 A taint is an element of a Node's spec.taints, a toleration an element of a Pod's spec.tolerations.
 Source: kubernetes v1.36 staging/src/k8s.io/component-helpers/scheduling/corev1 and api/core/v1/toleration.go. The
-operators Lt and Gt, which upstream disables by default, tolerate nothing unless `comparing` says so.
+operators Lt and Gt, which upstream disables by default, tolerate nothing unless `comparing` is set.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1  # of int64
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any], *, comparing: bool = False) -> bool:
-    """True if the toleration matches the taint. How long it tolerates it is its tolerationSeconds.
+    """Report whether the toleration matches the taint, regardless of tolerationSeconds.
 
-    comparing: whether Lt and Gt are known.
+    comparing: whether the operators Lt and Gt are supported.
     """
     effect, key = toleration.get("effect"), toleration.get("key")
     if effect and effect != taint.get("effect"):
@@ -40,7 +40,7 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any], *, compar
 
 
 def _number(text: object) -> int | None:
-    """A decimal int64 without leading zeros; else None."""
+    """Parse a decimal int64 without leading zeros; return None for other text."""
     if not isinstance(text, str) or not DECIMAL.fullmatch(text) or len(text) > len(str(SMALLEST)):
         return None
     number = int(text)
@@ -50,7 +50,7 @@ def _number(text: object) -> int | None:
 def find_toleration(
     tolerations: Iterable[Mapping[str, Any]] | None, taint: Mapping[str, Any], *, comparing: bool = False
 ) -> Mapping[str, Any] | None:
-    """The first toleration that matches the taint, or None."""
+    """Return the first toleration that matches the taint, or None."""
     for toleration in tolerations or ():
         if tolerates(toleration, taint, comparing=comparing):
             return toleration

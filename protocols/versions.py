@@ -1,6 +1,6 @@
 """Resource versions: numbers that are comparable within one resource (KEP-5504).
 
-etcd's revisions have 64 bits, and so have the fields of messages: a longer version is malformed.
+etcd's revisions have 64 bits, and so have the fields of messages: a longer version is invalid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WHO = re.compile(
 
 
 class ObjectVersion(NamedTuple):
-    """One version of one object."""
+    """Key, UID and resourceVersion of one version of an object."""
 
     key: Key
     uid: str
@@ -38,7 +38,7 @@ class ObjectVersion(NamedTuple):
 
 
 def parse_version(text: Any) -> int | None:
-    """Parse ASCII digits; return None for anything else, and beyond 64 bits."""
+    """Parse ASCII digits; return None for other text, and for numbers of more than 64 bits."""
     # Called for every object of a watch; integers.parse_uint takes four times as long.
     if not isinstance(text, str) or len(text) > _LONGEST or not text.isdecimal() or not text.isascii():
         return None

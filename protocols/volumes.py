@@ -1,4 +1,4 @@
-"""Vocabulary over PersistentVolumes and the claims for them.
+"""Fields of PersistentVolumes and PersistentVolumeClaims.
 
 Source: kubernetes v1.36 component-helpers/storage/volume/{helpers,pv_helpers}.go, pkg/volume/util/storageclass.go.
 """
@@ -25,14 +25,16 @@ from kcm.protocols.objects import (
 from kcm.protocols.quantities import whole_value
 from kcm.protocols.times import parse_time
 
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # goes before spec.storageClassName
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # of a claim: both sides name each other
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # takes precedence over spec.storageClassName
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # of a claim: claim and volume refer to each other
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"  # not by a user
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 MIGRATED_TO = "pv.kubernetes.io/migrated-to"
-PROVISIONER = "volume.kubernetes.io/storage-provisioner"  # of a claim: who is to make its volume
+PROVISIONER = "volume.kubernetes.io/storage-provisioner"  # of a claim: the provisioner that creates its volume
 BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"  # of a claim: where its first consumer is to run
+SELECTED_NODE = (
+    "volume.kubernetes.io/selected-node"  # of a claim: the node that the scheduler chose for its first consumer
+)
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
@@ -98,7 +100,7 @@ class VolumeFacts(NamedTuple):
 
 
 def volume_facts(volume: Object) -> VolumeFacts:
-    """Raises ValueError that names the field which is missing or of the wrong type."""
+    """Derive the facts. Raises ValueError that names the field which is missing or of the wrong type."""
     check(volume, _VOLUME)
     spec = volume.get("spec")
     if spec is None:
@@ -128,7 +130,7 @@ class ClaimFacts(NamedTuple):
 
 
 def claim_facts(claim: Object) -> ClaimFacts:
-    """Raises ValueError that names the field which is missing or of the wrong type."""
+    """Derive the facts. Raises ValueError that names the field which is missing or of the wrong type."""
     check(claim, _CLAIM)
     if claim.get("spec") is None:
         raise ValueError("spec is missing")

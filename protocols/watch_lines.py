@@ -1,4 +1,4 @@
-"""Lines of a watch and pages of a list, parsed for an informer."""
+"""Parsers of the lines of a watch and the pages of a list."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ACCEPT = ",".join(
     ]
 )
 STALE = "its API server has not been reached for a while"
-SCALE = "/scale"  # ends the names of subresources in plain documents
+SCALE = "/scale"  # suffix of the subresource's name in unaggregated documents
 WATCHED = frozenset({"list", "watch"})  # the verbs that an informer needs
 
 

@@ -1,1 +1,4 @@
-"""The messages, one small file a conversation. Each is a frozen value; its docstring says who sends it to whom."""
+"""Messages between actors, one file per conversation.
+
+Each is immutable; its docstring names the sender and the receiver.
+"""

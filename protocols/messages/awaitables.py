@@ -1,4 +1,4 @@
-"""Base of the values that a reconciliation yields: in a coroutine `await create(…)` means `yield create(…)`."""
+"""Base class of the values that a reconciliation yields: in a coroutine `await create(…)` means `yield create(…)`."""
 
 from __future__ import annotations
 

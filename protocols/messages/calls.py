@@ -19,7 +19,7 @@ class Call(Struct, Awaited[Outcome], frozen=True):
     Outcomes:
         Done: its body is the returned value, packed by protocols/codec.py.
         Raised: the function raised an exception.
-        Unknown: it did not return in time, was cancelled or lost.
+        Unknown: the function did not return in time, the call was cancelled, or its outcome was lost.
         Refused: the call was not made.
     """
 

@@ -50,7 +50,7 @@ class CreateRoute(Struct, frozen=True):
 
 
 class DeleteRoute(Struct, frozen=True):
-    """Done.body: null, also if the route is gone already."""
+    """Delete the route. Done.body: null, also if the route does not exist."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -58,7 +58,7 @@ class DeleteRoute(Struct, frozen=True):
 
 
 class GetLoadBalancer(Struct, frozen=True):
-    """Done.body: the service's status.loadBalancer, or null if it has no balancer."""
+    """Get the load balancer's status. Done.body: the service's status.loadBalancer, or null without a load balancer."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -66,7 +66,7 @@ class GetLoadBalancer(Struct, frozen=True):
 
 
 class EnsureLoadBalancer(Struct, frozen=True):
-    """Create or correct one. nodes: a list of Nodes, its targets. Done.body: the status.loadBalancer."""
+    """Create or correct a load balancer. nodes: a list of Nodes, its targets. Done.body: the status.loadBalancer."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -84,7 +84,7 @@ class UpdateLoadBalancer(Struct, frozen=True):
 
 
 class DeleteLoadBalancer(Struct, frozen=True):
-    """Done.body: null, also if it is gone already."""
+    """Delete the load balancer. Done.body: null, also if it does not exist."""
 
     resource: ClassVar[str] = ""
     cluster: str

@@ -1,4 +1,4 @@
-"""The exception that is raised at a `yield` for an outcome that the reconciler does not match."""
+"""Exception that is raised at a `yield` for an outcome that the reconciler does not match."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Commands, which a reconciler yields and the Dispatcher executes. Each is one write to the API server,
-one live read, or one call of something outside (calls.py, cloud.py).
+"""Commands, which a reconciler yields and the Dispatcher executes.
+
+Each is one write to the API server, one live read, or one call of a function outside the actors (calls.py, cloud.py).
 
 `key` is "namespace/name" ("name" for a cluster-scoped object), `resource` a Resource.id, `body` the JSON bytes of the
-object or the patch, `user` in whose name it is sent, "" for the client's own. None means "not given"; a grace period of
-0 means now.
+object or the patch. `user` is the user in whose name the command is sent, "" for the client's own. None means "not
+given"; a grace period of 0 means now.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class PatchType(StrEnum):
 class Create(Struct, Awaited[Outcome], frozen=True):
     """POST body to the collection in namespace ("" for a cluster-scoped resource).
 
-    name: of the parent object where subresource is given (pods/binding, serviceaccounts/token), else "".
+    name: of the parent object if subresource is set (pods/binding, serviceaccounts/token), else "".
     """
 
     resource: str
@@ -45,7 +46,7 @@ class Create(Struct, Awaited[Outcome], frozen=True):
 
 
 class Update(Struct, Awaited[Outcome], frozen=True):
-    """PUT body; a conflict if its resourceVersion is not the stored one."""
+    """PUT body. Fails with Conflict if the resourceVersion in the body is not the stored one."""
 
     resource: str
     key: str
@@ -54,7 +55,11 @@ class Update(Struct, Awaited[Outcome], frozen=True):
 
 
 class Patch(Struct, Awaited[Outcome], frozen=True):
-    """PATCH. force: APPLY takes over fields of other managers. field_manager: of APPLY; "" is the client's name."""
+    """PATCH an object.
+
+    force: an APPLY takes over fields of other managers.
+    field_manager: of an APPLY; "" is the client's name.
+    """
 
     resource: str
     key: str
@@ -67,10 +72,12 @@ class Patch(Struct, Awaited[Outcome], frozen=True):
 
 
 class Delete(Struct, Awaited[Outcome], frozen=True):
-    """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan.
+    """DELETE one object.
 
-    depends_on: the Resource.ids whose tables it rests on, which have to be fresh, or "id key" for one object of a
-    table; None: all that the controller's spec names. It is checked before the command is submitted.
+    uid, resource_version: preconditions.
+    propagation: Background, Foreground or Orphan.
+    depends_on: the Resource.ids whose tables the decision depends on and which must be fresh, or "id key" for one
+        object of a table; None for all resources in the controller's spec. Checked before the command is submitted.
     """
 
     resource: str
@@ -102,10 +109,11 @@ class DeleteCollection(Struct, Awaited[Outcome], frozen=True):
 
 
 class Get(Struct, Awaited[Outcome], frozen=True):
-    """A live GET, for the few decisions that must not rest on a cache. Done.body is the object.
+    """GET an object from the server, for the few decisions that must not depend on a cache. Done.body is the object.
 
-    as_informer: by a LIST of this one, as the client of the informers. With --use-service-account-credentials few
-    controllers may get what they read from tables; upstream's bootstrap roles let the informers' client list anything.
+    as_informer: LIST this object instead, with the informers' API client. With --use-service-account-credentials few
+    controllers may GET the objects that they read from tables; upstream's bootstrap roles allow the informers' client
+    to list all resources.
     """
 
     resource: str
@@ -115,7 +123,7 @@ class Get(Struct, Awaited[Outcome], frozen=True):
 
 
 class List(Struct, Awaited[Outcome], frozen=True):
-    """A live LIST of a namespace ("" = all). Done.body is the list object.
+    """LIST a namespace on the server ("" = all namespaces). Done.body is the list object.
 
     metadata_only: request only the metadata of each object, if the server supports it.
     limit: maximum number of objects; 0 is no limit.
@@ -132,7 +140,7 @@ class List(Struct, Awaited[Outcome], frozen=True):
 
 
 class Fetch(Struct, Awaited[Outcome], frozen=True):
-    """A live GET of a discovery or metrics document. Done.body is the document."""
+    """GET a discovery or metrics document from the server. Done.body is the document."""
 
     resource: ClassVar[str] = ""
     path: str  # of the URL
@@ -169,7 +177,7 @@ def in_words(command: Command) -> str:
 
 
 def _object_of(command: Command) -> Key:
-    """Return the key of the command's object; for a generated name its prefix."""
+    """Return the key of the command's object, or its prefix if the server generates the name."""
     match command:
         case Create(_, namespace, body, name):
             try:
@@ -186,12 +194,13 @@ def _object_of(command: Command) -> Key:
 
 
 class Submit(Struct, frozen=True):
-    """Carry these commands out, all at once; a Settled comes back for each. Controller, recorder, elector → dispatcher.
+    """Execute these commands concurrently; a Settled is returned for each. Controller, recorder, elector → dispatcher.
 
-    sender: name of the actor that the Settled go to. incarnation: of the sender; a replaced one is refused.
-    client: the API client whose identity and rate limit they use ("replicaset-controller").
-    ticket: the sender's number for this batch; a Settled carries it and the command's index.
-    queue, key: of a controller, what it works at: for people who read a journal.
+    sender: name of the actor that receives the Settled messages.
+    incarnation: of the sender; commands of a replaced incarnation are refused.
+    client: the API client whose identity and rate limit are used ("replicaset-controller").
+    ticket: the sender's number for this batch; a Settled contains it and the command's index.
+    queue, key: what the controller is reconciling; for people who read a journal.
     """
 
     sender: str

@@ -1,4 +1,4 @@
-"""The conversation about which resources there are: server → discovery → manager → controllers."""
+"""Messages about the resources of the API server: server → discovery → manager → controllers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from kcm.protocols.resources import Resource
 
 
 class ServedResource(Struct, frozen=True, kw_only=True):
-    """A resource that the API server serves, in the version that it prefers. verbs: those of its collection.
+    """A resource that the API server serves, in the version that the server prefers.
 
-    scale: the apiVersion of the Scale that its subresource `scale` returns, "" if it has none.
+    verbs: of its collection.
+    scale: the apiVersion of the Scale that its subresource `scale` returns, "" if there is no such subresource.
     """
 
     group: str
@@ -29,7 +30,11 @@ class ServedResource(Struct, frozen=True, kw_only=True):
 
 
 class DiscoveryAnswer(Struct, frozen=True):
-    """Response to a discovery request. Transport → discovery. number: of the discovery round. status: as in Listed."""
+    """Response to a discovery request. Transport → discovery.
+
+    number: of the discovery round.
+    status: as in Listed.
+    """
 
     number: int
     path: str
@@ -39,14 +44,16 @@ class DiscoveryAnswer(Struct, frozen=True):
 
 
 class Discover(Struct, frozen=True):
-    """Send ResourcesDiscovered again, as soon as anything is known. Manager → discovery."""
+    """Send ResourcesDiscovered again, or as soon as the first discovery has finished. Manager → discovery."""
 
 
 class ResourcesDiscovered(Struct, frozen=True):
-    """All resources that there are. Discovery → manager, whenever that changes.
+    """All resources that the server serves. Discovery → manager, whenever they change.
 
-    stalled: by group version, or "/api" or "/apis", why it could not be discovered; of these, `resources` has what was
-    known before. others: what is served besides: further versions, and what cannot be watched.
+    resources: each in the preferred version, if it can be watched.
+    stalled: by group version, or "/api" or "/apis", the reason why it could not be discovered; `resources` contains
+        what an earlier discovery found there.
+    others: other versions, and resources that cannot be watched.
     """
 
     resources: tuple[ServedResource, ...]
@@ -55,16 +62,17 @@ class ResourcesDiscovered(Struct, frozen=True):
 
 
 class RequestTables(Struct, frozen=True):
-    """Send me TablesChanged. Controller, when it starts → manager."""
+    """Subscribe to TablesChanged. Controller, when it starts → manager."""
 
     controller: str
 
 
 class TablesChanged(Struct, frozen=True):
-    """All tables of discovered resources that there are for a controller. Manager → controller, whenever that changes.
+    """All tables of discovered resources for a controller. Manager → controller, whenever they change.
 
-    resources: those that its spec selects. metadata_only: the Resource.ids among them whose tables hold metadata only.
-    served: everything that the server serves, in all versions, those that it prefers first.
+    resources: those that the controller's spec selects.
+    metadata_only: the Resource.ids among them whose tables contain metadata only.
+    served: everything that the server serves, in all versions, preferred versions first.
     """
 
     resources: tuple[ServedResource, ...]

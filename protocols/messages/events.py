@@ -1,4 +1,4 @@
-"""Events for people: what `kubectl describe` shows."""
+"""Messages about Events, which `kubectl describe` shows."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 
 class ZoneQueueReady(Struct, frozen=True):
-    """The queue of this zone has started, or started over: it holds no nodes. Queue → node-lifecycle.
+    """The queue of this zone has started, or was reset, and contains no nodes. Queue → node-lifecycle.
 
-    A queue that has just started has no rate either, and lets no node through before SetEvictionRate. paused: the queue
+    A queue that has just started has no rate either, and releases no node before SetEvictionRate. paused: the queue
     has received PauseEvictions; a new incarnation of its owner has no record of that.
     """
 
@@ -20,11 +20,11 @@ class ZoneQueueReady(Struct, frozen=True):
 
 
 class SetEvictionRate(Struct, frozen=True):
-    """Set the rate to `qps` nodes a second; 0: none. node-lifecycle → queue.
+    """Set the rate to `qps` nodes per second; 0 stops evictions. node-lifecycle → queue.
 
-    burst: number of nodes that may be let through at once.
-    last: when the owner last saw a node of the zone let through. A queue without a rate fills its bucket from then on;
-    with None its bucket is full.
+    burst: number of nodes that may be released at once.
+    last: time at which the owner last received a NodeDue of the zone. A queue without a rate refills its token bucket
+        from then on; with None its bucket is full.
     """
 
     qps: float
@@ -33,9 +33,9 @@ class SetEvictionRate(Struct, frozen=True):
 
 
 class EvictNode(Struct, frozen=True):
-    """Let this node through once the zone's rate allows; then the queue sends NodeDue. node-lifecycle → queue.
+    """Release this node once the zone's rate allows; the queue then sends NodeDue. node-lifecycle → queue.
 
-    uid: of the node; one that registers again under the same name is another. Sending this twice changes nothing.
+    uid: of the node; a node that registers again under the same name has another. Sending this twice has no effect.
     """
 
     node: str
@@ -49,11 +49,11 @@ class SpareNode(Struct, frozen=True):
 
 
 class StartOver(Struct, frozen=True):
-    """Remove all nodes, keep the rate, send ZoneQueueReady. A new incarnation of node-lifecycle → queue."""
+    """Remove all nodes, keep the rate, and send ZoneQueueReady. A new incarnation of node-lifecycle → queue."""
 
 
 class NodeDue(Struct, frozen=True):
-    """This node's turn has come, and its token is spent: taint it, or delete its pods. Queue → node-lifecycle."""
+    """The rate limiter has released this node: taint the node, or delete its pods. Queue → node-lifecycle."""
 
     zone: str
     node: str
@@ -61,9 +61,9 @@ class NodeDue(Struct, frozen=True):
 
 
 class PauseEvictions(Struct, frozen=True):
-    """Let no node through until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
+    """Release no node until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
 
-    Operator → node-lifecycle → queue. The pause survives a failure of either, not of both at once.
+    Operator → node-lifecycle → queue. The pause survives a failure of either actor, but not of both at once.
     """
 
     zone: str | None = None

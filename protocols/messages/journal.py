@@ -1,4 +1,4 @@
-"""The records of a journal, in the order in which things happened. runtime/system/journal.py writes them."""
+"""Records of a journal, in the order of the events. Written by runtime/system/journal.py."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from msgspec import Struct
 
 
 class Opened(Struct, frozen=True):
-    """The first record of every file.
+    """First record of every file.
 
-    session: the same in all files of one process. part: the file's number in it, from 1. wall: Unix seconds;
-    monotonic: the process's clock. seed: of the system's random choices. arguments: of its command line.
-    controllers: canonical names of all that it may run, in their order.
+    session: identical in all files of one process.
+    part: the file's number in the session, from 1.
+    wall: Unix seconds.
+    monotonic: seconds of the process's monotonic clock.
+    seed: of the system's random choices.
+    arguments: of the process's command line.
+    controllers: canonical names of all controllers that the process may run, in their order.
     """
 
     session: str
@@ -26,9 +30,12 @@ class Opened(Struct, frozen=True):
 class MessageSent(Struct, frozen=True):
     """A message was put into a mailbox.
 
-    number: counts them, from 1, in one session. incarnation: the receiver's; 0 if no actor had that name.
-    cause: number of the message whose handler sent this one; 0 where none did (the clock, the server, people).
-    frame: the message; b"" where it is the frame of message number `same`, sent to several. wall, monotonic: when.
+    number: of the message in its session, from 1.
+    incarnation: of the receiver; 0 if no actor had that name.
+    cause: number of the message whose handler sent this one; 0 if it was not sent by a handler (the clock, the server,
+        people).
+    frame: the encoded message; b"" if its bytes are those of message number `same`, which was sent to several actors.
+    wall, monotonic: time of sending.
     """
 
     number: int
@@ -51,9 +58,10 @@ class MessageHandled(Struct, frozen=True):
 
 
 class TurnLost(Struct, frozen=True):
-    """An actor hung in its turn, and the next one began without waiting for it: the two ran at the same time.
+    """An actor's turn hung, and its next turn began without waiting for it, so that the two ran concurrently.
 
-    From here on the order of the records may differ from that of what happened, and so may a replay. monotonic: when.
+    After this record the order of the records may differ from the order of the events, and so may a replay.
+    monotonic: time at which the next turn began.
     """
 
     monotonic: float

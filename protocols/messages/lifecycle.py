@@ -1,4 +1,4 @@
-"""The conversation between the supervisor and its children, and the clock's one message."""
+"""Messages between the supervisor and its children, and the message of an expired timer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pong(Struct, frozen=True):
 
 
 class ActorFailed(Struct, frozen=True):
-    """A handler (or the start) of an actor raised, and the actor has stopped. Actor base → manager.
+    """A handler or the start of an actor raised an exception, and the actor has stopped. Actor base → manager.
 
     error: one line, `Type: text`. traceback: the formatted stack.
     """
@@ -36,9 +36,9 @@ class ActorFailed(Struct, frozen=True):
 
 
 class Attach(Struct, frozen=True):
-    """This incarnation writes under the name from now on: refuse commands of older ones. Controller → dispatcher.
+    """Make this the incarnation that writes under the name: refuse commands of older ones. Controller → dispatcher.
 
-    The dispatcher sends Attached once no command of an older one is under way to the API server.
+    The dispatcher sends Attached once no command of an older incarnation is in flight.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Attached(Struct, frozen=True):
     """The controller may begin once its tables have reached these versions. Dispatcher → controller.
 
     versions: Resource.id → resourceVersion of the newest object that a write or live read under this name returned.
-    under_way: [ticket, index] of this incarnation's commands that will still be settled. After a restart of the
-    dispatcher the others are lost: they had not been sent.
+    under_way: [ticket, index] of this incarnation's commands for which a Settled will follow. After a restart of the
+    dispatcher all other commands are lost: they had not been sent.
     """
 
     incarnation: int
@@ -86,23 +86,26 @@ class StopChild(Struct, frozen=True):
 
 
 class Drain(Struct, frozen=True):
-    """Start no reconciliation, finish those under way, then send Drained. Manager → controllers."""
+    """Start no reconciliation, finish those in progress, then send Drained. Manager → controllers."""
 
 
 class Drained(Struct, frozen=True):
-    """No reconciliation is under way any more. Controller → manager."""
+    """No reconciliation is in progress after a Drain. Controller → manager."""
 
     name: str
 
 
 class LeaseHeld(Struct, frozen=True):
-    """This process leads, and may write until `until` (seconds, monotonic clock). Elector → dispatcher and manager."""
+    """This process is the leader, and may write until `until` (seconds, monotonic clock).
+
+    Elector → dispatcher and manager.
+    """
 
     until: float
 
 
 class LeaseLost(Struct, frozen=True):
-    """This process leads no more and may not write. Elector → dispatcher and manager."""
+    """This process is no longer the leader and must not write. Elector → dispatcher and manager."""
 
     reason: str
 
@@ -132,7 +135,7 @@ class Restart(Struct, frozen=True):
 
 
 class Pause(Struct, frozen=True):
-    """Keep the work queue, start no reconciliation. Operator or test → manager → controller."""
+    """Keep the work queue, but start no reconciliation. Operator or test → manager → controller."""
 
     controller: str
 
@@ -143,13 +146,13 @@ class Resume(Struct, frozen=True):
     controller: str
 
 
-PlainKey = str | int | tuple[str | int | None, ...]  # what a message carries and a work queue can hold
+PlainKey = str | int | tuple[str | int | None, ...]  # keys that a message can contain
 
 
 class EnqueueKey(Struct, frozen=True):
-    """Add a key to this work queue, as if a watch had named it. Program, or a source → controller.
+    """Add a key to this work queue, as a watch would. Program, or a source → controller.
 
-    key: text most often.
+    key: in most controllers a string, "namespace/name".
     """
 
     queue: str
@@ -157,7 +160,7 @@ class EnqueueKey(Struct, frozen=True):
 
 
 class Describe(Struct, frozen=True):
-    """Request a Description. Sent for people and tests only."""
+    """Request a Description. Sent only for people and tests."""
 
 
 class Description(Struct, frozen=True):

@@ -1,6 +1,6 @@
-"""Outcomes: results of commands. An outcome is a value; a reconciler matches the outcomes that it can act on.
+"""Outcomes: results of commands. An outcome is a value; a reconciler matches the outcomes that it handles.
 
-`message` is the server's own text, `status` its metav1 Status as JSON bytes where it sent one (for its causes).
+`message` is the text of the server, `status` its metav1 Status as JSON bytes if the response contained one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Done(Struct, frozen=True):
-    """2xx. body: of the response, which is the object after the write, or a Status (after some deletes)."""
+    """2xx. body: of the response, which is the object after the write, or a Status (for some deletions)."""
 
     body: bytes
 
@@ -22,21 +22,24 @@ class NotFound(Struct, frozen=True):
 
 
 class AlreadyExists(Struct, frozen=True):
-    """409 with reason AlreadyExists: a create met an object of that name."""
+    """409 with reason AlreadyExists: an object with the name of the created one exists."""
 
     message: str = ""
     status: bytes = b""
 
 
 class Conflict(Struct, frozen=True):
-    """409 otherwise: a precondition (resourceVersion, uid) no longer holds."""
+    """409 with another reason: a precondition (resourceVersion, uid) is not met."""
 
     message: str = ""
     status: bytes = b""
 
 
 class Forbidden(Struct, frozen=True):
-    """401 or 403: refused to us, by RBAC, admission (quota), or because the namespace is terminating."""
+    """401 or 403: the server refused the request.
+
+    Reasons are authentication, RBAC, admission (quota), and a terminating namespace.
+    """
 
     message: str = ""
     status: bytes = b""
@@ -44,7 +47,7 @@ class Forbidden(Struct, frozen=True):
 
 
 class Invalid(Struct, frozen=True):
-    """400, 405, 415, 422 and other 4xx: the request itself is wrong; the same again will fail again."""
+    """400, 405, 415, 422 and other 4xx: the request itself is invalid; a retry fails again."""
 
     message: str = ""
     status: bytes = b""
@@ -59,7 +62,7 @@ class Gone(Struct, frozen=True):
 
 
 class Throttled(Struct, frozen=True):
-    """429, after the client's own retries. retry_after: seconds; 0 where the server gave none."""
+    """429, after the client's own retries. retry_after: seconds; 0 if the response had no Retry-After."""
 
     message: str = ""
     status: bytes = b""
@@ -75,22 +78,23 @@ class ServerFailure(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """No response: a time-out or a broken connection. The write may have been applied."""
+    """No response: a timeout or a broken connection. The write may have been applied."""
 
     message: str = ""
 
 
 class Refused(Struct, frozen=True):
-    """Never sent or begun: the sender is fenced, the lease is not held, or no thread was free for a call."""
+    """The command was not sent: the sender is fenced, the lease is not held, or no thread was free for a call."""
 
     message: str = ""
 
 
 class Raised(Struct, frozen=True):
-    """A function that was called outside raised an exception (calls.py).
+    """A function that was called outside the actors raised an exception (calls.py).
 
-    kinds: qualified names of its class and the classes that this is derived from, most specific first, up to Exception.
-    message: "KeyError: 'u1'". where: the line that raised it, "directory.py:12 in remove"; "" if it has none.
+    kinds: qualified names of the exception's class and its base classes, most specific first, up to Exception.
+    message: "KeyError: 'u1'".
+    where: the line that raised it, "directory.py:12 in remove"; "" if unknown.
     """
 
     kinds: tuple[str, ...]

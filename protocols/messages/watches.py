@@ -1,4 +1,4 @@
-"""The conversation around watches: transport → informer, and informer → subscribers."""
+"""Messages about watches: transport → informer, and informer → subscribers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class Interest(Struct, frozen=True, kw_only=True):
     types: EventTypes.
     owner_kinds: kinds of the controller owner; ORPHANS selects objects without one.
     changed: names of the table's derived facts, at least one of which differs. ADDED, DELETED and a change of the
-    controller owner meet it as well.
+        controller owner meet this condition as well.
     having: (derived fact, its values) pairs; each fact has one of its values.
     finalizers: the object has at least one of these.
     indexed: (index of the table, value) pairs; the object is found under at least one of them.
-    owners: its owner references differ, in the owners or in blockOwnerDeletion; ADDED and DELETED meet it as well.
+    owners: the owner references differ, in the owners or in blockOwnerDeletion. ADDED and DELETED meet this condition
+        as well.
 
     A condition on an object is met if the object before or after the change meets it, so that leaving a state concerns
     the same watches as entering it. An object that was deleted and recreated between two events meets types and
@@ -58,13 +59,13 @@ EVERYTHING = Interest()
 
 
 class WatchEvent(Struct, frozen=True):
-    """An object of a table changed; the table already shows it. Travels in WatchEvents.
+    """A change of an object in a table, which the table contains already. Sent in WatchEvents.
 
     type: an EventType.
-    object: JSON after the change, without managedFields; for DELETED the last that was known, maybe stale.
+    object: JSON after the change, without managedFields; for DELETED the last known state, which may be stale.
     previous: JSON before the change; b"" for ADDED. If previous_uid != uid the object was deleted and recreated
-    between two events.
-    controller, previous_controller: the controller owner reference after and before, None without one.
+        between two events.
+    controller, previous_controller: the controller owner reference after and before, or None.
     """
 
     type: str
@@ -80,9 +81,10 @@ class WatchEvent(Struct, frozen=True):
 
 
 class WatchEvents(Struct, frozen=True):
-    """Changes that concern the subscriber, in the order in which they happened. Informer → subscriber.
+    """Changes that concern the subscriber, in their order. Informer → subscriber.
 
-    matches: for each event, the positions in Subscribe.interests that it meets, as bits: 1 << position.
+    matches: for each event, the positions in Subscribe.interests of the interests that it meets, as bits: 1 <<
+        position.
     """
 
     events: tuple[WatchEvent, ...]
@@ -90,11 +92,11 @@ class WatchEvents(Struct, frozen=True):
 
 
 class Subscribe(Struct, frozen=True):
-    """Send me Synced, and from then on this resource's changes that meet one of `interests`. Actor → informer.
+    """Subscribe to Synced, and then to this resource's changes that meet one of `interests`. Actor → informer.
 
-    interests: one for each watch, 63 at most; none for Synced alone. Subscribing again replaces them.
-    within: for each interest the index of the table that has the objects of its watch, "" for all of the table's; () is
-    "" for each. An object that enters that index is ADDED for the watch, one that leaves it is DELETED.
+    interests: one for each watch, 63 at most; none for Synced alone. A second Subscribe replaces them.
+    within: for each interest the index of the table that contains the objects of its watch, "" for the whole table; ()
+        is "" for each. An object that enters that index is ADDED for the watch, an object that leaves it is DELETED.
     """
 
     subscriber: str
@@ -103,22 +105,22 @@ class Subscribe(Struct, frozen=True):
 
 
 class Unsubscribe(Struct, frozen=True):
-    """Ends a subscription. Actor (or the manager, for one that died) → informer."""
+    """End a subscription. Actor, or the manager for an actor that has failed → informer."""
 
     subscriber: str
 
 
 class Synced(Struct, frozen=True):
-    """The table holds a whole list, for the first time. Informer → its subscribers; to a later one at once.
+    """The table contains a complete list for the first time. Informer → its subscribers; to a later subscriber at once.
 
-    resource: the table's id: Resource.id, and more where the table is restricted.
+    resource: the table's id: Resource.id, with a suffix if the table is restricted.
     """
 
     resource: str
 
 
 class Listed(Struct, frozen=True):
-    """One page of a list, or its failure. Transport → informer. status: HTTP's; 0 without a response."""
+    """A page of a list, or its failure. Transport → informer. status: HTTP status; 0 without a response."""
 
     stream: int
     status: int
@@ -128,9 +130,9 @@ class Listed(Struct, frozen=True):
 
 
 class Streamed(Struct, frozen=True):
-    """Whole lines of a watch, each one JSON watch event, or a piece of a list's JSON. Transport → informer.
+    """Complete lines of a watch, each a JSON watch event, or a piece of a list's JSON. Transport → informer.
 
-    stream: the informer's number for it.
+    stream: the informer's number of the watch or list.
     """
 
     stream: int
@@ -138,9 +140,10 @@ class Streamed(Struct, frozen=True):
 
 
 class StreamEnded(Struct, frozen=True):
-    """A watch or list is over. status: HTTP's where the server refused it, 200 after a clean end, 0 when it broke.
+    """A watch or list has ended. Transport → informer.
 
-    begun: it broke, and had been open.
+    status: HTTP status if the server refused it, 200 after a clean end, 0 after a connection error.
+    begun: the connection broke after the response had begun.
     """
 
     stream: int

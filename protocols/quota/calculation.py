@@ -37,13 +37,13 @@ class Usage(NamedTuple):
 
 
 def calculate_usage(quota: Object, names: Iterable[str], evaluators: Iterable[Evaluator], listed: ListObjects) -> Usage:
-    """Return the usage of all objects in the scope of the quota, as upstream's CalculateUsage.
+    """Return the usage of all objects in the scope of the quota, like upstream's CalculateUsage.
 
     names: resource names to count.
     listed: returns the objects of an evaluator's resource in the quota's namespace, or their essences; may raise
         NotCountedError. An object that occurs several times is evaluated once.
 
-    A resource name that one evaluator cannot count is omitted, even if another evaluator can.
+    A resource name that one evaluator cannot count is omitted, even if another evaluator can count it.
     """
     scopes = scopes_of(quota)
     wanted = frozenset(names)

@@ -33,7 +33,7 @@ COMPUTE = ("cpu", "memory", "ephemeral-storage")
 NAMES = frozenset(
     {count_of("pods"), "pods", *COMPUTE, *(f"{part}{name}" for part in (REQUESTS, LIMITS) for name in COMPUTE)}
 )
-# If a quota limits one of these, each container must specify it.
+# If a quota limits one of these resources, each container must specify it.
 DEMANDED = frozenset(f"{part}{name}" for part in ("", REQUESTS, LIMITS) for name in ("cpu", "memory"))
 
 # The fields that the usage of a pod depends on.

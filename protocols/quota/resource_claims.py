@@ -49,7 +49,7 @@ class DeviceClasses:
 
 
 class ClaimContext(Protocol):
-    """Objects other than the claim that the evaluator reads."""
+    """Access to the other objects that the usage of a ResourceClaim depends on."""
 
     def now(self) -> float:
         """Return Unix seconds."""

@@ -23,14 +23,17 @@ IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
 
 
 class ScopeRequirement(NamedTuple):
-    """Scope requirement of a quota. values: of In and NotIn."""
+    """Scope requirement of a quota. values: for the operators In and NotIn."""
 
     name: str
     operator: str = EXISTS
     values: tuple[str, ...] = ()
 
     def selects(self, names: Iterable[str]) -> bool:
-        """Report whether an object with these names meets the requirement: one name must, or the absence of names.
+        """Report whether an object with these names meets the requirement.
+
+        names: the object's values for this scope, such as its priority class. In requires a name among the values,
+            NotIn a name that is not among them or no names at all.
 
         Raises ValueError for an invalid operator.
         """
