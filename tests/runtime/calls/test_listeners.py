@@ -15,7 +15,7 @@ from kcm.runtime.calls.listeners import Listen, SourceRunner, Waker
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.scheduling.clock import SystemClock
 
-PATIENCE = 10.0  # seconds
+TIMEOUT = 10.0  # seconds
 
 
 class Rig:
@@ -30,7 +30,7 @@ class Rig:
         return SourceRunner("c/one", listen, host=self.calls, clock=self.clock, log=self._log)
 
     def key(self) -> Any:
-        return self.keys.get(timeout=PATIENCE)
+        return self.keys.get(timeout=TIMEOUT)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_source_wakes_keys_until_it_is_stopped(rig: Rig, kind: str) -> None:
     assert [rig.key(), rig.key()] == ["a", "b"]
     assert not rig.ended.is_set()
     listener.stop()
-    assert rig.ended.wait(PATIENCE)
+    assert rig.ended.wait(TIMEOUT)
 
 
 def test_keys_of_a_stopped_source_that_still_runs_are_dropped(rig: Rig) -> None:
@@ -87,7 +87,7 @@ def test_keys_of_a_stopped_source_that_still_runs_are_dropped(rig: Rig) -> None:
 
     def stubborn(waker: Waker) -> None:
         waker.enqueue("a")
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(TIMEOUT)
         waker.enqueue("late")
         rig.ended.set()
 
@@ -96,11 +96,11 @@ def test_keys_of_a_stopped_source_that_still_runs_are_dropped(rig: Rig) -> None:
     assert rig.key() == "a"
     listener.stop()
     go_on.set()
-    assert rig.ended.wait(PATIENCE)
+    assert rig.ended.wait(TIMEOUT)
     assert rig.keys.empty()
 
 
-def test_one_that_raises_is_started_again(rig: Rig) -> None:
+def test_source_that_raises_is_restarted(rig: Rig) -> None:
     def failing(waker: Waker) -> Iterator[str]:
         yield "a"
         raise SystemExit(1)

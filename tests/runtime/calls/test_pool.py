@@ -75,7 +75,7 @@ def test_workers_are_started_as_they_are_needed() -> None:
     assert workers.started == 2, "no more than two"
 
 
-def test_a_call_waits_for_a_worker_no_longer_than_it_may() -> None:
+def test_call_waits_for_a_worker_until_its_deadline() -> None:
     workers = Workers(workers=1, wait=30.0)
     workers.begun()
     late = workers.add()
@@ -86,7 +86,7 @@ def test_a_call_waits_for_a_worker_no_longer_than_it_may() -> None:
     assert workers.pool.begin(late) is None, "what was refused is not made later"
 
 
-def test_a_call_whose_permit_is_over_does_not_begin() -> None:
+def test_call_with_expired_permit_does_not_begin() -> None:
     workers, tenure = Workers(), Tenure()
     tenure.extend(10.0)
     kept = workers.add(permit=Permit(tenure=tenure))
@@ -102,7 +102,7 @@ def test_a_call_whose_permit_is_over_does_not_begin() -> None:
     assert workers.outcomes == [(pytest.approx(20.1), Refused(NOT_HELD))]
 
 
-def test_no_call_begins_once_the_lease_is_lost_or_given_back() -> None:
+def test_no_call_begins_after_the_lease_is_lost_or_released() -> None:
     workers, tenure = Workers(), Tenure()
     tenure.extend(10.0)
     number = workers.add(permit=Permit(tenure=tenure))
@@ -133,7 +133,7 @@ def test_a_call_that_does_not_return_hangs_and_another_worker_takes_its_place() 
 SERVICE = b'{"metadata":{"name":"s","namespace":"default"}}'
 
 
-def test_nothing_is_done_to_a_load_balancer_that_a_hung_call_may_still_make() -> None:
+def test_load_balancer_is_not_changed_while_a_hung_call_may_still_create_it() -> None:
     workers = Workers()
     hangs = workers.begun(EnsureLoadBalancer("kcm", SERVICE, b"[]"))
     workers.wait(120.0)
@@ -145,7 +145,7 @@ def test_nothing_is_done_to_a_load_balancer_that_a_hung_call_may_still_make() ->
     workers.begun(GetLoadBalancer("kcm", SERVICE))
 
 
-def test_a_worker_that_comes_back_ends_where_there_are_enough_others() -> None:
+def test_worker_of_a_hung_call_ends_when_there_are_enough_others() -> None:
     workers = Workers(workers=1)
     hung = workers.begun()
     workers.wait(120.0)
@@ -156,7 +156,7 @@ def test_a_worker_that_comes_back_ends_where_there_are_enough_others() -> None:
     assert workers.started == 2, "one worker is left, and at work"
 
 
-def test_hung_calls_take_no_more_workers_than_the_bound() -> None:
+def test_workers_of_hung_calls_are_limited() -> None:
     workers = Workers(workers=2, most=3, wait=30.0)
     for _ in range(3):
         workers.begun()

@@ -18,29 +18,29 @@ from kcm.runtime.cloud.fake import FakeCloud, FakeRoutes
 from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from kcm.runtime.simulation.clock import VirtualClock
 
-PATIENCE = 10.0  # seconds
+TIMEOUT = 10.0  # seconds
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
 CREATE = CreateRoute("c", "hint", encode_route(Route(destination="10.0.0.0/24", node="n1")))
 
 
 class StuckRoutes(FakeRoutes):
-    """Routes whose list blocks until let_go is set.
+    """Routes whose list blocks until `released` is set.
 
     entered: released by each call that blocks.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.let_go, self.entered = threading.Event(), threading.Semaphore(0)
+        self.released, self.entered = threading.Event(), threading.Semaphore(0)
 
     def list(self, cluster: str) -> Sequence[Route]:
         self.entered.release()
-        assert self.let_go.wait(30.0)
+        assert self.released.wait(30.0)
         return super().list(cluster)
 
 
 class Rig:
-    """A cloud whose lists of routes hang, on a clock that is moved by hand."""
+    """A cloud whose lists of routes hang, on a clock that the test advances."""
 
     def __init__(self, **limits: float) -> None:
         self.clock, self.cloud = VirtualClock(), FakeCloud()
@@ -54,7 +54,7 @@ class Rig:
     def hang(self, calls: int = 1) -> None:
         for _ in range(calls):
             self.send(ListRoutes("c"))
-            assert self.stuck.entered.acquire(timeout=PATIENCE)
+            assert self.stuck.entered.acquire(timeout=TIMEOUT)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance_to(self.clock.monotonic() + seconds)
@@ -62,7 +62,7 @@ class Rig:
             pass
 
     def outcome(self) -> Outcome:
-        return self.outcomes.get(timeout=PATIENCE)
+        return self.outcomes.get(timeout=TIMEOUT)
 
 
 @pytest.fixture
@@ -70,15 +70,15 @@ def rigs() -> Iterator[list[Rig]]:
     made: list[Rig] = []
     yield made
     for rig in made:
-        rig.stuck.let_go.set()
+        rig.stuck.released.set()
 
 
-def test_a_call_that_hangs_stalls_no_other(rigs: list[Rig]) -> None:
+def test_hung_call_does_not_delay_others(rigs: list[Rig]) -> None:
     rigs.append(rig := Rig(workers=2))
     rig.hang()
     rig.send(EXISTS)
     assert rig.outcome() == Done(b"true")
-    rig.stuck.let_go.set()
+    rig.stuck.released.set()
     assert rig.outcome() == Done(b"[]")
 
 
@@ -95,15 +95,15 @@ def test_sixteen_hung_calls_are_replaced_by_other_threads(rigs: list[Rig]) -> No
     assert [call.what for call in rig.calls.hung()] == ["ListRoutes"] * 16
 
 
-def test_a_call_that_gets_a_thread_too_late_is_not_made(rigs: list[Rig]) -> None:
-    """The lease ran out, or was given back, while it waited."""
+def test_call_that_gets_a_thread_too_late_is_not_made(rigs: list[Rig]) -> None:
+    """Its lease expired or was released while the call waited."""
     rigs.append(rig := Rig(workers=1))
     tenure = Tenure()
     tenure.extend(10.0)
     rig.hang()
     rig.send(CREATE, permit=Permit(tenure=tenure))
     rig.advance(10.0)
-    rig.stuck.let_go.set()
+    rig.stuck.released.set()
     assert [rig.outcome(), rig.outcome()] == [Done(b"[]"), Refused(NOT_HELD)]
     tenure.extend(100.0)
     rig.send(CREATE, permit=Permit(tenure=tenure))
@@ -117,7 +117,7 @@ def test_refused_call_is_never_made(rigs: list[Rig]) -> None:
     rig.send(CREATE)
     rig.advance(30.0)
     assert rig.outcome() == Refused("no worker was free for 30 s")
-    rig.stuck.let_go.set()
+    rig.stuck.released.set()
     assert rig.outcome() == Done(b"[]")
     rig.send(EXISTS)
     assert rig.outcome() == Done(b"true")

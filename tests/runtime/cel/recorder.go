@@ -1,7 +1,7 @@
-// Answers expressions as Kubernetes does: a line of JSON in ({"e": "1 + 1"}), one out.
+// Evaluates expressions with the libraries of Kubernetes: reads a line of JSON ({"e": "1 + 1"}), and writes one.
 //
-// Its only argument is the value of self, in JSON. Built inside a tree of Kubernetes, for instance with
-// go build -overlay, as its libraries are not imported from elsewhere; see test_answers.py.
+// Its only argument is the value of self, in JSON. Build it inside a tree of Kubernetes, for instance with
+// go build -overlay, because its libraries cannot be imported from elsewhere; see test_upstream_results.py.
 
 //go:build ignore
 

@@ -1,4 +1,4 @@
-"""Expressions of admission: what they may name, and what becomes of conditions that fail.
+"""Admission expressions: available variables, and evaluation of conditions that fail.
 
 Source of the expectations: k8s.io/apiserver/pkg/admission/plugin/cel/{compile,condition,composition}_test.go,
 webhook/matchconditions/matcher_test.go (v1.36).
@@ -37,7 +37,7 @@ REQUEST = {
 
 
 def ask(attributes: CheckAttributes) -> DecisionValue:
-    """Allows what is asked in the place of a service account, and reads of deployments."""
+    """Allow requests that impersonate a service account, and reads of deployments."""
     allowed = attributes.account is not None or (attributes.resource, attributes.verb) == ("deployments", "get")
     return DecisionValue(allowed=allowed, reason="" if allowed else "no role")
 
@@ -63,7 +63,7 @@ def condition(text: str) -> Expression:
         "authorizer.serviceAccount('shop', 'robot').path('/healthz').check('get').allowed()",
     ],
 )
-def test_a_condition_sees_the_request(text: str) -> None:
+def test_condition_can_use_the_request(text: str) -> None:
     namespace = {"metadata": {"name": "shop", "labels": {"team": "a"}}}
     assert run(namespace=namespace).value(condition(text)) is True
 
@@ -79,10 +79,10 @@ def test_a_condition_sees_the_request(text: str) -> None:
         ("namespaceObject.metadata.uid == ''", "compilation failed: ERROR: <input>:1:25: undefined field 'uid'"),
     ],
 )
-def test_a_condition_is_refused(text: str, problem: str) -> None:
-    said = condition(text).problem
-    assert said is not None
-    assert said.startswith(problem)
+def test_invalid_condition_is_rejected(text: str, problem: str) -> None:
+    found = condition(text).problem
+    assert found is not None
+    assert found.startswith(problem)
 
 
 def test_a_message_may_be_null() -> None:
@@ -92,7 +92,7 @@ def test_a_message_may_be_null() -> None:
     assert problem == "must evaluate to one of [string null_type] but got int"
 
 
-def test_variables_are_made_when_they_are_read_and_once() -> None:
+def test_variables_are_evaluated_once_when_first_read() -> None:
     first = Expression.compiled(
         "object.spec.replicas + 1", admission_environment(params=False, authorizer=True, variables={}), ANY
     )
@@ -128,7 +128,7 @@ def test_variables_are_made_when_they_are_read_and_once() -> None:
         (["object.nope == 1", "true"], None),
     ],
 )
-def test_conditions_hold(texts: list[str], hold: bool | None) -> None:
+def test_conditions_hold_if_all_are_true_and_a_failure_can_be_ignored(texts: list[str], hold: bool | None) -> None:
     conditions = [condition(text) for text in texts]
     if hold is None:
         with pytest.raises(FailedError) as failed:
@@ -139,14 +139,14 @@ def test_conditions_hold(texts: list[str], hold: bool | None) -> None:
     assert conditions_hold(conditions, run(), ignores_failures=True) is (hold or False)
 
 
-def test_a_budget_is_spent() -> None:
+def test_evaluation_fails_when_the_budget_is_spent() -> None:
     small = run(budget=4)
     assert small.value(condition("object.spec.replicas == 3")) is True
     with pytest.raises(SpentError, match="validation failed due to running out of cost budget"):
         small.value(condition("object.spec.replicas == 3"))
 
 
-def test_mutations_make_objects_and_patches() -> None:
+def test_mutations_return_objects_and_patches() -> None:
     environment = admission_environment(params=False, authorizer=True, mutates=True)
     made = Expression.compiled(
         "Object{spec: Object.spec{replicas: object.spec.replicas + 1}}", environment, CONFIGURATION

@@ -1,8 +1,8 @@
-"""Costs, as upstream's tables have them.
+"""Costs, with the expectations of upstream's tables.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation_test.go (TestCostEstimation);
-k8s.io/apiserver/pkg/cel/library/cost_test.go. What is constant is made once here, as where Kubernetes evaluates; those
-tables charge for it at each evaluation.
+k8s.io/apiserver/pkg/cel/library/cost_test.go. Constants are evaluated once here, as Kubernetes does at run time; those
+tables charge for them at each evaluation.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def text(most: int | None = None) -> dict[str, Any]:
         (text(0), 'self == "x"', 1),
     ],
 )
-def test_a_rule_can_cost_at_most(schema: dict[str, Any], rule: str, most: int) -> None:
+def test_estimated_maximum_cost_of_a_rule(schema: dict[str, Any], rule: str, most: int) -> None:
     kind = declared(schema, root=False)
     assert kind is not None
     assert compile_rules([{"rule": rule}], kind)[0].most_cost == most
@@ -104,7 +104,7 @@ def test_a_rule_can_cost_at_most(schema: dict[str, Any], rule: str, most: int) -
         ("(labels.size() > 1 ? labels : {'app': 'b'}).app == 'a'", 6, 35, 5),
     ],
 )
-def test_an_expression_costs(expression: str, least: int, most: int, actual: int) -> None:
+def test_estimated_and_actual_cost_of_an_expression(expression: str, least: int, most: int, actual: int) -> None:
     def allow(_attributes: CheckAttributes) -> DecisionValue:
         return DecisionValue(allowed=True)
 

@@ -33,8 +33,8 @@ def compiled(rule: str) -> ValidationRule:
     return compile_rules([{"rule": rule}], kind)[0]
 
 
-def answer(rule: str) -> bool | str:
-    """Whether the rule holds, or why that cannot be said."""
+def evaluate(rule: str) -> bool | str:
+    """Return the result of a rule, or the error of its evaluation."""
     made, read = compiled(rule), reader(SCHEMA, root=False)
     assert made.problem is None, made.problem
     assert read is not None
@@ -43,7 +43,7 @@ def answer(rule: str) -> bool | str:
 
 
 @pytest.mark.parametrize(
-    ("rule", "wanted"),
+    ("rule", "expected"),
     [
         ("has(self.note)", False),
         ("self.note == 'x'", "no such key: note"),
@@ -62,8 +62,8 @@ def answer(rule: str) -> bool | str:
         ("self == self", True),
     ],
 )
-def test_a_rule_says_this_of_the_object(rule: str, wanted: bool | str) -> None:
-    assert answer(rule) == wanted
+def test_rule_evaluates_to_expected_result(rule: str, expected: bool | str) -> None:
+    assert evaluate(rule) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_a_rule_says_this_of_the_object(rule: str, wanted: bool | str) -> None:
         ("self.note", "cel expression must evaluate to a bool"),
     ],
 )
-def test_a_rule_cannot_be_used(rule: str, problem: str) -> None:
+def test_invalid_rule_is_reported(rule: str, problem: str) -> None:
     assert (compiled(rule).problem or "").split("\n")[0] == problem

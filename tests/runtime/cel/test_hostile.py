@@ -1,4 +1,4 @@
-"""Expressions that would hold up or exhaust a server that took them at their word."""
+"""Expressions that would block or exhaust a server without limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def evaluated(expression: str) -> object:
 
 
 def chain(first: str, step: str, times: int) -> str:
-    """step: with the name of a variable in the place of X, another each time."""
+    """Return nested expressions. `step` contains X, which is replaced by a new variable name each time."""
     return first + "".join(step.replace("X", f"x{number}") for number in range(times))
 
 
@@ -39,7 +39,7 @@ def chain(first: str, step: str, times: int) -> str:
         "lists.range(3000).all(x, lists.range(3000).exists(y, x == y))",
     ],
 )
-def test_an_evaluation_ends_before_it_makes_or_looks_at_too_much(expression: str) -> None:
+def test_evaluation_ends_before_it_creates_or_reads_too_much(expression: str) -> None:
     with pytest.raises(CostExceededError):
         evaluated(expression)
 
@@ -58,7 +58,7 @@ def test_an_evaluation_ends_before_it_makes_or_looks_at_too_much(expression: str
         ("1e" + "9" * 5000, "1:1: invalid double literal"),
     ],
 )
-def test_an_expression_is_refused_before_it_is_followed(expression: str, issue: str) -> None:
+def test_excessive_expression_is_rejected_before_it_is_evaluated(expression: str, issue: str) -> None:
     with pytest.raises(CompileError) as refused:
         evaluated(expression)
     assert str(refused.value).split("\n")[0] == f"ERROR: <input>:{issue}"
@@ -67,7 +67,7 @@ def test_an_expression_is_refused_before_it_is_followed(expression: str, issue: 
 @pytest.mark.parametrize(
     "expression", ["int('" + "9" * 5000 + "')", "uint('" + "9" * 5000 + "')", "double('" + "9" * 5000 + "')"]
 )
-def test_a_constant_of_many_digits_is_no_number(expression: str) -> None:
+def test_constant_with_many_digits_is_rejected(expression: str) -> None:
     with pytest.raises(ProgramError, match="type conversion error"):
         evaluated(expression)
 
@@ -87,11 +87,11 @@ def test_a_constant_of_many_digits_is_no_number(expression: str) -> None:
         "lists.range(200).map(i, 'a').join('').matches('(a?){500}a{500}')",
     ],
 )
-def test_a_deep_or_large_one_within_the_limits_is_evaluated(expression: str) -> None:
+def test_deep_or_large_expression_within_the_limits_is_evaluated(expression: str) -> None:
     evaluated(expression)
 
 
-def test_nothing_is_left_of_the_room_that_an_expression_needed() -> None:
+def test_memory_of_an_evaluated_expression_is_freed() -> None:
     import sys
 
     before = sys.getrecursionlimit()
@@ -99,7 +99,7 @@ def test_nothing_is_left_of_the_room_that_an_expression_needed() -> None:
     assert sys.getrecursionlimit() == before
 
 
-def test_each_evaluation_may_look_at_as_much_as_another() -> None:
+def test_every_evaluation_has_the_full_limit() -> None:
     environment = base_environment().extended({"self": types.DYN}, {})
     compared = compiled_program("self == self", environment)[0]
     for _each in range(4):

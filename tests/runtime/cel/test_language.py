@@ -1,4 +1,4 @@
-"""What expressions are worth: operators, macros, extensions, and the libraries that Kubernetes adds."""
+"""Values of expressions: operators, macros, extensions, and the libraries that Kubernetes adds."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def evaluated(expression: str, **variables: Any) -> Any:
         ("format.named('nope').hasValue()", False),
     ],
 )  # fmt: skip
-def test_an_expression_has_this_value(expression: str, value: Any) -> None:
+def test_expression_has_expected_value(expression: str, value: Any) -> None:
     result = evaluated(expression)
     assert result == value
     assert type(result) is type(value)
@@ -184,7 +184,7 @@ def test_an_expression_has_this_value(expression: str, value: Any) -> None:
         ("url('x').getHost()", "URL parse error during conversion from string"),
     ],
 )
-def test_an_evaluation_fails_with_this_text(expression: str, text: str) -> None:
+def test_failed_evaluation_has_expected_text(expression: str, text: str) -> None:
     with pytest.raises(EvaluationError) as failed:
         evaluated(expression)
     assert str(failed.value).startswith(text)
@@ -263,7 +263,7 @@ def test_an_evaluation_fails_with_this_text(expression: str, text: str) -> None:
         ("string{}", "1:7: 'string' is not a message type"),
     ],
 )  # fmt: skip
-def test_an_expression_is_refused_with_upstreams_text(expression: str, issue: str) -> None:
+def test_invalid_expression_is_rejected_with_upstreams_text(expression: str, issue: str) -> None:
     environment = base_environment().extended(
         {"self": types.DYN, "typed": types.struct("Typed")}, {"Typed": {"name": types.STRING}}
     )
@@ -281,7 +281,7 @@ def test_an_expression_is_refused_with_upstreams_text(expression: str, issue: st
         ("self[null]", "invalid qualifier type: types.Null"),
     ],
 )
-def test_a_constant_that_cannot_be_used_is_found_before_anything_is_evaluated(expression: str, text: str) -> None:
+def test_invalid_constant_is_reported_before_evaluation(expression: str, text: str) -> None:
     with pytest.raises(ProgramError) as refused:
         compiled_program(expression, base_environment().extended({"self": types.DYN}, {}))
     assert str(refused.value) == text
@@ -305,7 +305,7 @@ def test_an_issue_is_shown_below_its_line() -> None:
         ("type(1)", "type(int)"),
     ],
 )
-def test_an_expression_has_this_type(expression: str, kind: str) -> None:
+def test_expression_has_expected_type(expression: str, kind: str) -> None:
     environment = base_environment().extended({"self": types.DYN}, {})
     assert str(compiled_program(expression, environment)[1]) == kind
 

@@ -1,4 +1,4 @@
-"""Small servers on loopback, a clock moved by hand, and a client that is closed at the end of the test."""
+"""Servers on loopback, a clock that the test advances, and a client that is closed at the end of the test."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.simulation.clock import VirtualClock
 
-PATIENCE = 10.0  # seconds a test waits for what must come; none waits for what must not
+PATIENCE = 10.0  # seconds until an expected event must occur; no test waits for the absence of an event
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class HandClock(VirtualClock):
-    """A clock moved by hand, whose alarms are set on another thread. alarms: (who, when) of each, as it is set."""
+    """Clock that the test advances, while another thread sets alarms. `alarms` receives (name, time) of each alarm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class HandClock(VirtualClock):
 
 
 class Loopback:
-    """Servers on 127.0.0.1, on a loop and a thread of their own."""
+    """Servers on 127.0.0.1, on their own event loop and thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -58,11 +58,11 @@ class Loopback:
         self._thread.start()
 
     def serve(self, handler: Handler, *, tls: ssl.SSLContext | None = None) -> str:
-        """Start an HTTP server; its URL."""
+        """Start an HTTP server and return its URL."""
         return self._call(self._serve(handler, tls))
 
     def serve_raw(self, handler: RawHandler, *, tls: ssl.SSLContext | None = None) -> str:
-        """Start a server that speaks whatever the handler writes; its URL."""
+        """Start a TCP server that writes what the handler writes, and return its URL."""
         return self._call(self._serve_raw(handler, tls))
 
     def close(self) -> None:
@@ -126,30 +126,33 @@ class Gate:
 
 
 class Client:
-    """A transport, and what came back."""
+    """A transport, and the responses that it received."""
 
     def __init__(self, transport: HttpTransport, metrics: Metrics) -> None:
         self.transport, self.metrics = transport, metrics
-        self.answers: queue.Queue[Response] = queue.Queue()
+        self.responses: queue.Queue[Response] = queue.Queue()
 
     def send(self, method: str, path: str = "/api/v1/pods", *, client: str = "tester", **fields: Any) -> None:
-        self.transport.send(Request(method=method, path=path, **fields), client=client, on_response=self.answers.put)
+        self.transport.send(Request(method=method, path=path, **fields), client=client, on_response=self.responses.put)
 
-    def answer(self) -> Response:
-        return self.answers.get(timeout=PATIENCE)
+    def response(self) -> Response:
+        return self.responses.get(timeout=PATIENCE)
 
-    def ask(self, method: str = "GET", path: str = "/api/v1/pods", **fields: Any) -> Response:
+    def request(self, method: str = "GET", path: str = "/api/v1/pods", **fields: Any) -> Response:
         self.send(method, path, **fields)
-        return self.answer()
+        return self.response()
 
     def counted(self) -> dict[tuple[str, ...], float]:
-        """(family, label values without the host…) → the counter's value, or the histogram's number of observations."""
-        found = {}
-        for family, series in self.metrics.collect():
-            for labels, one in series:
+        """Return {(family, label values except the host…): value}.
+
+        The value of a histogram is its number of observations.
+        """
+        values = {}
+        for family, all_series in self.metrics.collect():
+            for labels, series in all_series:
                 shown = tuple(value for name, value in zip(family.labels, labels, strict=True) if name != "host")
-                found[family.name, *shown] = one.value if family.kind == "counter" else sum(one.counts)
-        return found
+                values[family.name, *shown] = series.value if family.kind == "counter" else sum(series.counts)
+        return values
 
 
 class Watcher:
@@ -245,7 +248,7 @@ def watch(connect: Callable[..., Client]) -> Callable[..., Watcher]:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """An authority, a server for 127.0.0.1 and "kubernetes", and a client."""
+    """Create certificates of an authority, of a server for 127.0.0.1 and "kubernetes", and of a client."""
     return ensure_certificates(tmp_path_factory.mktemp("certificates"), now=SystemClock().now())
 
 
@@ -280,7 +283,7 @@ def plugin(tmp_path: Path) -> Callable[[str], str]:
 
 @pytest.fixture
 def service_account(tmp_path: Path) -> Path:
-    """A directory with the files of a pod's service account."""
+    """Create a directory with the files of a pod's service account."""
     (tmp_path / "token").write_text("pod-token")
     (tmp_path / "ca.crt").write_text("pod-ca")
     return tmp_path

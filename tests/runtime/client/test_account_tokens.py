@@ -19,37 +19,37 @@ TOKEN, ALL = f"{ACCOUNT}/token", "/api/v1/namespaces/kube-system/serviceaccounts
 SYSTEM = "/api/v1/namespaces/kube-system"
 
 
-def answer(code: int, **fields: Any) -> Response:
+def response(code: int, **fields: Any) -> Response:
     return Response(status=code, body=orjson.dumps(fields))
 
 
 def issued(seconds: float = 3600.0, token: str = "t") -> Response:
-    return answer(201, status={"token": token, "expirationTimestamp": format_time(NOW + seconds)})
+    return response(201, status={"token": token, "expirationTimestamp": format_time(NOW + seconds)})
 
 
 class Server:
     """Fake server for token requests.
 
-    answers: responses by method and path, in order; the last one is repeated.
+    responses: by method and path, in order; the last one is repeated.
     """
 
-    def __init__(self, answers: dict[str, list[Response]]) -> None:
-        self.answers, self.asked, self.bodies, self.pauses = answers, list[str](), list[Any](), list[float]()
+    def __init__(self, responses: dict[str, list[Response]]) -> None:
+        self.responses, self.requests, self.bodies, self.pauses = responses, list[str](), list[Any](), list[float]()
         self.source = AccountToken("job-controller", ask=self.ask, pause=self.pauses.append, now=lambda: NOW)
 
     def ask(self, request: Request) -> Response:
         what = f"{request.method} {request.path}"
-        self.asked.append(what)
+        self.requests.append(what)
         self.bodies.append(orjson.loads(request.body) if request.body else None)
-        left = self.answers[what]
+        left = self.responses[what]
         return left.pop(0) if len(left) > 1 else left[0]
 
 
-def test_a_token_is_asked_for_an_hour_and_used_for_four_fifths_of_it() -> None:
-    server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [issued()]})
+def test_token_is_requested_for_an_hour_and_used_for_four_fifths_of_it() -> None:
+    server = Server({f"GET {ACCOUNT}": [response(200)], f"POST {TOKEN}": [issued()]})
     credential = server.source.load()
     assert (credential.authorization, credential.lifetime) == ("Bearer t", 2880.0)
-    assert server.asked == [f"GET {ACCOUNT}", f"POST {TOKEN}"]
+    assert server.requests == [f"GET {ACCOUNT}", f"POST {TOKEN}"]
     assert server.bodies[1] == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -58,34 +58,34 @@ def test_a_token_is_asked_for_an_hour_and_used_for_four_fifths_of_it() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-100.0, 0.0, 599.0])
-def test_a_server_whose_clock_goes_otherwise_is_not_asked_all_the_time(seconds: float) -> None:
-    server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [issued(seconds)]})
+def test_clock_skew_of_the_server_causes_no_continuous_requests(seconds: float) -> None:
+    server = Server({f"GET {ACCOUNT}": [response(200)], f"POST {TOKEN}": [issued(seconds)]})
     assert server.source.load().lifetime == 480.0
 
 
 @pytest.mark.parametrize("created", [201, 409])
-def test_an_account_that_is_not_there_is_created(created: int) -> None:
+def test_missing_account_is_created(created: int) -> None:
     server = Server(
         {
-            f"GET {ACCOUNT}": [answer(404)],
-            f"GET {SYSTEM}": [answer(200)],
-            f"POST {ALL}": [answer(created)],
+            f"GET {ACCOUNT}": [response(404)],
+            f"GET {SYSTEM}": [response(200)],
+            f"POST {ALL}": [response(created)],
             f"POST {TOKEN}": [issued()],
         }
     )
     assert server.source.load().authorization == "Bearer t"
-    assert server.asked[-2:] == [f"POST {ALL}", f"POST {TOKEN}"]
+    assert server.requests[-2:] == [f"POST {ALL}", f"POST {TOKEN}"]
     assert server.bodies[-2]["metadata"] == {"name": "job-controller", "namespace": "kube-system"}
 
 
 @pytest.mark.parametrize("may", [201, 403])
-def test_so_is_its_namespace_where_that_can_be(may: int) -> None:
+def test_missing_namespace_is_created_if_permitted(may: int) -> None:
     server = Server(
         {
-            f"GET {ACCOUNT}": [answer(404)],
-            f"GET {SYSTEM}": [answer(404)],
-            "POST /api/v1/namespaces": [answer(may)],
-            f"POST {ALL}": [answer(201)],
+            f"GET {ACCOUNT}": [response(404)],
+            f"GET {SYSTEM}": [response(404)],
+            "POST /api/v1/namespaces": [response(may)],
+            f"POST {ALL}": [response(201)],
             f"POST {TOKEN}": [issued()],
         }
     )
@@ -93,21 +93,24 @@ def test_so_is_its_namespace_where_that_can_be(may: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "missing"),
+    ("responses", "missing"),
     [
-        ({f"GET {ACCOUNT}": [answer(403, message="no get")]}, "get serviceaccount kube-system/job-controller: no get"),
         (
-            {f"GET {ACCOUNT}": [answer(404)], f"GET {SYSTEM}": [answer(200)], f"POST {ALL}": [answer(403)]},
+            {f"GET {ACCOUNT}": [response(403, message="no get")]},
+            "get serviceaccount kube-system/job-controller: no get",
+        ),
+        (
+            {f"GET {ACCOUNT}": [response(404)], f"GET {SYSTEM}": [response(200)], f"POST {ALL}": [response(403)]},
             "create serviceaccount kube-system/job-controller: the server returned 403",
         ),
         (
-            {f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [answer(403, message="no token")]},
+            {f"GET {ACCOUNT}": [response(200)], f"POST {TOKEN}": [response(403, message="no token")]},
             "create serviceaccounts/token kube-system/job-controller: no token",
         ),
     ],
 )
-def test_forbidden_request_is_reported_without_retry(answers: dict[str, list[Response]], missing: str) -> None:
-    server = Server(answers)
+def test_forbidden_request_is_reported_without_retry(responses: dict[str, list[Response]], missing: str) -> None:
+    server = Server(responses)
     with pytest.raises(ConfigError) as caught:
         server.source.load()
     assert str(caught.value) == f"failed to get token for kube-system/job-controller: {missing}"
@@ -116,27 +119,32 @@ def test_forbidden_request_is_reported_without_retry(answers: dict[str, list[Res
 
 @pytest.mark.parametrize(
     "failure",
-    [answer(500), Response(status=0, error="connection refused"), answer(201), answer(201, status={"token": "t"})],
+    [
+        response(500),
+        Response(status=0, error="connection refused"),
+        response(201),
+        response(201, status={"token": "t"}),
+    ],
 )
 def test_failed_request_is_tried_four_times(failure: Response) -> None:
-    server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [failure]})
+    server = Server({f"GET {ACCOUNT}": [response(200)], f"POST {TOKEN}": [failure]})
     with pytest.raises(ConfigError, match="failed to get token for kube-system/job-controller"):
         server.source.load()
     assert server.pauses == [0.5, 1.0, 2.0]
-    server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [failure, failure, issued()]})
+    server = Server({f"GET {ACCOUNT}": [response(200)], f"POST {TOKEN}": [failure, failure, issued()]})
     assert server.source.load().authorization == "Bearer t"
     assert server.pauses == [0.5, 1.0]
 
 
 def test_invalid_token_is_not_put_into_a_header() -> None:
-    server = Server({f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [issued(token="a\nb")]})
+    server = Server({f"GET {ACCOUNT}": [response(200)], f"POST {TOKEN}": [issued(token="a\nb")]})
     with pytest.raises(ConfigError):
         server.source.load()
 
 
-def test_the_pauses_end_with_the_process() -> None:
+def test_pauses_between_retries_end_with_the_process() -> None:
     pauses: list[Callable[[float], object]] = [lambda _seconds: True]
-    server = Server({f"GET {ACCOUNT}": [answer(503)]})
+    server = Server({f"GET {ACCOUNT}": [response(503)]})
     server.source = AccountToken("job-controller", ask=server.ask, pause=pauses[0], now=lambda: NOW)
     with pytest.raises(ConfigError, match="the server returned 503"):
         server.source.load()

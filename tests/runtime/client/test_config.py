@@ -27,7 +27,7 @@ def test_a_missing_or_empty_file_is_an_error_that_names_its_origin(content: byte
         Pem(origin="clusters[k].certificate-authority", path=str(path)).read()
 
 
-def test_secrets_do_not_show_when_they_are_printed() -> None:
+def test_secrets_are_not_printed() -> None:
     credential = Credential(authorization="Bearer hunter2", key=b"hunter2")
     pem = Pem(origin="users[a].client-key-data", data=b"hunter2")
     config = ClientConfig(

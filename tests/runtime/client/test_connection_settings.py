@@ -45,7 +45,7 @@ def test_master_alone_sends_no_credentials(service_account: Path) -> None:
 @pytest.mark.parametrize(
     ("master", "server"), [(None, "https://from-file"), ("https://from-flag", "https://from-flag")]
 )
-def test_a_kubeconfig_goes_before_the_pod_and_master_before_its_server(
+def test_kubeconfig_overrides_the_pod_and_master_overrides_its_server(
     service_account: Path, tmp_path: Path, master: str | None, server: str
 ) -> None:
     path = tmp_path / "config"
@@ -87,7 +87,7 @@ def test_a_missing_file_of_the_service_account_is_named(service_account: Path, n
         ({**POD, "KUBERNETES_SERVICE_PORT": ""}, False),
     ],
 )
-def test_host_and_port_in_the_environment_make_a_pod(environ: dict[str, str], inside: bool) -> None:
+def test_pod_is_detected_by_host_and_port_in_the_environment(environ: dict[str, str], inside: bool) -> None:
     assert is_in_cluster(environ) is inside
 
 

@@ -50,8 +50,8 @@ PATIENCE = 10.0
 class Source:
     """Source that returns the given credentials in order, and raises an error for a string."""
 
-    def __init__(self, *gifts: Credential | str) -> None:
-        self.gifts = list(gifts)
+    def __init__(self, *credentials: Credential | str) -> None:
+        self.credentials = list(credentials)
         self.asked = 0
         self.open = threading.Event()
         self.open.set()
@@ -59,7 +59,7 @@ class Source:
     def load(self) -> Credential:
         self.asked += 1
         assert self.open.wait(PATIENCE)
-        gift = self.gifts.pop(0)
+        gift = self.credentials.pop(0)
         if isinstance(gift, str):
             raise ConfigError(gift)
         return gift
@@ -73,22 +73,22 @@ Scenario = Callable[[CredentialCache, VirtualClock], Awaitable[None]]
 
 
 @pytest.fixture
-def play(log: FilteringBoundLogger) -> Callable[[Source, Scenario], None]:
-    def play(source: Source, scenario: Scenario) -> None:
+def run_scenario(log: FilteringBoundLogger) -> Callable[[Source, Scenario], None]:
+    def run_scenario(source: Source, scenario: Scenario) -> None:
         async def run() -> None:
             clock = VirtualClock()
             await scenario(CredentialCache(source, clock=clock, log=log), clock)
 
         asyncio.run(run())
 
-    return play
+    return run_scenario
 
 
 async def current(cache: CredentialCache) -> str:
     return (cache.held() or await cache.renewed()).authorization
 
 
-def test_a_credential_is_kept_until_its_time_is_over(play: Callable[[Source, Scenario], None]) -> None:
+def test_credential_is_kept_until_it_expires(run_scenario: Callable[[Source, Scenario], None]) -> None:
     source = Source(token("one", lifetime=60.0), token("two", lifetime=60.0))
 
     async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
@@ -98,21 +98,21 @@ def test_a_credential_is_kept_until_its_time_is_over(play: Callable[[Source, Sce
         clock.advance_to(60.0)
         assert await current(cache) == "Bearer two"
 
-    play(source, scenario)
+    run_scenario(source, scenario)
     assert source.asked == 2
 
 
-def test_many_that_wait_ask_once(play: Callable[[Source, Scenario], None]) -> None:
+def test_concurrent_callers_cause_one_load(run_scenario: Callable[[Source, Scenario], None]) -> None:
     source = Source(token("one"))
 
     async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
         assert len(set(await asyncio.gather(*(current(cache) for _ in range(20))))) == 1
 
-    play(source, scenario)
+    run_scenario(source, scenario)
     assert source.asked == 1
 
 
-def test_one_that_gives_up_waiting_does_not_stop_it_for_the_others(play: Callable[[Source, Scenario], None]) -> None:
+def test_cancelled_caller_does_not_stop_the_load_for_others(run_scenario: Callable[[Source, Scenario], None]) -> None:
     source = Source(token("one"))
     source.open.clear()
 
@@ -124,11 +124,11 @@ def test_one_that_gives_up_waiting_does_not_stop_it_for_the_others(play: Callabl
         source.open.set()
         assert await patient == "Bearer one"
 
-    play(source, scenario)
+    run_scenario(source, scenario)
 
 
-def test_without_any_credential_the_error_is_raised_and_the_source_not_asked_for_a_while(
-    play: Callable[[Source, Scenario], None],
+def test_failed_first_load_raises_and_is_not_retried_at_once(
+    run_scenario: Callable[[Source, Scenario], None],
 ) -> None:
     source = Source("not logged in", token("one"))
 
@@ -140,11 +140,11 @@ def test_without_any_credential_the_error_is_raised_and_the_source_not_asked_for
         clock.advance_to(HOLD_OFF)
         assert await current(cache) == "Bearer one"
 
-    play(source, scenario)
+    run_scenario(source, scenario)
 
 
 def test_the_last_credential_stays_in_use_while_the_source_fails(
-    play: Callable[[Source, Scenario], None], logs: LogCapture
+    run_scenario: Callable[[Source, Scenario], None], logs: LogCapture
 ) -> None:
     source = Source(token("one", lifetime=60.0), "gone", token("two"))
 
@@ -156,33 +156,33 @@ def test_the_last_credential_stays_in_use_while_the_source_fails(
         clock.advance_to(60.0 + HOLD_OFF)
         assert await current(cache) == "Bearer two"
 
-    play(source, scenario)
+    run_scenario(source, scenario)
     assert source.asked == 3
     assert [(entry["event"], entry["error"]) for entry in logs.entries] == [("no new credentials", "gone")]
 
 
-def test_a_refused_credential_is_replaced_but_the_source_not_asked_without_pause(
-    play: Callable[[Source, Scenario], None],
+def test_rejected_credential_is_replaced_with_a_pause_between_loads(
+    run_scenario: Callable[[Source, Scenario], None],
 ) -> None:
     source = Source(token("one"), token("two"), token("two"))
 
     async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
-        one = await cache.renewed()
-        assert not await cache.refused(one)  # it was fetched this moment
+        first = await cache.renewed()
+        assert not await cache.refused(first)  # it was fetched this moment
         clock.advance_to(HOLD_OFF)
-        assert await cache.refused(one)
-        assert await cache.refused(one)  # replaced already
-        two = cache.held()
-        assert two == token("two")
+        assert await cache.refused(first)
+        assert await cache.refused(first)  # replaced already
+        second = cache.held()
+        assert second == token("two")
         clock.advance_to(2 * HOLD_OFF)
-        assert not await cache.refused(two)  # the source has no other
+        assert not await cache.refused(second)  # the source has no other
 
-    play(source, scenario)
+    run_scenario(source, scenario)
     assert source.asked == 3
 
 
-def test_a_credential_that_is_over_when_it_comes_is_not_fetched_for_every_request(
-    play: Callable[[Source, Scenario], None],
+def test_credential_that_is_already_expired_is_not_loaded_for_every_request(
+    run_scenario: Callable[[Source, Scenario], None],
 ) -> None:
     source = Source(token("one", lifetime=-5.0))
 
@@ -190,5 +190,5 @@ def test_a_credential_that_is_over_when_it_comes_is_not_fetched_for_every_reques
         await current(cache)
         assert await current(cache) == "Bearer one"
 
-    play(source, scenario)
+    run_scenario(source, scenario)
     assert source.asked == 1

@@ -42,7 +42,7 @@ def printed(status: Any, **fields: Any) -> bytes:
         ),
     ],
 )
-def test_a_credential_is_a_token_or_a_certificate_with_its_key_for_a_while(
+def test_plugin_may_return_a_token_or_a_certificate_with_a_lifetime(
     status: dict[str, Any], credential: Credential
 ) -> None:
     assert parse_exec_credential(printed(status), spec=SPEC, now=NOW) == credential
@@ -68,7 +68,7 @@ def test_a_credential_is_a_token_or_a_certificate_with_its_key_for_a_while(
         ),
     ],
 )
-def test_anything_else_that_is_printed_is_an_error_that_names_the_plugin(output: bytes, says: str) -> None:
+def test_invalid_output_is_an_error_that_names_the_plugin(output: bytes, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as error:
         parse_exec_credential(output, spec=SPEC, now=NOW)
     assert str(error.value).startswith("config: exec: plugin")
@@ -107,14 +107,14 @@ def test_the_plugin_runs_in_our_environment_without_our_terminal(plugin: Callabl
     assert calls(metrics, "0", "no_error") == 1
 
 
-def test_a_plugin_that_fails_is_quoted(plugin: Callable[[str], str]) -> None:
+def test_output_of_a_failed_plugin_is_quoted(plugin: Callable[[str], str]) -> None:
     metrics = Metrics()
     with pytest.raises(ConfigError, match=r"^config: exec: .*plugin failed with exit code 7: please log in$"):
         run(plugin("echo please >&2; echo log in >&2; exit 7"), metrics)
     assert calls(metrics, "7", "plugin_execution_error") == 1
 
 
-def test_a_plugin_that_is_not_there_is_named_with_how_to_get_it() -> None:
+def test_missing_plugin_is_reported_with_its_install_hint() -> None:
     metrics = Metrics()
     with pytest.raises(ConfigError) as error:
         run("no-such-plugin", metrics)
@@ -122,7 +122,7 @@ def test_a_plugin_that_is_not_there_is_named_with_how_to_get_it() -> None:
     assert calls(metrics, "1", "plugin_not_found_error") == 1
 
 
-def test_a_plugin_that_may_not_be_run_is_named(plugin: Callable[[str], str]) -> None:
+def test_plugin_without_permission_to_run_is_reported(plugin: Callable[[str], str]) -> None:
     path = plugin("exit 0")
     os.chmod(path, 0o600)
     metrics = Metrics()

@@ -92,17 +92,17 @@ def test_a_kubeconfig_may_be_json(tmp_path: Path) -> None:
         ({"token": "secret", "exec": {"apiVersion": "no", "command": ""}}, "Bearer secret"),
     ],
 )
-def test_a_user_proves_itself_with_a_header(write: Write, user: dict[str, Any], authorization: str) -> None:
+def test_user_is_authenticated_by_a_header(write: Write, user: dict[str, Any], authorization: str) -> None:
     assert read(write(user=user)).credentials.load().authorization == authorization
 
 
-def test_a_token_file_goes_before_a_token_and_is_found_beside_the_kubeconfig(write: Write, tmp_path: Path) -> None:
+def test_token_file_overrides_a_token_and_is_relative_to_the_kubeconfig(write: Write, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     config = read(write(user={"token": "written", "tokenFile": "token"}))
     assert config.credentials.load().authorization == "Bearer from-file"
 
 
-def test_certificates_are_data_or_files_beside_the_kubeconfig_and_data_goes_first(write: Write, tmp_path: Path) -> None:
+def test_certificate_data_overrides_files_which_are_relative_to_the_kubeconfig(write: Write, tmp_path: Path) -> None:
     for name in ("ca.pem", "me.pem", "me.key"):
         (tmp_path / name).write_text(PEM)
     files = {"client-certificate": "me.pem", "client-key": "me.key"}
@@ -159,7 +159,7 @@ def test_impersonation_becomes_headers(write: Write) -> None:
     )
 
 
-def test_master_goes_before_the_files_server_and_leaves_the_rest(write: Write) -> None:
+def test_master_overrides_only_the_server_of_the_file(write: Write) -> None:
     config = read(write({"tls-server-name": "kubernetes"}, {"token": "t"}), master="https://10.9.9.9:443")
     assert (config.server, config.tls_server_name) == ("https://10.9.9.9:443", "kubernetes")
     assert config.credentials.load().authorization == "Bearer t"
@@ -170,7 +170,7 @@ def test_with_master_a_kubeconfig_needs_no_context(write: Write) -> None:
     assert (config.server, config.credentials.load()) == ("http://localhost:8080", Credential())
 
 
-def test_an_exec_plugin_is_run_when_a_credential_is_asked_for(write: Write, plugin: Callable[[str], str]) -> None:
+def test_exec_plugin_runs_when_a_credential_is_requested(write: Write, plugin: Callable[[str], str]) -> None:
     printed = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "kind": "ExecCredential",
@@ -185,7 +185,7 @@ def test_an_exec_plugin_is_run_when_a_credential_is_asked_for(write: Write, plug
     assert read(write(user={"exec": section})).credentials.load() == Credential(authorization="Bearer T")
 
 
-def test_an_exec_plugin_receives_the_cluster_if_it_asks_for_it(
+def test_exec_plugin_receives_the_cluster_if_configured(
     write: Write, plugin: Callable[[str], str], tmp_path: Path
 ) -> None:
     section = {
@@ -309,7 +309,7 @@ V1 = {"apiVersion": "client.authentication.k8s.io/v1", "command": "plugin"}
         ),
     ],
 )
-def test_every_mistake_is_one_line_with_file_and_field(
+def test_every_error_is_one_line_with_file_and_field(
     write: Write, tmp_path: Path, fields: dict[str, Any], says: str
 ) -> None:
     path = write(**fields)
@@ -354,7 +354,7 @@ def test_missing_and_empty_files_are_refused_with_the_texts_of_client_go(tmp_pat
     ]
 
 
-def test_secrets_do_not_show_when_a_config_is_printed(write: Write) -> None:
+def test_secrets_of_a_config_are_not_printed(write: Write) -> None:
     config = read(write({"proxy-url": "http://u:hush@p:1"}, {"token": "hush"}))
     assert "hush" not in repr(config)
     assert "hush" not in repr(config.credentials.load())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kcm.runtime.client.queues import MOST, FairQueue, Handover
 
 
-def test_a_client_with_nothing_under_way_goes_even_when_the_queue_is_full() -> None:
+def test_idle_client_is_admitted_even_if_the_queue_is_full() -> None:
     queue: FairQueue[str] = FairQueue(1)
     assert queue.admit("replicaset-controller", "create")
     assert not queue.admit("replicaset-controller", "another create")
@@ -37,7 +37,7 @@ def test_clients_take_turns() -> None:
     assert [queue.finished("a"), queue.finished("a"), queue.finished("b")] == ["a3", "a4", "b2"]
 
 
-def test_clear_gives_back_what_waits_and_forgets_it() -> None:
+def test_clear_returns_the_waiting_items() -> None:
     queue: FairQueue[str] = FairQueue(1)
     for item in ("one", "two", "three"):
         queue.admit("a", item)
@@ -46,9 +46,7 @@ def test_clear_gives_back_what_waits_and_forgets_it() -> None:
 
 
 @given(most=st.integers(1, 3), steps=st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), max_size=60))
-def test_everything_goes_once_in_its_clients_order_and_the_limit_holds(
-    most: int, steps: list[tuple[bool, str]]
-) -> None:
+def test_every_item_is_admitted_once_in_order_within_the_limit(most: int, steps: list[tuple[bool, str]]) -> None:
     queue: FairQueue[int] = FairQueue(most)
     under_way: Counter[str] = Counter()
     waiting: dict[str, deque[int]] = {"a": deque(), "b": deque(), "c": deque()}
@@ -71,15 +69,15 @@ def test_everything_goes_once_in_its_clients_order_and_the_limit_holds(
         assert under_way.total() >= most or not any(waiting.values())
 
 
-def remembering(seen: list[int], number: int) -> Callable[[], None]:
+def recorder(seen: list[int], number: int) -> Callable[[], None]:
     return lambda: seen.append(number)
 
 
-def test_an_answer_after_which_none_is_expected_goes_at_once_with_those_before_it() -> None:
+def test_last_expected_response_is_passed_on_at_once_with_those_before_it() -> None:
     async def run() -> list[list[int]]:
         handover, seen, steps = Handover(), list[int](), []
         for number, more in enumerate((True, True, False, False)):
-            handover.add(remembering(seen, number), more=more)
+            handover.add(recorder(seen, number), more=more)
             steps.append(list(seen))
         return steps
 
@@ -90,7 +88,7 @@ def test_number_of_kept_back_responses_is_limited() -> None:
     async def run() -> list[int]:
         handover, seen = Handover(), list[int]()
         for number in range(2 * MOST + 1):
-            handover.add(remembering(seen, number), more=True)
+            handover.add(recorder(seen, number), more=True)
         return list(seen)  # as it is now: while the loop is closed, the moment may end for which one is held
 
     assert asyncio.run(run()) == list(range(2 * MOST))
@@ -112,8 +110,8 @@ def test_kept_back_response_is_passed_on_after_two_milliseconds() -> None:
 def test_response_added_by_a_callback_is_kept_back_separately() -> None:
     async def run() -> list[int]:
         handover, seen = Handover(), list[int]()
-        handover.add(lambda: handover.add(remembering(seen, 2), more=True), more=True)
-        handover.add(remembering(seen, 1), more=False)
+        handover.add(lambda: handover.add(recorder(seen, 2), more=True), more=True)
+        handover.add(recorder(seen, 1), more=False)
         first = list(seen)
         handover.flush()
         return [*first, 0, *seen]

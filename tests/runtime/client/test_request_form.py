@@ -20,7 +20,7 @@ def headers(form: RequestForm, request: Request, credential: Credential = ANONYM
     return [line.decode() for line in form.headers(request, client="c", credential=credential)]
 
 
-def test_a_request_is_its_url_and_its_headers() -> None:
+def test_request_form_has_url_and_headers() -> None:
     form = request_form("https://api.example.com:6443", impersonation=(("Impersonate-User", "jane"),))
     request = Request(method="POST", path="/api/v1/pods", body=b"{}", query={"dryRun": "All", "pretty": "a b"})
     assert form.url(request) == "https://api.example.com:6443/api/v1/pods?dryRun=All&pretty=a%20b"
@@ -45,7 +45,7 @@ def test_a_request_is_its_url_and_its_headers() -> None:
         ("https://bücher.example", "xn--bcher-kva.example"),
     ],
 )
-def test_the_host_is_named_as_http_wants_it(server: str, host: str) -> None:
+def test_host_header_has_the_form_of_http(server: str, host: str) -> None:
     form, request = request_form(server), Request(method="GET", path="/")
     assert f"Host: {host}" in headers(form, request)
     assert host in form.url(request)
@@ -67,17 +67,17 @@ def test_write_without_body_has_no_content_type(method: str) -> None:
     assert "Content-Type:" in headers(request_form("https://api"), Request(method=method, path="/"))
 
 
-def test_equal_headers_are_one_object_until_there_is_another_credential() -> None:
+def test_header_list_is_reused_until_the_credential_changes() -> None:
     form, request = request_form("https://api"), Request(method="GET", path="/")
-    one, two = Credential(authorization="Bearer one"), Credential(authorization="Bearer two")
-    first = form.headers(request, client="c", credential=one)
-    assert form.headers(request, client="c", credential=one) is first
-    assert "Authorization: Bearer one" in headers(form, request, one)
-    assert "Authorization: Bearer two" in headers(form, request, two)
+    first_credential, second_credential = Credential(authorization="Bearer one"), Credential(authorization="Bearer two")
+    first = form.headers(request, client="c", credential=first_credential)
+    assert form.headers(request, client="c", credential=first_credential) is first
+    assert "Authorization: Bearer one" in headers(form, request, first_credential)
+    assert "Authorization: Bearer two" in headers(form, request, second_credential)
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\0"])
-def test_a_header_that_would_be_two_is_an_error(end: str) -> None:
+def test_header_with_a_line_end_is_an_error(end: str) -> None:
     form = request_form("https://api", impersonation=(("Impersonate-User", f"jane{end}Impersonate-Group: admins"),))
     with pytest.raises(ValueError, match="Impersonate-User"):
         headers(form, Request(method="GET", path="/"))

@@ -16,7 +16,7 @@ from tests.runtime.metrics.readings import readings
 HOST = "api:6443"
 
 
-def test_each_exchange_is_counted_by_its_code_and_a_missing_response_by_a_word() -> None:
+def test_request_is_counted_by_its_status_or_by_error() -> None:
     metrics = Metrics()
     requests = ClientMetrics(metrics, host=HOST)
     for status in (200, 503, 200, 0):

@@ -42,7 +42,7 @@ def test_request_is_retried_after_retry_after_if_time_is_left(
     retries=st.integers(0, 20),
     remaining=st.floats(-10, 100),
 )
-def test_a_write_is_only_repeated_after_an_answer_that_it_was_not_carried_out(
+def test_write_is_retried_only_after_a_response_that_rejects_it(
     status: int, retry_after: float, retries: int, remaining: float
 ) -> None:
     delay = retry_delay(method="POST", status=status, retry_after=retry_after, retries=retries, remaining=remaining)
@@ -53,5 +53,5 @@ def test_a_write_is_only_repeated_after_an_answer_that_it_was_not_carried_out(
     ("method", "read"),
     [("GET", True), ("HEAD", True), ("POST", False), ("PUT", False), ("PATCH", False), ("DELETE", False)],
 )
-def test_only_reads_may_be_sent_twice(method: str, read: bool) -> None:
+def test_only_reads_are_repeatable(method: str, read: bool) -> None:
     assert is_read(method) is read

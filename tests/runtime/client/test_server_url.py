@@ -48,7 +48,7 @@ def test_invalid_server_is_reported_with_its_origin(text: str) -> None:
     assert "secret" not in str(error.value)
 
 
-def test_a_proxy_that_we_cannot_speak_through_is_an_error() -> None:
+def test_unsupported_proxy_scheme_is_an_error() -> None:
     assert proxy_url("http://user:pw@proxy:3128", origin="x") == "http://user:pw@proxy:3128"
     with pytest.raises(ConfigError, match="a socks5 proxy is not supported"):
         proxy_url("socks5://proxy:1080", origin="x")
@@ -68,7 +68,7 @@ def test_a_proxy_that_we_cannot_speak_through_is_an_error() -> None:
         ("https://[::1]:6443", {"HTTPS_PROXY": "http://p:1"}, ""),
     ],
 )
-def test_the_environments_proxy_is_the_schemes_own_and_never_for_loopback(
+def test_environments_proxy_depends_on_the_scheme_and_excludes_loopback(
     server: str, environ: dict[str, str], proxy: str
 ) -> None:
     assert proxy_from_environment(server, environ) == proxy
@@ -91,7 +91,7 @@ def test_the_environments_proxy_is_the_schemes_own_and_never_for_loopback(
         (",", False),
     ],
 )
-def test_no_proxy_covers_a_name_and_what_lies_under_it(no_proxy: str, excluded: bool) -> None:
+def test_no_proxy_matches_a_name_and_its_subdomains(no_proxy: str, excluded: bool) -> None:
     environ = {"HTTPS_PROXY": "http://p:1", "NO_PROXY": no_proxy}
     assert proxy_from_environment("https://api.example.com:6443", environ) == ("" if excluded else "http://p:1")
 
@@ -109,6 +109,6 @@ def test_no_proxy_covers_a_name_and_what_lies_under_it(no_proxy: str, excluded: 
         ("https://[fd00::1]:443", "[fd00::1]:443", True),
     ],
 )
-def test_no_proxy_covers_addresses_and_networks(server: str, no_proxy: str, excluded: bool) -> None:
+def test_no_proxy_matches_addresses_and_networks(server: str, no_proxy: str, excluded: bool) -> None:
     environ = {"https_proxy": "http://p:1", "no_proxy": no_proxy}
     assert proxy_from_environment(server, environ) == ("" if excluded else "http://p:1")

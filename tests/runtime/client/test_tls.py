@@ -18,7 +18,7 @@ Connect = Callable[..., Any]
 
 
 async def who(request: web.BaseRequest) -> web.Response:
-    """The common name in the client's certificate."""
+    """Respond with the common name in the client's certificate."""
     assert request.transport is not None
     certificate = request.transport.get_extra_info("peercert") or {}
     names = dict(pair for part in certificate.get("subject", ()) for pair in part)
@@ -36,16 +36,16 @@ def pair(files: KeyPair) -> dict[str, Pem]:
     }
 
 
-def test_a_client_certificate_proves_who_we_are(
+def test_client_certificate_authenticates_the_client(
     connect: Connect, loopback: Any, server_tls: ssl.SSLContext, certificates: Certificates
 ) -> None:
     url = loopback.serve(who, tls=server_tls)
     config = {"ca": authority(certificates), **pair(certificates.admin)}
-    assert connect(url, config=config).ask("GET").body == b"kubernetes-admin"
-    assert connect(url, config={"ca": authority(certificates)}).ask("GET").body == b"nobody"
+    assert connect(url, config=config).request("GET").body == b"kubernetes-admin"
+    assert connect(url, config={"ca": authority(certificates)}).request("GET").body == b"nobody"
 
 
-def test_a_plugins_certificate_goes_before_the_configured_one(
+def test_plugins_certificate_overrides_the_configured_one(
     connect: Connect, loopback: Any, server_tls: ssl.SSLContext, certificates: Certificates
 ) -> None:
     class Source:
@@ -55,7 +55,7 @@ def test_a_plugins_certificate_goes_before_the_configured_one(
 
     config = {"ca": authority(certificates), **pair(certificates.serving), "credentials": Source()}
     client = connect(loopback.serve(who, tls=server_tls), config=config)
-    assert client.ask("GET").body == b"kubernetes-admin"
+    assert client.request("GET").body == b"kubernetes-admin"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_server_is_trusted_by_its_authority_and_its_name(
     authorities = {"right": authority(certificates), "other": authority(other_certificates)}
     config = {**fields, **({"ca": authorities[fields["ca"]]} if "ca" in fields else {})}
     url = loopback.serve(who, tls=server_tls)
-    response = connect(url, config=config).ask("POST")
+    response = connect(url, config=config).request("POST")
     if says:
         assert (response.status, response.sent) == (0, False)
         assert response.error.startswith(f"cannot connect to {url}: {says}")
@@ -93,7 +93,7 @@ def test_a_server_is_trusted_by_its_authority_and_its_name(
         assert response.status == 200
 
 
-def test_the_systems_authorities_are_trusted_where_none_is_configured_and_nowhere_else(
+def test_system_authorities_are_trusted_only_if_none_is_configured(
     connect: Connect,
     loopback: Any,
     server_tls: ssl.SSLContext,
@@ -103,19 +103,19 @@ def test_the_systems_authorities_are_trusted_where_none_is_configured_and_nowher
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority.certificate))
     url = loopback.serve(who, tls=server_tls)
-    assert connect(url).ask("GET").status == 200
-    response = connect(url, config={"ca": authority(other_certificates)}).ask("GET")
+    assert connect(url).request("GET").status == 200
+    response = connect(url, config={"ca": authority(other_certificates)}).request("GET")
     assert response.error.startswith(f"cannot connect to {url}: certificate verify failed: ")
 
 
 def test_https_to_a_plain_http_server_is_reported(connect: Connect, loopback: Any) -> None:
     url = loopback.serve(who).replace("http://", "https://")
-    response = connect(url, config={"verify": False}).ask("GET")
+    response = connect(url, config={"verify": False}).request("GET")
     assert (response.status, response.sent) == (0, False)
     assert response.error.startswith(f"cannot connect to {url}: ")
 
 
-def test_an_authority_that_changes_is_read_again(
+def test_changed_authority_file_is_read_again(
     connect: Connect,
     loopback: Any,
     server_tls: ssl.SSLContext,
@@ -129,20 +129,20 @@ def test_an_authority_that_changes_is_read_again(
     path.write_bytes(other_certificates.authority.certificate.read_bytes())
     config = {"ca": Pem(origin="ca", path=str(path))}
     client = connect(loopback.serve(who, tls=server_tls), config=config, clock=hand_clock)
-    assert client.ask("GET").status == 0
+    assert client.request("GET").status == 0
 
     path.write_text("half a certif")
     hand_clock.advance(CHECK_EVERY)
-    assert "certificate verify failed" in client.ask("GET").error
+    assert "certificate verify failed" in client.request("GET").error
     assert [entry["event"] for entry in logs.entries] == ["TLS files not reloaded"]
 
     path.write_bytes(certificates.authority.certificate.read_bytes())
-    assert client.ask("GET").status == 0  # it is not time to look yet
+    assert client.request("GET").status == 0  # it is not time to look yet
     hand_clock.advance(CHECK_EVERY)
-    assert client.ask("GET").status == 200
+    assert client.request("GET").status == 200
 
 
-def test_a_client_certificate_that_changes_is_used_for_new_connections(
+def test_changed_client_certificate_is_used_for_new_connections(
     connect: Connect,
     loopback: Any,
     server_tls: ssl.SSLContext,
@@ -164,10 +164,10 @@ def test_a_client_certificate_that_changes_is_used_for_new_connections(
         "key": Pem(origin="k", path=str(key)),
     }
     client = connect(loopback.serve(who, tls=server_tls), config=config, clock=hand_clock)
-    assert client.ask("GET").body == b"kubernetes-admin"
+    assert client.request("GET").body == b"kubernetes-admin"
     put(certificates.authority)
     hand_clock.advance(CHECK_EVERY)
-    assert client.ask("GET").body == b"kcm-embedded-ca"
+    assert client.request("GET").body == b"kcm-embedded-ca"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_wrong_or_encrypted_key_is_reported_at_the_start(connect: Connect, certi
         assert str(error.value) == says
 
 
-def test_a_key_given_in_place_leaves_no_file_behind(
+def test_inline_key_leaves_no_file_behind(
     connect: Connect, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -25,16 +25,14 @@ PATIENCE = 10.0
         ([b"\n", b"\n"], [b"\n", b"\n"], 0),
     ],
 )
-def test_lines_are_delivered_whole_and_as_many_as_a_chunk_completes(
-    chunks: list[bytes], pieces: list[bytes], unfinished: int
-) -> None:
+def test_chunk_delivers_all_lines_that_it_completes(chunks: list[bytes], pieces: list[bytes], unfinished: int) -> None:
     splitter = LineSplitter()
     assert [lines for chunk in chunks if (lines := splitter.feed(chunk))] == pieces
     assert splitter.unfinished == unfinished
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda chunk: chunk.replace(b"a", b"\n"))))
-def test_however_a_stream_is_cut_its_whole_lines_come_out_once(chunks: list[bytes]) -> None:
+def test_every_complete_line_is_delivered_once_for_any_chunking(chunks: list[bytes]) -> None:
     splitter = LineSplitter()
     pieces = [splitter.feed(chunk) for chunk in chunks]
     whole, newline, rest = b"".join(chunks).rpartition(b"\n")
@@ -43,7 +41,7 @@ def test_however_a_stream_is_cut_its_whole_lines_come_out_once(chunks: list[byte
     assert splitter.unfinished == len(rest)
 
 
-def test_a_line_of_many_megabytes_in_small_chunks_comes_out_in_one_piece() -> None:
+def test_large_line_in_small_chunks_is_delivered_whole() -> None:
     splitter = LineSplitter()
     assert all(splitter.feed(b"x" * 1024) == b"" for _ in range(8192))
     assert splitter.feed(b"\n") == b"x" * (8 << 20) + b"\n"
@@ -54,16 +52,16 @@ def stream(**callbacks: object) -> ClientStream:
     return ClientStream(REQUEST, client="tester", **{**defaults, **callbacks})  # type: ignore[arg-type]
 
 
-def test_a_cancelled_watch_calls_back_no_more() -> None:
-    told: list[object] = []
-    watch = stream(on_lines=told.append, on_end=told.append)
+def test_cancelled_watch_calls_no_callbacks() -> None:
+    calls: list[object] = []
+    watch = stream(on_lines=calls.append, on_end=calls.append)
     watch.cancel()
     watch.deliver(b"late\n")
     watch.end(Response(status=200))
-    assert told == []
+    assert calls == []
 
 
-def test_a_watch_is_stopped_once_however_often_it_is_cancelled() -> None:
+def test_repeated_cancellation_stops_a_watch_once() -> None:
     stopped: list[ClientStream] = []
     watch = stream(stop=stopped.append)
     watch.cancel()
@@ -71,7 +69,7 @@ def test_a_watch_is_stopped_once_however_often_it_is_cancelled() -> None:
     assert stopped == [watch]
 
 
-def test_a_watch_ends_once_and_is_not_stopped_after_that() -> None:
+def test_watch_ends_once_and_is_not_stopped_afterwards() -> None:
     ends: list[Response] = []
     stopped: list[ClientStream] = []
     watch = stream(on_end=ends.append, stop=stopped.append)
@@ -82,7 +80,7 @@ def test_a_watch_ends_once_and_is_not_stopped_after_that() -> None:
     assert stopped == []
 
 
-def test_the_callback_of_the_end_may_cancel() -> None:
+def test_on_end_may_cancel_the_watch() -> None:
     ends: list[Response] = []
 
     def on_end(end: Response) -> None:

@@ -57,19 +57,19 @@ class Raising(FakeRoutes):
 
 
 class Stuck(FakeRoutes):
-    """Routes whose list blocks until let_go is set."""
+    """Routes whose list blocks until `released` is set."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.let_go, self.entered = threading.Event(), threading.Event()
+        self.released, self.entered = threading.Event(), threading.Event()
 
     def list(self, cluster: str) -> Sequence[Route]:
         self.entered.set()
-        assert self.let_go.wait(30.0)
+        assert self.released.wait(30.0)
         return super().list(cluster)
 
 
-def test_every_call_has_its_answer() -> None:
+def test_every_call_returns_its_result() -> None:
     cloud = FakeCloud()
     cloud.instances.shut_down("n1")
     ingress = {"ingress": [{"ip": "203.0.113.1", "ipMode": "VIP"}]}

@@ -1,4 +1,4 @@
-"""The cloud in memory."""
+"""The fake cloud."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def balanced(name: str) -> Object:
 
 def test_instances_exist_and_run_until_they_are_stopped_or_terminated() -> None:
     instances = FakeCloud().instances
-    for one in (instance(), instance("n2")):
-        assert instances.exists(one)
-        assert not instances.is_shut_down(one)
+    for existing in (instance(), instance("n2")):
+        assert instances.exists(existing)
+        assert not instances.is_shut_down(existing)
     instances.terminate("n1")
     instances.shut_down("n2")
     assert not instances.exists(instance())
@@ -75,8 +75,8 @@ def test_a_destination_has_one_route_in_each_cluster() -> None:
     assert len(routes.list("d")) == 1
 
 
-def test_a_load_balancer_has_the_address_that_is_asked_for_or_was_there_before() -> None:
-    """A restarted fake has no addresses of its own and adopts the one in the status."""
+def test_load_balancer_has_the_requested_or_the_previous_address() -> None:
+    """A restarted fake has allocated no addresses, and adopts the one in the status."""
     first, again = FakeCloud().load_balancers, FakeCloud().load_balancers
     wished = {**balanced("web"), "spec": {"loadBalancerIP": "198.51.100.7"}}
     assert first.ensure("c", wished, [])["ingress"][0]["ip"] == "198.51.100.7"

@@ -15,7 +15,7 @@ from kcm.runtime.cloud.providers import CloudError, has_provider, is_known, load
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that brings two clouds along, of which one does not work."""
+    """Install a package with two cloud providers, one of which is broken."""
     (tmp_path / "acme_kcm.py").write_text(
         "from kcm.runtime.cloud.fake import FakeCloud\n"
         "def provider(config):\n"
@@ -35,17 +35,17 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "external"])
-def test_no_cloud_is_called_where_there_is_none_or_another_program_sees_to_it(name: str) -> None:
+def test_no_cloud_is_called_without_a_provider_or_with_an_external_one(name: str) -> None:
     assert not has_provider(name)
     assert load_provider(name, config_file="") is None
 
 
-def test_the_fake_one_is_always_there() -> None:
+def test_fake_provider_is_always_available() -> None:
     assert isinstance(load_provider("fake", config_file=""), FakeCloud)
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_package_brings_one_along_and_is_given_the_configuration(tmp_path: Path) -> None:
+def test_provider_of_a_package_receives_the_configuration(tmp_path: Path) -> None:
     config = tmp_path / "cloud.conf"
     config.write_text("n1 n2")
     assert all(map(is_known, ("", "external", "fake", "acme")))
@@ -93,7 +93,7 @@ REFUSAL = (
         (["--cloud-provider=fake", "--cluster-cidr=here", "--allocate-node-cidrs"], "invalid CIDR address: here"),
     ],
 )
-def test_flags_are_held_against_the_clouds_that_there_are(flags: list[str], fault: str | None) -> None:
+def test_flags_are_checked_against_the_available_providers(flags: list[str], fault: str | None) -> None:
     if fault is None:
         read_options(flags)
         return

@@ -18,11 +18,11 @@ from kcm.runtime.simulation.clock import START, VirtualClock
 from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.actor_system import ActorSystem
 
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 
 
 class Receiver(Actor):
-    """Keeps a word of each message that it receives."""
+    """Records the text of each message that it receives."""
 
     def __init__(self, context: Any, *, received: list[str], done: threading.Semaphore) -> None:
         super().__init__(context)
@@ -34,7 +34,7 @@ class Receiver(Actor):
 
 
 class FaultySystem:
-    """Actors on threads of their own, under a plan of faults."""
+    """Actors on their own threads, with a plan of faults."""
 
     def __init__(self, faults: str, log: Any) -> None:
         self.clock = SystemClock()
@@ -50,18 +50,18 @@ class FaultySystem:
         self.system.spawn(ActorSpec(name=name, build=partial(Receiver, received=received, done=self.done)))
 
     def wait(self, times: int) -> None:
-        """Until so many messages are handled."""
+        """Wait until `times` messages have been handled."""
         for _ in range(times):
-            assert self.done.acquire(timeout=PATIENCE)
+            assert self.done.acquire(timeout=TIMEOUT)
 
     def close(self) -> None:
         for name in self.system.names():
-            self.system.stop(name, timeout=PATIENCE)
+            self.system.stop(name, timeout=TIMEOUT)
         self.clock.close()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_crash_ends_one_actor_and_its_supervisor_is_notified(log: Any) -> None:
+def test_crash_ends_one_actor_and_notifies_its_supervisor(log: Any) -> None:
     faulty = FaultySystem("actor-crashed actor=victim most=1", log)
     for name in ("supervisor", "victim", "other"):
         faulty.spawn(name)

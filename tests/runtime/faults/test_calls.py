@@ -1,4 +1,4 @@
-"""What goes wrong on the way to a cloud: what the caller is told, when, and what the cloud has done by then."""
+"""Faults on the way to a cloud: the outcome that the caller receives, its time, and the effect in the cloud."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ ROUTE = CreateRoute("c", "uid", encode_route(Route(destination="10.0.0.0/24", no
 LOST = Unknown("CreateRoute n1 did not return within 120 s (injected)")
 
 
-class Way:
-    """To a fake cloud, with faults. told: (when, outcome)."""
+class FaultyCloud:
+    """A fake cloud behind faults. `outcomes` contains (time, outcome) of each call."""
 
     def __init__(self, faults: str) -> None:
         self.clock, self.cloud = VirtualClock(), FakeCloud()
         calls = SimulatedCalls(clock=self.clock, latency=LATENCY)
         calls.injector = Injector(parse_faults(faults), seed=1, clock=self.clock)
         self.way, self.calls = calls.way("manager"), calls
-        self.told: list[tuple[float, Outcome]] = []
+        self.outcomes: list[tuple[float, Outcome]] = []
 
     def create_route(self) -> list[tuple[float, Outcome]]:
         prepared = prepare_cloud_call(self.cloud, ROUTE)
-        self.way.send(prepared, lambda outcome: self.told.append((self.clock.monotonic(), outcome)))
+        self.way.send(prepared, lambda outcome: self.outcomes.append((self.clock.monotonic(), outcome)))
         while (alarm := self.clock.next_alarm()) is not None:
             self.clock.advance_to(alarm)
             self.clock.sound_due()
-        return self.told
+        return self.outcomes
 
     def routed(self) -> bool:
         return bool(self.cloud.routes.list("c"))
@@ -63,17 +63,19 @@ class Way:
         ("answer-delayed seconds=119", 120.0, LOST, True),
     ],
 )
-def test_messages_and_their_handling_are_recorded(faults: str, when: float, outcome: Outcome, routed: bool) -> None:
-    way = Way(faults)
+def test_fault_determines_outcome_time_and_effect_of_a_call(
+    faults: str, when: float, outcome: Outcome, routed: bool
+) -> None:
+    way = FaultyCloud(faults)
     assert way.create_route() == [(when, outcome)]
     assert way.routed() is routed
 
 
-def test_a_fault_strikes_the_calls_that_it_is_about() -> None:
-    assert Way("call-lost resource=instances").create_route() == [(LATENCY, Done(b"null"))]
-    assert Way("call-lost object=n2").create_route() == [(LATENCY, Done(b"null"))]
-    assert Way("call-lost process=manager-2").create_route() == [(LATENCY, Done(b"null"))]
-    assert Way("call-lost process=manager resource=routes object=n*").create_route() == [(120.0, LOST)]
+def test_fault_strikes_only_calls_in_its_scope() -> None:
+    assert FaultyCloud("call-lost resource=instances").create_route() == [(LATENCY, Done(b"null"))]
+    assert FaultyCloud("call-lost object=n2").create_route() == [(LATENCY, Done(b"null"))]
+    assert FaultyCloud("call-lost process=manager-2").create_route() == [(LATENCY, Done(b"null"))]
+    assert FaultyCloud("call-lost process=manager resource=routes object=n*").create_route() == [(120.0, LOST)]
 
 
 def test_scopes_of_calls() -> None:

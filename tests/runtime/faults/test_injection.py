@@ -1,4 +1,4 @@
-"""When the faults of a plan strike."""
+"""Times and conditions at which the faults of a plan strike."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_fault_strikes_within_its_scope_only(scope: str, where: dict[str, str]
     assert faults.strike(HUNG, **where) is None
 
 
-def test_a_fault_strikes_at_most_so_often() -> None:
+def test_fault_strikes_at_most_its_limit() -> None:
     faults = injector("actor-crashed most=3")
     assert sum(strikes(faults, CRASHED)) == 3
     assert faults.struck == {CRASHED: 3}
@@ -64,8 +64,8 @@ def test_the_seed_decides_when_it_strikes() -> None:
     assert seen(1) != seen(2)
 
 
-def test_without_another_fault_of_the_plan_a_fault_strikes_as_before() -> None:
-    """Shrinking a plan relies on it."""
+def test_strikes_do_not_depend_on_other_faults_of_the_plan() -> None:
+    """Shrinking of plans relies on this."""
     alone = strikes(injector("actor-crashed rate=0.5"), CRASHED)
     together = injector("actor-hung rate=0.5; actor-crashed rate=0.5")
     both = [(together.strike(HUNG) is not None, together.strike(CRASHED, actor="a") is not None) for _ in alone]

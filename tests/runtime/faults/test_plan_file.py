@@ -1,4 +1,4 @@
-"""Fault plans as people write them, and what they are told when they err."""
+"""Fault plans in files, and their error messages."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_an_error_names_the_fault_and_what_is_wrong(tmp_path: Path, text: str, e
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"cannot read .*none.yml: No such file or directory"):
         read_plan(tmp_path / "none.yml")
 
 
-def test_every_kind_is_live_or_says_why_not(tmp_path: Path) -> None:
+def test_every_kind_is_live_or_has_a_reason_why_not(tmp_path: Path) -> None:
     for kind in FaultKind:
         text = f"faults: ['{kind} 1..2 status=500']"
         if kind in NOT_LIVE:

@@ -1,4 +1,4 @@
-"""The faulty transport between a client and a server that always says yes, on a virtual clock."""
+"""The faulty transport between a client and a server that always responds with 200, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INITIAL = b'{"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/init
 
 
 class Server:
-    """Answers at once, with how many requests there have been. watches: those that are open."""
+    """Responds at once with the number of requests so far. `watches` contains the open watches."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -39,22 +39,26 @@ class Server:
         self.cancelled += 1
 
 
-class Way:
-    """A client on one end. heard: (when, status, body or error) of every answer; lines: (when, lines)."""
+class FaultyClient:
+    """A client behind the faulty transport.
+
+    responses: (time, status, body or error) of each response
+    lines: (time, lines) of each delivery of the watch
+    """
 
     def __init__(self, faults: str) -> None:
         self.clock, self.server = VirtualClock(), Server()
         strikes = Strikes(FaultPlan(seed=1, faults=parse_faults(faults)), clock=self.clock)
         self.transport = FaultyTransport(self.server, strikes, clock=self.clock)
-        self.heard: list[tuple[float, int, str]] = []
+        self.responses: list[tuple[float, int, str]] = []
         self.lines: list[tuple[float, bytes]] = []
 
-    def _answered(self, response: Response) -> None:
-        self.heard.append((self.clock.monotonic(), response.status, response.error or response.body.decode()[:1]))
+    def _on_response(self, response: Response) -> None:
+        self.responses.append((self.clock.monotonic(), response.status, response.error or response.body.decode()[:1]))
 
     def send(self, path: str = PODS, timeout: float | None = 10.0) -> None:
         request = Request(method="POST", path=path, timeout=timeout)
-        self.transport.send(request, client="test", on_response=self._answered)
+        self.transport.send(request, client="test", on_response=self._on_response)
         self.clock.sound_due()
 
     def watch(self, **query: str) -> Any:
@@ -63,15 +67,15 @@ class Way:
             request,
             client="test",
             on_lines=lambda lines: self.lines.append((self.clock.monotonic(), lines)),
-            on_end=self._answered,
+            on_end=self._on_response,
         )
         self.clock.sound_due()
         return stream
 
-    def say(self, lines: bytes) -> None:
+    def send_lines(self, lines: bytes) -> None:
         self.server.watches[-1][1](lines)
 
-    def pass_time(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         end = self.clock.monotonic() + seconds
         while (alarm := self.clock.next_alarm()) is not None and alarm <= end:
             self.clock.advance_to(alarm)
@@ -93,12 +97,12 @@ class Way:
         ("/api", ("", "")),
     ],
 )
-def test_a_path_says_what_a_request_is_about(path: str, scope: tuple[str, str]) -> None:
+def test_scope_of_a_request_is_derived_from_its_path(path: str, scope: tuple[str, str]) -> None:
     assert scope_of(path) == scope
 
 
 @pytest.mark.parametrize(
-    "faults, heard, arrived",
+    "faults, responses, arrived",
     [
         ("partition 0..5 resource=nodes", [(0.0, 200, "1")], 1),
         ("command-lost", [(10.0, 0, "timed out (injected)")], 0),
@@ -115,100 +119,102 @@ def test_a_path_says_what_a_request_is_about(path: str, scope: tuple[str, str]) 
         ("command-lost process=hollow*", [(0.0, 200, "1")], 1),
     ],
 )
-def test_a_request_meets_the_fault_of_the_plan(faults: str, heard: list[tuple[float, int, str]], arrived: int) -> None:
-    way = Way(faults)
+def test_a_request_meets_the_fault_of_the_plan(
+    faults: str, responses: list[tuple[float, int, str]], arrived: int
+) -> None:
+    way = FaultyClient(faults)
     way.send()
-    way.pass_time(60)
-    assert way.heard == heard
+    way.advance(60)
+    assert way.responses == responses
     assert len(way.server.requests) == arrived
 
 
-def test_a_fault_strikes_as_often_as_it_may() -> None:
-    way = Way("command-answered status=429 seconds=2 most=2")
+def test_fault_strikes_up_to_its_limit() -> None:
+    way = FaultyClient("command-answered status=429 seconds=2 most=2")
     for _ in range(4):
         way.send()
-    way.pass_time(1)
-    assert sorted(status for _, status, _ in way.heard) == [200, 200, 429, 429]
+    way.advance(1)
+    assert sorted(status for _, status, _ in way.responses) == [200, 200, 429, 429]
 
 
 def test_a_watch_without_faults_passes_at_once() -> None:
-    way = Way("command-lost")
+    way = FaultyClient("command-lost")
     way.watch()
-    way.say(b"a\n")
+    way.send_lines(b"a\n")
     way.server.watches[0][2](Response(status=200))
     assert way.lines == [(0.0, b"a\n")]
-    assert way.heard == [(0.0, 200, "")]
+    assert way.responses == [(0.0, 200, "")]
 
 
 def test_late_lines_stay_in_order_and_the_end_comes_last() -> None:
-    way = Way("watch-lagging seconds=3 most=1")
+    way = FaultyClient("watch-lagging seconds=3 most=1")
     way.watch()
-    way.say(b"a\n")
-    way.pass_time(1)
-    way.say(b"b\n")
+    way.send_lines(b"a\n")
+    way.advance(1)
+    way.send_lines(b"b\n")
     way.server.watches[0][2](Response(status=200))
-    way.pass_time(10)
+    way.advance(10)
     assert way.lines == [(3.0, b"a\n"), (3.0, b"b\n")]
-    assert way.heard == [(3.0, 200, "")]
+    assert way.responses == [(3.0, 200, "")]
 
 
-def test_a_stalled_watch_says_nothing_more_not_even_its_end() -> None:
-    way = Way("watch-stalled")
+def test_stalled_watch_delivers_neither_lines_nor_its_end() -> None:
+    way = FaultyClient("watch-stalled")
     way.watch()
-    way.say(b"a\n")
+    way.send_lines(b"a\n")
     way.server.watches[0][2](Response(status=200))
-    way.pass_time(60)
-    assert (way.lines, way.heard) == ([], [])
+    way.advance(60)
+    assert (way.lines, way.responses) == ([], [])
 
 
 def test_a_dropped_watch_is_cut_and_its_client_notified() -> None:
-    way = Way("watch-dropped")
+    way = FaultyClient("watch-dropped")
     way.watch()
-    way.say(b"a\n")
+    way.send_lines(b"a\n")
     assert way.lines == []
-    assert way.heard == [(0.0, 0, "unexpected EOF (injected)")]
+    assert way.responses == [(0.0, 0, "unexpected EOF (injected)")]
     assert way.server.cancelled == 1
 
 
 def test_a_partition_holds_lines_back_until_it_ends() -> None:
-    way = Way("partition 2..7")
+    way = FaultyClient("partition 2..7")
     way.watch()
-    way.pass_time(3)
-    way.say(b"a\n")
-    way.pass_time(10)
+    way.advance(3)
+    way.send_lines(b"a\n")
+    way.advance(10)
     assert way.lines == [(7.0, b"a\n")]
-    way = Way("partition 0..7")
+    way = FaultyClient("partition 0..7")
     way.watch()
-    assert way.heard == [(0.0, 0, "connection refused (injected)")]
+    assert way.responses == [(0.0, 0, "connection refused (injected)")]
     assert way.server.watches == []
 
 
-def test_bookmarks_are_withheld_but_for_the_one_that_ends_a_list() -> None:
-    way = Way("bookmarks-withheld")
+def test_bookmarks_are_withheld_except_the_one_that_ends_a_list() -> None:
+    way = FaultyClient("bookmarks-withheld")
     way.watch()
-    way.say(b"a\n" + BOOKMARK + INITIAL)
-    way.say(BOOKMARK)
+    way.send_lines(b"a\n" + BOOKMARK + INITIAL)
+    way.send_lines(BOOKMARK)
     assert way.lines == [(0.0, b"a\n" + INITIAL)]
 
 
 @pytest.mark.parametrize("version, asked", [("100", "95"), ("3", "1"), ("0", "0"), ("", "")])
 def test_a_rewound_watch_begins_in_the_past(version: str, asked: str) -> None:
-    way = Way("watch-rewound amount=5")
+    way = FaultyClient("watch-rewound amount=5")
     way.watch(resourceVersion=version)
     assert way.server.watches[0][0].query["resourceVersion"] == asked
 
 
 def test_a_cancelled_watch_receives_no_late_lines() -> None:
-    way = Way("watch-lagging seconds=3")
+    way = FaultyClient("watch-lagging seconds=3")
     stream = way.watch()
-    way.say(b"a\n")
+    way.send_lines(b"a\n")
     stream.cancel()
-    way.pass_time(10)
-    assert (way.lines, way.heard, way.server.cancelled) == ([], [], 1)
+    way.advance(10)
+    assert (way.lines, way.responses, way.server.cancelled) == ([], [], 1)
 
 
-def test_what_is_late_reaches_the_server_with_the_permit_that_it_had() -> None:
-    way = Way("command-delayed seconds=3")
+def test_delayed_request_keeps_its_permit() -> None:
+    way = FaultyClient("command-delayed seconds=3")
     way.send(timeout=10.0)
-    way.pass_time(3.0)
+    way.advance(3.0)
     assert [request.permit.until for request in way.server.requests] == [10.0]

@@ -1,4 +1,4 @@
-"""Faults are values: written, read, drawn, armed and shrunk."""
+"""Faults as values: text form, random drawing, activation and shrinking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTORS = ("dispatcher", "controller:replicaset-controller")
 @pytest.mark.parametrize("draw", [draw_plan, draw_stale_state, draw_unobserved_state, draw_intermediate_state])
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000))
-def test_a_plan_is_read_as_it_is_written_and_over_in_time(draw, seed: int) -> None:
+def test_plan_round_trips_through_text_and_ends_in_time(draw, seed: int) -> None:
     plan = draw(seed, seconds=40.0, process="manager*", actors=ACTORS)
     assert plan
     assert parse_faults(format_faults(plan)) == plan
@@ -36,7 +36,7 @@ def test_a_plan_is_read_as_it_is_written_and_over_in_time(draw, seed: int) -> No
 
 
 @pytest.mark.parametrize("kind", FaultKind)
-def test_every_kind_is_drawn_with_what_it_needs_and_read_as_it_is_written(kind: FaultKind) -> None:
+def test_every_kind_is_drawn_with_its_parameters_and_round_trips(kind: FaultKind) -> None:
     for seed in range(20):
         fault = draw_fault(random.Random(seed), kind, seconds=40.0, process="manager*", actors=ACTORS)
         assert fault.kind is kind
@@ -56,7 +56,7 @@ def test_every_kind_is_drawn_with_what_it_needs_and_read_as_it_is_written(kind: 
         "call-answered",
     ],
 )
-def test_what_is_no_fault_is_refused_by_name(text: str) -> None:
+def test_invalid_fault_is_rejected_with_its_text(text: str) -> None:
     with pytest.raises(ValueError, match=text.split()[0]):
         parse_fault(text)
 
@@ -76,11 +76,11 @@ def test_a_fault_strikes_in_its_window_only() -> None:
     assert strikes(Fault(kind=FaultKind.COMMAND_LOST, start=3.0, until=6.0), seconds=10) == [3.0, 4.0, 5.0]
 
 
-def test_at_most_so_often() -> None:
+def test_fault_strikes_at_most_its_limit() -> None:
     assert strikes(Fault(kind=FaultKind.COMMAND_LOST, most=2), seconds=10) == [0.0, 1.0]
 
 
-def test_at_its_rate() -> None:
+def test_fault_strikes_at_its_rate() -> None:
     assert 150 < len(strikes(Fault(kind=FaultKind.COMMAND_LOST, rate=0.2), seconds=1000)) < 250
 
 
@@ -95,11 +95,11 @@ def test_at_its_rate() -> None:
         ({"object": "default/*"}, {"resource": "pods", "key": "other/a"}, False),
     ],
 )
-def test_in_its_scope_only(scope: dict[str, str], where: dict[str, str], hit: bool) -> None:
+def test_fault_strikes_in_its_scope_only(scope: dict[str, str], where: dict[str, str], hit: bool) -> None:
     assert bool(strikes(Fault(kind=FaultKind.COMMAND_LOST, **scope), seconds=1, **where)) is hit
 
 
-def test_a_fault_strikes_as_before_when_another_is_taken_out_of_the_plan() -> None:
+def test_strikes_do_not_depend_on_other_faults_of_the_plan() -> None:
     kept = Fault(kind=FaultKind.COMMAND_LOST, rate=0.3)
     other = Fault(kind=FaultKind.COMMAND_LOST, rate=0.3, actor="nobody")
 
@@ -112,7 +112,7 @@ def test_a_fault_strikes_as_before_when_another_is_taken_out_of_the_plan() -> No
 
 @given(st.sets(st.integers(0, 19), min_size=1, max_size=3))
 @settings(max_examples=40, deadline=None)
-def test_what_does_not_matter_is_shrunk_away(needed: set[int]) -> None:
+def test_shrinking_keeps_only_necessary_faults(needed: set[int]) -> None:
     tried: Counter[tuple[int, ...]] = Counter()
 
     def fails(plan: tuple[int, ...]) -> bool:

@@ -89,7 +89,7 @@ def test_a_command_line_is_read_as_pflag_reads_it(argv: tuple[str, ...], values:
         (("",), ("",)),
     ],
 )
-def test_what_is_no_flag_is_positional(argv: tuple[str, ...], positional: tuple[str, ...]) -> None:
+def test_arguments_without_flag_are_positional(argv: tuple[str, ...], positional: tuple[str, ...]) -> None:
     assert parse(FLAGS, argv).positional == positional
 
 
@@ -124,13 +124,13 @@ def test_what_is_no_flag_is_positional(argv: tuple[str, ...], positional: tuple[
         (("--ratio=,",), 'invalid argument "," for "--ratio" flag: strconv.ParseFloat: parsing ",": invalid syntax'),
     ],
 )
-def test_a_command_line_that_cannot_be_read_is_one_line_of_error(argv: tuple[str, ...], text: str) -> None:
+def test_invalid_command_line_is_one_line_of_error(argv: tuple[str, ...], text: str) -> None:
     with pytest.raises(FlagError) as error:
         parse(FLAGS, argv)
     assert str(error.value) == text
 
 
-def test_flags_that_do_nothing_and_old_names_are_warned_about_once() -> None:
+def test_ineffective_flags_and_old_names_are_warned_about_once() -> None:
     parsed = parse(FLAGS, ["--choke=1", "--choke=2", "--warm_time=1s", "--heater", "--turbo"])
     assert parsed.warnings == (
         "Flag --choke has no effect: nobody has one",
@@ -139,13 +139,13 @@ def test_flags_that_do_nothing_and_old_names_are_warned_about_once() -> None:
     )
 
 
-def test_options_keep_their_defaults_where_nothing_is_given() -> None:
+def test_options_without_flags_keep_their_defaults() -> None:
     assert car() == Car()
     assert Car().engine.power == 90
     assert car("--power=1", "-v", "4") == Car(engine=Engine(power=1), cabin=Cabin(verbosity=4))
 
 
-def test_a_flag_knows_its_place_in_the_configuration() -> None:
+def test_flag_has_its_path_in_the_configuration() -> None:
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Wheels:
         count: int = flag(4, "Wheels.", config="Count")
@@ -155,7 +155,7 @@ def test_a_flag_knows_its_place_in_the_configuration() -> None:
     class Cart:
         wheels: Wheels = group(Wheels, "wheels", config="Wheels", pending=True)
 
-    assert [(one.name, one.config, one.pending) for one in flags_of(Cart)] == [
+    assert [(flag.name, flag.config, flag.pending) for flag in flags_of(Cart)] == [
         ("count", "Wheels.Count", True),
         ("spare", "", True),
     ]
@@ -181,7 +181,7 @@ def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
     )
 
 
-def test_help_begins_with_the_sections_that_are_to_be_found_first() -> None:
+def test_help_begins_with_the_sections_named_first() -> None:
     shown = usage("car", "Drives.", FLAGS, columns=60, first=("cabin", "none"))
     assert [line for line in shown.splitlines() if line.endswith(" flags:")] == [
         "Cabin flags:",

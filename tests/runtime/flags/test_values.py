@@ -1,4 +1,4 @@
-"""Values of flags, as Go's strconv, time and pflag read and show them."""
+"""Values of flags, parsed and formatted as in Go's strconv, time and pflag."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kcm.runtime.flags.values import (
         ("1s1h", 3601.0),
     ],
 )
-def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
+def test_durations_are_parsed_as_in_go(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
@@ -57,7 +57,7 @@ def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
         ("9999999h", 'time: invalid duration "9999999h"'),
     ],
 )
-def test_what_is_no_duration_is_named(text: str, problem: str) -> None:
+def test_invalid_duration_is_named(text: str, problem: str) -> None:
     with pytest.raises(ValueError) as error:
         parse_duration(text)
     assert str(error.value) == problem
@@ -79,12 +79,12 @@ def test_what_is_no_duration_is_named(text: str, problem: str) -> None:
         (-2.0, "-2s"),
     ],
 )
-def test_durations_are_shown_as_go_shows_them(seconds: float, text: str) -> None:
+def test_durations_are_formatted_as_in_go(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
 @given(st.integers(min_value=-(10**15), max_value=10**15))
-def test_a_duration_shown_and_read_again_is_the_same(microseconds: int) -> None:
+def test_durations_round_trip(microseconds: int) -> None:
     assert parse_duration(format_duration(microseconds / 1e6)) == pytest.approx(microseconds / 1e6, abs=1e-9)
 
 
@@ -97,18 +97,18 @@ def test_integers_are_go_literals(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " 1", "1.0", "089", "1__0", "x", "0x"])
-def test_what_is_no_integer_is_refused(text: str) -> None:
+def test_invalid_integer_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="invalid syntax"):
         parse_int(text, bits=32)
 
 
 @pytest.mark.parametrize("text", ["", "1_0", " 1", "x", "١"])
-def test_what_is_no_float_is_refused(text: str) -> None:
+def test_invalid_float_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"strconv\.ParseFloat: parsing .*: invalid syntax"):
         parse_float(text)
 
 
-def test_a_quoted_value_of_a_list_may_hold_commas() -> None:
+def test_quoted_list_value_may_contain_commas() -> None:
     assert parse_strings('a,"b,c",d') == ("a", "b,c", "d")
     with pytest.raises(ValueError, match="not a comma-separated list"):
         parse_strings('"a')
@@ -146,13 +146,13 @@ def test_pairs_for_names(text: str, pair: tuple[str, str, tuple[str, ...]]) -> N
         ("a.crt,a.key:", "empty names list is not allowed"),
     ],
 )
-def test_what_is_no_pair_for_names_is_told(text: str, problem: str) -> None:
+def test_invalid_pair_for_names_is_reported(text: str, problem: str) -> None:
     with pytest.raises(ValueError) as error:
         NAMED_PAIRS.parse(text)
     assert str(error.value) == problem
 
 
-def test_integers_with_commas_between() -> None:
+def test_list_of_integers_is_parsed() -> None:
     assert INTEGERS.parse("29, 23") == (29, 23)
     assert INTEGERS.show((29, 23)) == "[29,23]"
     with pytest.raises(ValueError, match="invalid syntax"):

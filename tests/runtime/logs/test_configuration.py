@@ -24,7 +24,7 @@ Start = Callable[..., tuple[LogControl, io.StringIO]]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Configures logging with a stopped clock, and puts back what it found."""
+    """Configure logging with a stopped clock, and restore the previous configuration."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     root = logging.getLogger()
@@ -60,7 +60,7 @@ def lines(stderr: io.StringIO) -> list[str]:
         ("critical", "F1121 12:00:00.250000"),
     ],
 )
-def test_a_line_of_text_is_klogs(start: Start, method: str, head: str) -> None:
+def test_text_line_has_klogs_format(start: Start, method: str, head: str) -> None:
     _, stderr = start()
     getattr(logger_for("replicaset-controller", incarnation=2), method)("pod created", key="default/web", pod="web-x")
     assert lines(stderr) == [
@@ -68,7 +68,7 @@ def test_a_line_of_text_is_klogs(start: Start, method: str, head: str) -> None:
     ]
 
 
-def test_json_is_chosen_by_its_name(start: Start) -> None:
+def test_json_format_is_selected_by_name(start: Start) -> None:
     _, stderr = start(format="json")
     logger_for("s").warning("m", key="k")
     assert json.loads(stderr.getvalue())["key"] == "k"
@@ -97,7 +97,7 @@ def test_verbosity_of_an_info_line_is_in_json_only(start: Start) -> None:
     assert (line["level"], line["v"], line["objects"], "v_" in line) == ("info", 2, 3, False)
 
 
-def test_info_lines_of_a_source_follow_its_own_verbosity(start: Start) -> None:
+def test_info_lines_of_a_source_follow_its_verbosity(start: Start) -> None:
     _, stderr = start(vmodule=(("rep*", 2),), verbosity=0)
     for source in ("replicaset", "job"):
         logger_for(source).info("synced", v=2)
@@ -115,7 +115,7 @@ def test_the_verbosity_can_change_while_loggers_are_bound(start: Start) -> None:
     assert [line.partition("] ")[2] for line in lines(stderr)] == ['"two"']
 
 
-def test_sources_can_have_a_verbosity_of_their_own(start: Start) -> None:
+def test_verbosity_can_be_set_per_source(start: Start) -> None:
     _, stderr = start(vmodule=(("rep*", 4), ("replication", 9), ("quiet", 0)), verbosity=0)
     for source in ("replicaset", "replication", "job", "quiet"):
         logger_for(source).debug("looked")
@@ -134,7 +134,7 @@ def test_an_exception_is_shown_with_its_stack(start: Start) -> None:
     assert line["stacktrace"].endswith("KeyError: 'web'")
 
 
-def test_what_libraries_log_takes_the_same_way(start: Start) -> None:
+def test_log_records_of_libraries_are_formatted_alike(start: Start) -> None:
     _, stderr = start()
     library = logging.getLogger("some.library")
     library.info("hello")
@@ -149,7 +149,7 @@ def test_what_libraries_log_takes_the_same_way(start: Start) -> None:
     assert shown[-2:] == ["\tOSError: gone", " >"]
 
 
-def test_libraries_may_say_more_with_more_verbosity(start: Start) -> None:
+def test_higher_verbosity_shows_more_log_records_of_libraries(start: Start) -> None:
     control, stderr = start(verbosity=4)
     library = logging.getLogger("some.library")
     library.info("hello")
@@ -169,7 +169,7 @@ def test_warnings_of_python_are_logged(start: Start) -> None:
     assert "this is old" in stderr.getvalue()
 
 
-def test_files_hold_their_severity_and_what_is_worse(start: Start, tmp_path: Path) -> None:
+def test_log_file_contains_its_severity_and_higher_ones(start: Start, tmp_path: Path) -> None:
     control, stderr = start(directory=str(tmp_path / "logs"), to_stderr=False)
     log = logger_for("s")
     for method in ("info", "warning", "error"):
@@ -186,7 +186,7 @@ def test_files_hold_their_severity_and_what_is_worse(start: Start, tmp_path: Pat
 
 
 @pytest.mark.parametrize("umask", [0, 0o277])
-def test_log_files_are_their_owners_whatever_the_umask(start: Start, tmp_path: Path, umask: int) -> None:
+def test_log_files_are_private_for_any_umask(start: Start, tmp_path: Path, umask: int) -> None:
     (tmp_path / "logs").mkdir()
     before = os.umask(umask)
     try:
@@ -197,7 +197,7 @@ def test_log_files_are_their_owners_whatever_the_umask(start: Start, tmp_path: P
     assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
 
 
-def test_what_has_the_name_of_a_link_and_cannot_be_removed_is_left_and_said(start: Start, tmp_path: Path) -> None:
+def test_unremovable_file_with_the_name_of_a_link_is_kept_and_reported(start: Start, tmp_path: Path) -> None:
     (tmp_path / "kcm.WARNING").mkdir()  # as another user's link in a sticky directory, it cannot be unlinked
     control, stderr = start(directory=str(tmp_path))
     logger_for("s").warning("said")
@@ -209,7 +209,7 @@ def test_what_has_the_name_of_a_link_and_cannot_be_removed_is_left_and_said(star
     assert f'link="{tmp_path}/kcm.WARNING"' in warning
 
 
-def test_a_link_that_was_planted_under_the_name_of_a_log_file_is_not_followed(start: Start, tmp_path: Path) -> None:
+def test_planted_link_with_the_name_of_a_log_file_is_not_followed(start: Start, tmp_path: Path) -> None:
     start(directory=str(tmp_path))[0].close()
     (guessed,) = tmp_path.glob("kcm.*.log.INFO.*")
     guessed.unlink()
@@ -234,7 +234,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_where_people_look_on_information_stays_away_until_it_is_asked_for(start: Start, tmp_path: Path) -> None:
+def test_quiet_log_shows_only_warnings_until_verbosity_is_set(start: Start, tmp_path: Path) -> None:
     control, stderr = start(quiet=True, directory=str(tmp_path))
     log = logger_for("kcm")
     log.info("one")
@@ -247,10 +247,10 @@ def test_where_people_look_on_information_stays_away_until_it_is_asked_for(start
     assert len((tmp_path / "kcm.INFO").read_text().splitlines()) == 4, "files have all"
 
 
-def test_a_line_on_a_terminal_leaves_nothing_of_what_was_there(
+def test_line_on_a_terminal_clears_the_previous_text(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start()  # what it puts back, it has found here
+    start()  # saves the configuration that the fixture restores
     for term, head in (("xterm", "\x1b[KE1121"), ("dumb", "E1121")):
         monkeypatch.setenv("TERM", term)
         stderr = Terminal()

@@ -55,7 +55,7 @@ def test_json_lines_have_kubernetes_keys() -> None:
 
 
 @pytest.mark.parametrize("level, v", [("debug", 4), ("info", 0), ("warning", None), ("error", None)])
-def test_json_lines_have_a_verbosity_where_it_means_something(level: str, v: int | None) -> None:
+def test_json_lines_below_warning_have_a_verbosity(level: str, v: int | None) -> None:
     assert json.loads(JsonLines()(level, NOON, "s", "m", {})).get("v") == v
 
 
@@ -63,18 +63,18 @@ def test_json_info_lines_have_their_own_verbosity() -> None:
     assert json.loads(JsonLines()("info", NOON, "s", "m", {}, 2))["v"] == 2
 
 
-def test_a_fact_never_hides_what_the_line_says_of_itself() -> None:
+def test_fact_never_replaces_the_keys_of_the_line_itself() -> None:
     line = json.loads(JsonLines()("info", NOON, "s", "m", {"level": 7, "msg": "other"}))
     assert (line["level"], line["level_"], line["msg"], line["msg_"]) == ("info", 7, "m", "other")
 
 
-def test_a_stack_is_found_however_it_is_given() -> None:
+def test_stack_is_formatted_from_error_or_exc_info() -> None:
     error = ValueError("no")
     assert stack(error) == stack((ValueError, error, None)) == "ValueError: no"
     assert stack((None, None, None)) == ""
 
 
-def test_times_are_rounded_into_the_next_second_when_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_rounded_up_to_the_next_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     local = LocalTime()

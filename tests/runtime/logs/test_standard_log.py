@@ -1,4 +1,4 @@
-"""Loggers for programs that embed us: Python's own logging decides what is shown."""
+"""Loggers for programs that embed kcm: Python's logging module selects what is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kcm.runtime.logs.standard_log import quiet_log, standard_log
 
 
-def test_a_line_has_its_facts_in_its_text_and_beside_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_record_has_facts_in_its_text_and_as_attributes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="kcm")
     standard_log("kcm").bind(controller="ttl").info("node annotated", key="n1", share="5%d")
     (record,) = caplog.records

@@ -1,4 +1,4 @@
-"""What a registry of metrics shows, in a form that tests compare."""
+"""Values of a metrics registry in a form that tests can compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kcm.runtime.metrics.registry import Histogram, Metrics
 
 
 def readings(metrics: Metrics) -> dict[tuple[str, ...], float]:
-    """(family, label values...) → value; a histogram's is its number of observations."""
+    """Return {(family, label values…): value}. The value of a histogram is its number of observations."""
     return {
         (family.name, *labels): float(sum(series.counts)) if isinstance(series, Histogram) else series.value
         for family, all_series in metrics.collect()

@@ -1,4 +1,4 @@
-"""Metrics that work queues, clients and the build report."""
+"""Metrics of work queues, clients and the build."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.runtime.metrics.readings import readings
 
 
 class StoppedClock:
-    """Shows the time that it is set to, and sounds no alarm."""
+    """Clock that stands at a settable time and triggers no alarms."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -38,7 +38,7 @@ class StoppedClock:
         raise AssertionError("no alarm is wanted here")
 
 
-def test_each_client_shows_how_far_its_rate_limit_is_used_up() -> None:
+def test_client_reports_saturation_of_its_rate_limiter() -> None:
     metrics = Metrics()
     metrics.add_source(rate_limiter_use(lambda: {"pod-garbage-collector": 0.25, "replicaset-controller": 1.0}))
     assert readings(metrics) == {
@@ -47,7 +47,7 @@ def test_each_client_shows_how_far_its_rate_limit_is_used_up() -> None:
     }
 
 
-def test_a_queue_reports_what_happens_in_it() -> None:
+def test_queue_reports_its_metrics() -> None:
     metrics, clock = Metrics(), StoppedClock()
     meter = WorkQueueMeter(metrics, "replicaset")
     queue = WorkQueue(now=0.0, meter=meter)

@@ -12,7 +12,7 @@ HEIGHT = Family(name="height", kind="gauge", help="Height.")
 STRIDE = Family(name="stride", kind="histogram", help="Stride.", buckets=(0.5, 1.0))
 
 
-def test_a_series_is_the_same_whenever_it_is_asked_for() -> None:
+def test_same_labels_return_the_same_series() -> None:
     metrics = Metrics()
     metrics.counter(STEPS, "left").inc()
     metrics.counter(STEPS, "left").inc(2)
@@ -41,7 +41,7 @@ def test_a_histogram_counts_up_to_and_with_each_bound(value: float, counts: list
     assert (histogram.counts, histogram.sum) == (counts, value)
 
 
-def test_families_and_series_come_in_order() -> None:
+def test_families_and_series_are_sorted() -> None:
     metrics = Metrics()
     metrics.counter(STEPS, "right")
     metrics.histogram(STRIDE)
@@ -50,7 +50,7 @@ def test_families_and_series_come_in_order() -> None:
     assert list(readings(metrics)) == [("height",), ("steps_total", "left"), ("steps_total", "right"), ("stride",)]
 
 
-def test_a_series_can_be_forgotten() -> None:
+def test_series_can_be_removed() -> None:
     metrics = Metrics()
     metrics.counter(STEPS, "left").inc()
     metrics.counter(STEPS, "right").inc()
@@ -72,7 +72,7 @@ def test_misuse_is_an_error() -> None:
         metrics.counter(Family(name="steps_total", kind="counter", help="Other.", labels=("leg",)), "right")
 
 
-def test_readers_and_writers_in_other_threads_lose_nothing() -> None:
+def test_concurrent_reads_and_writes_lose_no_count() -> None:
     metrics = Metrics()
     counter: Counter = metrics.counter(STEPS, "left")
 
@@ -88,7 +88,7 @@ def test_readers_and_writers_in_other_threads_lose_nothing() -> None:
     assert counter.value == 80_000
 
 
-def test_sources_are_asked_at_every_look() -> None:
+def test_sources_are_called_at_every_collection() -> None:
     metrics = Metrics()
     heights = iter([1.0, 2.0])
     metrics.add_source(lambda: [(HEIGHT, (), next(heights))])

@@ -1,4 +1,4 @@
-"""Clients that act as service accounts of their own, over HTTP."""
+"""Clients with their own service accounts, over HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Connect = Callable[..., Any]
 
 
 class Accounts:
-    """A server that issues tokens "<account>-1", "<account>-2", …, and takes the newest of each account."""
+    """Server that issues tokens "<account>-1", "<account>-2", …, and accepts the newest of each account."""
 
     def __init__(self, clock: Any, *, allowed: bool = True) -> None:
         self.clock, self.allowed = clock, allowed
@@ -55,14 +55,14 @@ class Accounts:
         return web.json_response({"status": {"token": f"{name}-{self.given[name]}", "expirationTimestamp": ends}})
 
 
-def test_each_account_has_a_token_of_its_own_and_all_others_that_of_the_manager(
+def test_each_account_has_its_token_and_other_clients_use_that_of_the_manager(
     connect: Connect, loopback: Any, hand_clock: Any
 ) -> None:
     accounts = Accounts(hand_clock)
     config = {"credentials": ROOT, "impersonation": (("Impersonate-User", "jane"),)}
     client = connect(loopback.serve(accounts), config=config, clock=hand_clock, accounts=("a", "b"))
     for name in ("a", "b", "a", "informers"):
-        assert client.ask("GET", client=name).status == 200
+        assert client.request("GET", client=name).status == 200
     user = "system:serviceaccount:kube-system:"
     assert [request[:2] for request in accounts.seen] == [
         ("Bearer a-1", f"{user}a"),
@@ -74,24 +74,24 @@ def test_each_account_has_a_token_of_its_own_and_all_others_that_of_the_manager(
     assert accounts.given == {"a": 1, "b": 1}
 
 
-def test_a_token_is_replaced_before_its_time_is_over(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+def test_token_is_replaced_before_it_expires(connect: Connect, loopback: Any, hand_clock: Any) -> None:
     accounts = Accounts(hand_clock)
     config = {"credentials": ROOT}
     client = connect(loopback.serve(accounts), config=config, clock=hand_clock, accounts=("a",))
     for seconds in (0.0, 2879.0, 2.0):
         hand_clock.advance(seconds)
-        assert client.ask("POST", client="a", body=b"{}").status == 200
+        assert client.request("POST", client="a", body=b"{}").status == 200
     assert [request[0] for request in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-2"]
 
 
-def test_a_token_that_is_refused_is_replaced_at_once(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+def test_rejected_token_is_replaced_at_once(connect: Connect, loopback: Any, hand_clock: Any) -> None:
     accounts = Accounts(hand_clock)
     config = {"credentials": ROOT}
     client = connect(loopback.serve(accounts), config=config, clock=hand_clock, accounts=("a",))
-    assert client.ask("POST", client="a", body=b"{}").status == 200
+    assert client.request("POST", client="a", body=b"{}").status == 200
     accounts.revoke("a")
     hand_clock.advance(HOLD_OFF)
-    assert client.ask("POST", client="a", body=b"{}").status == 200
+    assert client.request("POST", client="a", body=b"{}").status == 200
     assert [request[0] for request in accounts.seen] == ["Bearer a-1", "Bearer a-1", "Bearer a-102"]
 
 
@@ -99,19 +99,19 @@ def test_requests_report_the_missing_permission_for_tokens(connect: Connect, loo
     accounts = Accounts(hand_clock, allowed=False)
     config = {"credentials": ROOT}
     client = connect(loopback.serve(accounts), config=config, clock=hand_clock, accounts=("a",))
-    answer = client.ask("POST", client="a", body=b"{}")
+    answer = client.request("POST", client="a", body=b"{}")
     assert (answer.status, answer.sent) == (0, False)
     assert answer.error == (
         "no credentials: failed to get token for kube-system/a: create serviceaccounts/token kube-system/a: "
         "cannot create serviceaccounts/token"
     )
-    assert client.ask("GET", client="informers").status == 200
+    assert client.request("GET", client="informers").status == 200
     accounts.allowed = True
     hand_clock.advance(HOLD_OFF)
-    assert client.ask("POST", client="a", body=b"{}").status == 200
+    assert client.request("POST", client="a", body=b"{}").status == 200
 
 
-def test_an_account_shows_no_certificate_of_the_manager(
+def test_account_does_not_send_the_certificate_of_the_manager(
     connect: Connect, loopback: Any, hand_clock: Any, certificates: Any, server_tls: Any
 ) -> None:
     accounts = Accounts(hand_clock)
@@ -125,5 +125,5 @@ def test_an_account_shows_no_certificate_of_the_manager(
     url = loopback.serve(accounts, tls=server_tls)
     client = connect(url, config=config, clock=hand_clock, accounts=("a",))
     for name in ("informers", "a", "informers", "a"):
-        assert client.ask("GET", client=name).status == 200
+        assert client.request("GET", client=name).status == 200
     assert accounts.certificates == [True, False, True, False]

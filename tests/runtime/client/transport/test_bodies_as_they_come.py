@@ -34,12 +34,12 @@ class Reader:
         return [self.pieces.get_nowait() for _ in range(self.pieces.qsize())], end
 
 
-def test_a_small_body_comes_in_one_piece_before_its_end(connect: Connect, loopback: Any) -> None:
+def test_small_body_is_delivered_in_one_piece_before_the_end(connect: Connect, loopback: Any) -> None:
     reader = Reader(connect, loopback.serve_raw(streaming(b'{"items":', b"[]}\n")))
     assert reader.all() == ([b'{"items":[]}\n'], Response(status=200))
 
 
-def test_a_large_body_comes_in_pieces_of_which_only_the_last_is_small(connect: Connect, loopback: Any) -> None:
+def test_large_body_is_delivered_in_large_pieces(connect: Connect, loopback: Any) -> None:
     body = [b"%06d" % number * 1000 for number in range(200)]
     pieces, end = Reader(connect, loopback.serve_raw(streaming(*body))).all()
     assert b"".join(pieces) == b"".join(body)
@@ -47,7 +47,7 @@ def test_a_large_body_comes_in_pieces_of_which_only_the_last_is_small(connect: C
     assert end == Response(status=200)
 
 
-def test_a_piece_is_there_while_the_server_still_writes(connect: Connect, loopback: Any) -> None:
+def test_piece_is_delivered_while_the_server_still_writes(connect: Connect, loopback: Any) -> None:
     seen = threading.Event()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ def test_end_of_a_truncated_body_reports_it_and_drops_the_rest(connect: Connect,
     assert "line" not in end.error
 
 
-def test_a_refusal_is_an_end_with_its_status_and_body(connect: Connect, loopback: Any) -> None:
+def test_end_of_a_rejected_request_has_status_and_body(connect: Connect, loopback: Any) -> None:
     async def refuse(_request: web.Request) -> web.Response:
         return web.json_response({"message": "no"}, status=403)
 
@@ -91,7 +91,7 @@ def test_failing_consumer_receives_the_end(connect: Connect, loopback: Any, size
     assert (end.status, "cannot take it" in end.error) == (0, True)
 
 
-def test_it_may_be_cancelled_by_its_own_callback(connect: Connect, loopback: Any) -> None:
+def test_callback_may_cancel_the_read(connect: Connect, loopback: Any) -> None:
     taken, ends = queue.Queue[bytes](), queue.Queue[Response]()
     client = connect(loopback.serve_raw(streaming(*[b"x" * PIECE] * 3)))
     streams: list[Any] = []

@@ -1,4 +1,4 @@
-"""No byte of a request goes out once its permit is over, however long it was on its way to that."""
+"""No byte of a request is sent after its permit expires, whatever delayed the request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.scheduling.permits import Permit, Tenure
 
 PATIENCE = 10.0
-HELD_UP = 3.0  # seconds
+BLOCKED = 3.0  # seconds
 Connect = Callable[..., Any]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -43,20 +43,20 @@ class Arrivals:
 
 
 @pytest.mark.parametrize("way", ["permit", "timeout"])
-def test_a_write_with_half_a_second_left_is_not_sent_by_a_loop_that_was_held_up_for_three(
+def test_write_is_not_sent_if_its_permit_expires_while_the_loop_is_blocked(
     connect: Connect, loopback: Any, way: str
 ) -> None:
-    """In real time. It was sent once, 2.9 s later: its half second began when the loop came to it."""
+    """In real time. In an earlier version the half second began when the loop handled the request, 2.9 s too late."""
     arrivals, clock = Arrivals(), SystemClock()
     client = connect(loopback.serve(arrivals), clock=clock)
-    assert client.ask("GET", "/warm").status == 200  # so that a connection is open
+    assert client.request("GET", "/warm").status == 200  # so that a connection is open
     holding, answers = threading.Event(), queue.Queue[Response]()
 
-    def hold_up(_response: Response) -> None:
+    def block(_response: Response) -> None:
         holding.set()
-        time.sleep(HELD_UP)
+        time.sleep(BLOCKED)
 
-    client.transport.send(Request(method="GET", path="/holds"), client="tester", on_response=hold_up)
+    client.transport.send(Request(method="GET", path="/holds"), client="tester", on_response=block)
     assert holding.wait(PATIENCE)
     tenure, began = Tenure(), clock.monotonic()
     tenure.extend(began + 0.5)
@@ -64,16 +64,14 @@ def test_a_write_with_half_a_second_left_is_not_sent_by_a_loop_that_was_held_up_
     write = Request(method="POST", path="/write", body=b"{}", **limit)
     client.transport.send(write, client="tester", on_response=answers.put)
     response = answers.get(timeout=PATIENCE)
-    assert clock.monotonic() - began > HELD_UP - 0.5, "the loop was held up"
+    assert clock.monotonic() - began > BLOCKED - 0.5, "the loop was held up"
     assert response == Response(status=0, error=NO_TURN, sent=False)
-    assert client.ask("GET", "/after").status == 200
+    assert client.request("GET", "/after").status == 200
     assert arrivals.seen == ["GET /warm", "GET /holds", "GET /after"]
     clock.close()
 
 
-def test_a_request_whose_tenure_ends_while_it_waits_for_its_turn_is_not_sent(
-    connect: Connect, loopback: Any, gate: Any
-) -> None:
+def test_queued_request_is_not_sent_after_the_tenure_ends(connect: Connect, loopback: Any, gate: Any) -> None:
     client, tenure = connect(loopback.serve(gate), connections=1), Tenure()
     tenure.extend(float("inf"))
     client.send("GET", "/first")
@@ -81,11 +79,11 @@ def test_a_request_whose_tenure_ends_while_it_waits_for_its_turn_is_not_sent(
     client.send("POST", "/second", permit=Permit(tenure=tenure))
     tenure.end()
     gate.open()
-    assert {client.answer().status for _ in range(2)} == {200, 0}
+    assert {client.response().status for _ in range(2)} == {200, 0}
     assert gate.arrived.empty()
 
 
-def test_time_that_a_tls_handshake_takes_counts(
+def test_permit_may_expire_during_the_tls_handshake(
     connect: Connect, loopback: Any, server_tls: ssl.SSLContext, hand_clock: Any
 ) -> None:
     arrivals = Arrivals()
@@ -93,12 +91,12 @@ def test_time_that_a_tls_handshake_takes_counts(
     server_tls.sni_callback = lambda *_: hand_clock.advance(delays.pop() if delays else 0.0)  # type: ignore[assignment]
     config = {"verify": False, "tls_server_name": "kubernetes"}
     client = connect(loopback.serve(arrivals, tls=server_tls), config=config, clock=hand_clock)
-    assert client.ask("POST", "/late", permit=Permit(7.0)) == Response(status=0, error=TOO_LATE, sent=False)
-    assert client.ask("POST", "/in-time", permit=Permit(16.0)).status == 200
+    assert client.request("POST", "/late", permit=Permit(7.0)) == Response(status=0, error=TOO_LATE, sent=False)
+    assert client.request("POST", "/in-time", permit=Permit(16.0)).status == 200
     assert arrivals.seen == ["POST /in-time"]
 
 
-def test_time_that_credentials_take_counts(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+def test_permit_may_expire_while_credentials_are_loaded(connect: Connect, loopback: Any, hand_clock: Any) -> None:
     class Slow:
         def load(self) -> Credential:
             hand_clock.advance(5.0)
@@ -106,11 +104,11 @@ def test_time_that_credentials_take_counts(connect: Connect, loopback: Any, hand
 
     arrivals = Arrivals()
     client = connect(loopback.serve(arrivals), config={"credentials": Slow()}, clock=hand_clock)
-    assert client.ask("POST", permit=Permit(5.0)) == Response(status=0, error=TOO_LATE, sent=False)
+    assert client.request("POST", permit=Permit(5.0)) == Response(status=0, error=TOO_LATE, sent=False)
     assert arrivals.seen == []
 
 
-def test_a_retry_is_not_sent_once_the_lease_is_given_back(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+def test_retry_is_not_sent_after_the_lease_is_released(connect: Connect, loopback: Any, hand_clock: Any) -> None:
     tenure, seen = Tenure(), list[str]()
     tenure.extend(100.0)
 
@@ -123,11 +121,11 @@ def test_a_retry_is_not_sent_once_the_lease_is_given_back(connect: Connect, loop
     hand_clock.alarms.get(timeout=PATIENCE)
     tenure.end()
     hand_clock.advance(1.0)
-    assert client.answer() == Response(status=0, error=NO_TURN, sent=False)
+    assert client.response() == Response(status=0, error=NO_TURN, sent=False)
     assert seen == ["POST"]
 
 
-def test_a_read_whose_connection_broke_is_not_repeated_once_its_permit_is_over(connect: Connect, loopback: Any) -> None:
+def test_read_on_a_broken_connection_is_not_repeated_after_its_permit_expires(connect: Connect, loopback: Any) -> None:
     tenure, seen = Tenure(), list[bytes]()
     tenure.extend(float("inf"))
 
@@ -136,7 +134,7 @@ def test_a_read_whose_connection_broke_is_not_repeated_once_its_permit_is_over(c
         tenure.end()
 
     client = connect(loopback.serve_raw(breaks))
-    assert client.ask("GET", permit=Permit(tenure=tenure)).error == TOO_LATE
+    assert client.request("GET", permit=Permit(tenure=tenure)).error == TOO_LATE
     assert len(seen) == 1
 
 
@@ -160,7 +158,7 @@ def test_buffered_bytes_are_not_sent_after_the_permit_expires(
     url = loopback.serve_raw(reads_late, tls=server_tls if encrypted else None)
     client = connect(url, config={"verify": False} if encrypted else None)
     body = bytes(32_000_000)
-    response = client.ask("POST", body=body, timeout=1.0)
+    response = client.request("POST", body=body, timeout=1.0)
     assert (response.status, response.sent) == (0, True)
     read_on.set()
     assert total.get(timeout=PATIENCE) < len(body)
@@ -169,5 +167,5 @@ def test_buffered_bytes_are_not_sent_after_the_permit_expires(
 def test_request_within_its_permit_gets_a_response(connect: Connect, loopback: Any) -> None:
     clock = SystemClock()
     client = connect(loopback.serve(Arrivals()), clock=clock)
-    assert client.ask("POST", body=b"{}", permit=Permit(clock.monotonic() + PATIENCE)).status == 200
+    assert client.request("POST", body=b"{}", permit=Permit(clock.monotonic() + PATIENCE)).status == 200
     clock.close()

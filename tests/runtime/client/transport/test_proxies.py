@@ -1,4 +1,4 @@
-"""Requests through proxies, and without those of the environment."""
+"""Requests through configured proxies; those of the environment are ignored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_requests_pass_through_a_proxy(connect: Connect, loopback: Any) -> None:
         await reader.read()
 
     client = connect("http://api.invalid:8080", config={"proxy": loopback.serve_raw(proxy)})
-    assert client.ask("GET", "/version").status == 200
+    assert client.request("GET", "/version").status == 200
     assert targets.get_nowait() == "GET http://api.invalid:8080/version HTTP/1.1"
 
 
@@ -43,7 +43,7 @@ def test_a_forwarding_proxy_receives_the_user_that_its_url_names(connect: Connec
         await reader.read()
 
     url = loopback.serve_raw(proxy).replace("http://", "http://us%40er:p%3Aw@")
-    assert connect("http://api.invalid:8080/k8s", config={"proxy": url}).ask("GET", "/x").status == 200
+    assert connect("http://api.invalid:8080/k8s", config={"proxy": url}).request("GET", "/x").status == 200
     head = heads.get_nowait()
     assert head.startswith(b"GET http://api.invalid:8080/k8s/x HTTP/1.1\r\n")
     assert b"\r\nHost: api.invalid:8080\r\n" in head
@@ -53,15 +53,15 @@ def test_a_forwarding_proxy_receives_the_user_that_its_url_names(connect: Connec
 class Tunnel:
     """Proxy that tunnels to a port.
 
-    asked: heads of the CONNECT requests.
+    heads: heads of the CONNECT requests.
     """
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self.asked: list[bytes] = []
+        self.heads: list[bytes] = []
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        self.heads.append(await reader.readuntil(b"\r\n\r\n"))
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
         writer.write(b"HTTP/1.1 200 Go On\r\n\r\n")
         await asyncio.gather(self._pass(reader, there_writer), self._pass(there_reader, writer))
@@ -75,7 +75,7 @@ class Tunnel:
         writer.close()
 
 
-def test_through_a_proxys_tunnel_the_server_sees_no_trace_of_it(
+def test_server_behind_a_tunnel_receives_nothing_of_the_proxy(
     connect: Connect, loopback: Any, server_tls: ssl.SSLContext, certificates: Certificates
 ) -> None:
     heads: queue.Queue[list[str]] = queue.Queue()
@@ -91,38 +91,38 @@ def test_through_a_proxys_tunnel_the_server_sees_no_trace_of_it(
         "tls_server_name": "kubernetes",
     }
     client = connect("https://api.invalid:6443", config=config)
-    assert client.ask("POST", "/x", body=b"{}").status == 200
-    assert client.ask("GET", "/x").status == 200
+    assert client.request("POST", "/x", body=b"{}").status == 200
+    assert client.request("GET", "/x").status == 200
     path, host, *names = heads.get_nowait()
     assert (path, host) == ("/x", "api.invalid:6443")
     assert not [name for name in names if name.lower().startswith("proxy")]
-    (head,) = tunnel.asked
+    (head,) = tunnel.heads
     assert head.startswith(b"CONNECT api.invalid:6443 HTTP/1.1\r\n")
     assert b"\r\nProxy-Authorization: Basic dXNlcjpwdw==\r\n" in head
     assert b"kcm" not in head
 
 
-def test_a_proxy_of_the_environment_is_nothing_to_the_client(
+def test_client_ignores_proxies_of_the_environment(
     connect: Connect, loopback: Any, refusing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, refusing)
         monkeypatch.setenv(name.upper(), refusing)
-    assert connect(loopback.serve_raw(Script(OK))).ask("GET").status == 200
+    assert connect(loopback.serve_raw(Script(OK))).request("GET").status == 200
 
 
-def test_a_proxy_that_is_not_there_is_named(connect: Connect, refusing: str) -> None:
-    response = connect("http://api.invalid:8080", config={"proxy": refusing}).ask("GET")
+def test_unreachable_proxy_is_reported(connect: Connect, refusing: str) -> None:
+    response = connect("http://api.invalid:8080", config={"proxy": refusing}).request("GET")
     address = refusing.removeprefix("http://")
     assert response == Response(
         status=0, error=f"cannot connect to the proxy {address}: connection refused", sent=False
     )
 
 
-def test_a_proxy_that_refuses_the_way_to_a_tls_server_is_quoted(connect: Connect, loopback: Any) -> None:
+def test_response_of_a_proxy_that_rejects_a_tunnel_is_quoted(connect: Connect, loopback: Any) -> None:
     refusal = b"HTTP/1.1 407 Who Are You\r\nContent-Length: 0\r\n\r\n"
     client = connect("https://api.invalid", config={"proxy": loopback.serve_raw(Script(refusal))})
-    response = client.ask("GET")
+    response = client.request("GET")
     assert response == Response(
         status=0,
         error="cannot connect to https://api.invalid: the proxy returned 407 Proxy Authentication Required",

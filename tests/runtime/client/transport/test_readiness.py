@@ -1,4 +1,4 @@
-"""Both ways to wait for connections."""
+"""Waiting for sockets with and without epoll."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def test_loop_watches_sockets_without_epoll(connect: Connect, loopback: Any, mon
     body = b"x" * 500_000
     for _ in range(20):
         client.send("POST", body=body)
-    assert all(client.answer().body == body for _ in range(20))
-    came: queue.Queue[bytes | Response] = queue.Queue()
+    assert all(client.response().body == body for _ in range(20))
+    received: queue.Queue[bytes | Response] = queue.Queue()
     watch = Request(method="GET", path="/", query={"watch": "1"})
-    client.transport.watch(watch, client="tester", on_lines=came.put, on_end=came.put)
+    client.transport.watch(watch, client="tester", on_lines=received.put, on_end=received.put)
     lines = b""
-    while not isinstance(one := came.get(timeout=PATIENCE), Response):
-        lines += one
-    assert (lines, one) == (b"0\n1\n2\n", Response(status=200))
+    while not isinstance(item := received.get(timeout=PATIENCE), Response):
+        lines += item
+    assert (lines, item) == (b"0\n1\n2\n", Response(status=200))

@@ -27,7 +27,7 @@ def chunk(data: bytes) -> bytes:
 
 
 def streaming(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> Any:
-    """A raw handler that writes these chunks at once, then the end, then closes."""
+    """Return a raw handler that writes the chunks at once, then the end, and closes."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -61,14 +61,14 @@ def test_whole_lines_are_delivered_and_the_end_reports_lost_bytes(
     assert bool(response.error) == bool(says)
 
 
-def test_the_lines_of_a_chunk_come_in_one_call(watch: Watch, loopback: Any) -> None:
+def test_lines_of_a_chunk_are_delivered_in_one_call(watch: Watch, loopback: Any) -> None:
     lines = b"".join(b'{"n":%d}\n' % n for n in range(100))
     watcher = watch(loopback.serve_raw(streaming(lines)))
     assert watcher.lines() == lines
     assert watcher.end() == Response(status=200)
 
 
-def test_a_line_is_held_back_until_it_is_whole(watch: Watch, loopback: Any) -> None:
+def test_line_is_delivered_when_it_is_complete(watch: Watch, loopback: Any) -> None:
     seen = threading.Event()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,14 +84,14 @@ def test_a_line_is_held_back_until_it_is_whole(watch: Watch, loopback: Any) -> N
     assert watcher.lines() == b"two\n"
 
 
-def test_a_line_of_megabytes_comes_whole(watch: Watch, loopback: Any) -> None:
+def test_line_of_megabytes_is_delivered_whole(watch: Watch, loopback: Any) -> None:
     parts = [b"x" * 10_000] * 500
     watcher = watch(loopback.serve_raw(streaming(*parts, b"\n")))
     assert watcher.lines() == b"x" * 5_000_000 + b"\n"
     assert watcher.end() == Response(status=200)
 
 
-def test_a_reset_connection_ends_the_watch_with_what_was_lost(watch: Watch, loopback: Any) -> None:
+def test_reset_connection_ends_the_watch_and_reports_lost_bytes(watch: Watch, loopback: Any) -> None:
     seen = threading.Event()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +119,7 @@ def test_a_reset_connection_ends_the_watch_with_what_was_lost(watch: Watch, loop
         (302, {}, 0.0),
     ],
 )
-def test_a_server_that_refuses_is_quoted_and_not_asked_again(
+def test_rejected_watch_ends_with_the_response_and_is_not_repeated(
     watch: Watch, loopback: Any, status: int, headers: dict[str, str], retry_after: float
 ) -> None:
     asked: list[str] = []
@@ -133,7 +133,7 @@ def test_a_server_that_refuses_is_quoted_and_not_asked_again(
     assert asked == ["/api/v1/pods"]
 
 
-def test_a_refusal_whose_body_never_ends_is_reported(watch: Watch, loopback: Any) -> None:
+def test_rejection_with_an_endless_body_is_reported(watch: Watch, loopback: Any) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 500 Oops\r\nContent-Length: 10\r\n\r\nhalf")
@@ -184,7 +184,7 @@ def test_a_cancelled_watch_disconnects_and_does_not_call_on_end(connect: Connect
     assert ends == []
 
 
-def test_a_watch_may_be_cancelled_by_its_own_callback(connect: Connect, loopback: Any) -> None:
+def test_watch_may_be_cancelled_in_its_callback(connect: Connect, loopback: Any) -> None:
     server = Endless()
     client = connect(loopback.serve_raw(server))
     streams: queue.Queue[Any] = queue.Queue()
@@ -196,18 +196,18 @@ def test_a_watch_may_be_cancelled_by_its_own_callback(connect: Connect, loopback
     assert ends == []
 
 
-def test_a_watch_cancelled_before_it_begins_never_does(connect: Connect, loopback: Any) -> None:
+def test_watch_cancelled_before_its_start_is_never_sent(connect: Connect, loopback: Any) -> None:
     server = Endless()
     client = connect(loopback.serve_raw(server), started=False)
-    told: list[object] = []
-    start(client, on_lines=told.append, on_end=told.append).cancel()
+    calls: list[object] = []
+    start(client, on_lines=calls.append, on_end=calls.append).cancel()
     client.transport.start()
     client.transport.close(PATIENCE)
-    assert told == []
+    assert calls == []
     assert server.gone.empty()
 
 
-def test_a_watch_whose_consumer_fails_ends_alone(connect: Connect, loopback: Any, logs: LogCapture) -> None:
+def test_failing_consumer_ends_only_its_watch(connect: Connect, loopback: Any, logs: LogCapture) -> None:
     client = connect(loopback.serve_raw(Endless()))
     ends: queue.Queue[Response] = queue.Queue()
 
@@ -222,21 +222,21 @@ def test_a_watch_whose_consumer_fails_ends_alone(connect: Connect, loopback: Any
     assert chunks.get(timeout=PATIENCE) == b"hello\n"
 
 
-def test_an_end_whose_callback_fails_is_logged(connect: Connect, loopback: Any, logs: LogCapture) -> None:
+def test_error_in_on_end_is_logged(connect: Connect, loopback: Any, logs: LogCapture) -> None:
     client = connect(loopback.serve_raw(streaming()))
-    told = threading.Event()
+    ended = threading.Event()
 
     def on_end(end: Response) -> None:
-        told.set()
+        ended.set()
         raise ValueError("a bug of the caller")
 
     start(client, on_lines=lambda _: None, on_end=on_end)
-    assert told.wait(PATIENCE)
+    assert ended.wait(PATIENCE)
     client.transport.close(PATIENCE)
     assert [entry["event"] for entry in logs.entries] == ["callback failed"]
 
 
-def test_watches_take_no_turn_from_requests(connect: Connect, loopback: Any) -> None:
+def test_watches_do_not_count_towards_the_limit_of_requests(connect: Connect, loopback: Any) -> None:
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         if "watch" not in request.rel_url.query:
             return web.Response()
@@ -251,10 +251,10 @@ def test_watches_take_no_turn_from_requests(connect: Connect, loopback: Any) -> 
     for _ in range(5):
         start(client, on_lines=chunks.put, on_end=lambda _: None)
     assert [chunks.get(timeout=PATIENCE) for _ in range(5)] == [b"hello\n"] * 5
-    assert client.ask("GET").status == 200
+    assert client.request("GET").status == 200
 
 
-def test_a_watch_that_begins_on_a_connection_that_is_gone_begins_again(connect: Connect, loopback: Any) -> None:
+def test_watch_on_a_closed_connection_is_repeated(connect: Connect, loopback: Any) -> None:
     connections: list[int] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -267,14 +267,14 @@ def test_a_watch_that_begins_on_a_connection_that_is_gone_begins_again(connect: 
             writer.write(HEAD + chunk(b"hello\n") + b"0\r\n\r\n")
 
     client = connect(loopback.serve_raw(handle))
-    assert client.ask("GET").status == 200
+    assert client.request("GET").status == 200
     chunks: queue.Queue[bytes] = queue.Queue()
     start(client, on_lines=chunks.put, on_end=lambda _: None)
     assert chunks.get(timeout=PATIENCE) == b"hello\n"
     assert connections == [0, 1]
 
 
-def test_a_watch_refused_for_its_token_begins_again_with_the_new_one(
+def test_unauthorized_watch_is_repeated_with_a_new_token(
     connect: Connect, loopback: Any, hand_clock: Any, tmp_path: Path
 ) -> None:
     async def serve(request: web.BaseRequest) -> web.Response:
@@ -285,7 +285,7 @@ def test_a_watch_refused_for_its_token_begins_again_with_the_new_one(
     path.write_text("old")
     config = {"credentials": TokenFile(str(path), origin="test")}
     client = connect(loopback.serve(serve), config=config, clock=hand_clock)
-    assert client.ask("GET").status == 401
+    assert client.request("GET").status == 401
     path.write_text("new")
     hand_clock.advance(HOLD_OFF)
     chunks: queue.Queue[bytes] = queue.Queue()

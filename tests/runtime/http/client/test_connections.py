@@ -1,4 +1,4 @@
-"""Options of connections; the tests of runtime/client/transport cover the rest."""
+"""Socket options and proxies; tests/runtime/client/transport covers the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcm.runtime.http.client import connections
 from kcm.runtime.http.client.attempts import _prepare_socket
 
 
-def test_a_socket_notices_a_peer_that_is_gone_and_discards_what_it_did_not_send_when_it_is_closed() -> None:
+def test_socket_has_keepalive_and_discards_unsent_bytes_on_close() -> None:
     with socket.socket() as made:
         made.set_inheritable(True)
         assert _prepare_socket(made.fileno(), 0) == 0
@@ -21,7 +21,7 @@ def test_a_socket_notices_a_peer_that_is_gone_and_discards_what_it_did_not_send_
         assert not made.get_inheritable()
 
 
-def test_a_proxy_without_a_port_has_its_schemes() -> None:
+def test_proxy_without_port_has_the_default_of_its_scheme() -> None:
     assert connections._with_port("http://user:pw@proxy") == "http://user:pw@proxy:80"
     assert connections._with_port("https://proxy/") == "https://proxy:443/"
     assert connections._with_port("http://[::1]:3128") == "http://[::1]:3128"

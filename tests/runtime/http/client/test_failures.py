@@ -59,7 +59,7 @@ def test_a_broken_connection_is_distinguished_from_a_slow_one(code: int, broken:
         ),
     ],
 )
-def test_a_request_that_went_out_has_a_failure_of_one_line_that_names_the_server(
+def test_failure_of_a_sent_request_is_one_line_that_names_the_server(
     breakdown: Breakdown, status: int, text: str
 ) -> None:
     assert describe(breakdown, server=SERVER, proxy="", sent=True, status=status) == text

@@ -1,4 +1,4 @@
-"""Warning headers, as servers write them."""
+"""Parsing of Warning headers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
         ([b"X-Note: HTTP/1.1\r\n", b'Warning: 299 - "a"\r\n'], ("a",)),
     ],
 )
-def test_warnings_of_a_head(head: list[bytes], warnings: tuple[str, ...]) -> None:
+def test_warnings_are_parsed_from_headers(head: list[bytes], warnings: tuple[str, ...]) -> None:
     assert warnings_of(head) == warnings
 
 

@@ -32,7 +32,7 @@ GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """A server that answers "/" at once, "/known" as to a user whom it knows, and "/slow" when it is let."""
+    """A server that responds to "/" at once, to "/known" as to a known user, and to "/slow" when the test permits it."""
 
     connections: BoundedConnections
     port: int
@@ -53,7 +53,7 @@ class Rig:
         return reader, writer
 
     def cut_after(self, seconds: float) -> int:
-        """Cut overdue connections as if these seconds had passed, and return the number of remaining ones."""
+        """Cut overdue connections as if `seconds` had passed, and return the number of the remaining connections."""
         self.connections.cut_overdue(asyncio.get_running_loop().time() + seconds)
         return len(self.connections)
 
@@ -66,7 +66,7 @@ class Rig:
         self.opened.clear()
 
     async def answered(self, ends: Ends, path: str = "/") -> bool:
-        """Report whether a request is answered; False if the connection was cut."""
+        """Send a request, and report whether it gets a response. Returns False if the connection was cut."""
         reader, writer = ends
         writer.write(GET.replace(b"/", path.encode(), 1))
         return await is_answered(reader)
@@ -87,7 +87,7 @@ async def is_answered(reader: asyncio.StreamReader) -> bool:
 
 
 async def is_cut(ends: Ends) -> bool:
-    """Waits for the end of the connection."""
+    """Wait for the end of the connection, and report whether it ended."""
     try:
         return await asyncio.wait_for(ends[0].read(), 10) == b""
     except OSError:
@@ -156,7 +156,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-def test_the_one_that_has_waited_longest_makes_room(run: Any, tls: ssl.SSLContext | None) -> None:
+def test_connection_idle_for_longest_is_cut_first(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
         async with serving(ConnectionLimits(most=3), tls) as rig:
             silent = await rig.connect()
@@ -204,12 +204,12 @@ def test_busy_connections_stay_open_and_new_ones_wait(run: Any, tls: ssl.SSLCont
     run(test())
 
 
-@pytest.mark.parametrize("said", [b"", GET[:-2]])
-def test_a_head_that_does_not_end_is_waited_for_so_long(run: Any, tls: ssl.SSLContext | None, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", GET[:-2]])
+def test_incomplete_head_is_cut_after_a_timeout(run: Any, tls: ssl.SSLContext | None, sent: bytes) -> None:
     async def test() -> None:
         async with serving(ConnectionLimits(most=9, head=32.0, idle=900.0), tls) as rig:
             ends = await rig.connect()
-            ends[1].write(said)
+            ends[1].write(sent)
             await until(lambda: len(rig.connections) == 1)
             rig.cut_after(31.0)
             assert len(rig.connections) == 1
@@ -224,7 +224,7 @@ def test_a_head_that_does_not_end_is_waited_for_so_long(run: Any, tls: ssl.SSLCo
     run(test())
 
 
-def test_a_handshake_that_does_not_end_is_waited_for_so_long(run: Any, tmp_path: Path) -> None:
+def test_incomplete_handshake_is_cut_after_a_timeout(run: Any, tmp_path: Path) -> None:
     async def test() -> None:
         pair = Authority(tmp_path).issue("localhost", names=("localhost",))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -238,7 +238,9 @@ def test_a_handshake_that_does_not_end_is_waited_for_so_long(run: Any, tmp_path:
     run(test())
 
 
-def test_an_idle_connection_is_closed_after_a_while_and_a_known_one_later(run: Any, tls: ssl.SSLContext | None) -> None:
+def test_idle_connection_is_closed_after_a_timeout_that_is_longer_for_known_users(
+    run: Any, tls: ssl.SSLContext | None
+) -> None:
     async def test() -> None:
         async with serving(ConnectionLimits(most=9, idle=90.0, idle_known=900.0), tls) as rig:
             stranger, known = await rig.ask(), await rig.ask("/known")
@@ -272,7 +274,7 @@ def test_no_descriptor_is_left_behind(run: Any, tls: ssl.SSLContext | None) -> N
     run(test())
 
 
-def test_at_the_end_nothing_is_left_listening(run: Any) -> None:
+def test_stopped_server_does_not_listen(run: Any) -> None:
     async def test() -> None:
         async with serving(ConnectionLimits(most=5)) as rig:
             await rig.connect()
@@ -282,7 +284,7 @@ def test_at_the_end_nothing_is_left_listening(run: Any) -> None:
     run(test())
 
 
-def test_one_whose_user_becomes_known_before_its_first_request_is_handled_is_not_cut(run: Any) -> None:
+def test_connection_is_not_cut_once_its_user_is_known(run: Any) -> None:
     """The API server reads a head before it authenticates: its watches were once cut 32 s after they began."""
 
     async def scene() -> None:

@@ -66,7 +66,7 @@ def test_the_connection_that_began_first_is_cut_off() -> None:
     assert (rig.cut, rig.buffered.total) == (["a"], 900)
 
 
-def test_a_client_that_has_read_all_in_between_begins_again() -> None:
+def test_client_that_has_read_everything_counts_as_new() -> None:
     rig = Rig()
     rig.hold("a", 400)
     rig.hold("b", 400)
@@ -92,14 +92,14 @@ def test_a_single_large_response_is_not_cut_off() -> None:
 
 
 @pytest.mark.parametrize(("size", "cut"), [(1200, []), (1600, ["a"])])
-def test_connections_that_have_just_begun_are_spared_up_to_twice_the_bound(size: int, cut: list[str]) -> None:
+def test_new_connections_are_spared_up_to_twice_the_bound(size: int, cut: list[str]) -> None:
     rig = Rig()
     rig.hold("a", 600)
     rig.hold("b", size)
     assert rig.cut == cut
 
 
-def test_connections_that_were_spared_are_cut_off_when_they_still_hold_too_much_later() -> None:
+def test_spared_connections_are_cut_off_if_they_do_not_read() -> None:
     rig = Rig()
     rig.hold("a", 600)
     rig.hold("b", 600)
@@ -110,7 +110,7 @@ def test_connections_that_were_spared_are_cut_off_when_they_still_hold_too_much_
     assert rig.cut == ["a", "b"]
 
 
-def test_connections_that_were_spared_are_left_alone_when_they_have_read() -> None:
+def test_spared_connections_stay_open_if_they_read() -> None:
     rig = Rig()
     rig.hold("a", 600)
     rig.hold("b", 600)

@@ -1,4 +1,4 @@
-"""HTTP as it stands on the wire: what is written into a connection, byte for byte, and what comes back."""
+"""HTTP on the wire: bytes that are written to a connection, and those that are received."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = f"Host: h\r\nAuthorization: Bearer {TOKEN}\r\n"
 DATE = b"Date: Fri, 02 Jan 2026 03:00:00 GMT\r\n"
 
 
-def asked(method: str, path: str, *lines: str, body: bytes = b"", version: str = "1.1") -> bytes:
+def request_bytes(method: str, path: str, *lines: str, body: bytes = b"", version: str = "1.1") -> bytes:
     more = "".join(f"{line}\r\n" for line in (*lines, *([f"Content-Length: {len(body)}"] if body else [])))
     return f"{method} {path} HTTP/{version}\r\n{HEAD}{more}\r\n".encode() + body
 
@@ -48,13 +48,13 @@ def pod_body(name: str) -> bytes:
 
 
 class Line:
-    """A connection of bytes to the server."""
+    """Client end of a connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     async def response(self, *, head_only: bool = False) -> tuple[int, bytes, bytes]:
-        """Status, head, body."""
+        """Return status, head and body of the next response."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         found = re.search(rb"Content-Length: (\d+)", head)
         body = b"" if found is None or head_only else await self.reader.readexactly(int(found[1]))
@@ -79,20 +79,20 @@ def on_the_wire(scenario: Callable[[Served, Line], Awaitable[None]], **options: 
     run(whole, **options)
 
 
-def test_a_response_is_these_bytes() -> None:
+def test_response_has_expected_bytes() -> None:
     async def scenario(_: Served, line: Line) -> None:
-        line.writer.write(asked("GET", "/livez", "Audit-Id: of the client"))
+        line.writer.write(request_bytes("GET", "/livez", "Audit-Id: of the client"))
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"
         head += b"Cache-Control: no-cache, private\r\nAudit-Id: of the client\r\nContent-Length: 2\r\n"
         assert await line.response() == (200, head + DATE + b"Server: kcm\r\n\r\n", b"ok")
-        line.writer.write(asked("GET", "/livez") * 2)
+        line.writer.write(request_bytes("GET", "/livez") * 2)
         ids = {re.findall(rb"\r\nAudit-Id: ([0-9a-f-]{36})\r\n", (await line.response())[1])[0] for _ in range(2)}
         assert len(ids) == 2
 
     on_the_wire(scenario)
 
 
-def test_a_large_response_is_compressed_for_who_takes_it() -> None:
+def test_large_response_is_compressed_if_accepted() -> None:
     async def scenario(served: Served) -> None:
         await served.create("small")
         await served.create("large", metadata={"name": "large", "annotations": {"a": "x" * 140_000}})
@@ -111,9 +111,9 @@ def test_a_large_response_is_compressed_for_who_takes_it() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_a_request_may_come_in_pieces(size: int) -> None:
+def test_request_may_arrive_in_pieces(size: int) -> None:
     async def scenario(_: Served, line: Line) -> None:
-        whole = asked("POST", PODS, body=pod_body("a"))
+        whole = request_bytes("POST", PODS, body=pod_body("a"))
         for start in range(0, len(whole), size):
             line.writer.write(whole[start : start + size])
             await asyncio.sleep(0)
@@ -122,10 +122,10 @@ def test_a_request_may_come_in_pieces(size: int) -> None:
     on_the_wire(scenario)
 
 
-def test_a_body_may_come_in_chunks() -> None:
+def test_body_may_be_chunked() -> None:
     async def scenario(_: Served, line: Line) -> None:
         body = pod_body("a")
-        line.writer.write(asked("POST", PODS, "Transfer-Encoding: chunked"))
+        line.writer.write(request_bytes("POST", PODS, "Transfer-Encoding: chunked"))
         for part in (body[:10], body[10:]):
             line.writer.write(b"%x\r\n%b\r\n" % (len(part), part))
         line.writer.write(b"0\r\n\r\n")
@@ -134,13 +134,17 @@ def test_a_body_may_come_in_chunks() -> None:
     on_the_wire(scenario)
 
 
-def test_requests_that_come_together_are_answered_in_order() -> None:
+def test_pipelined_requests_are_answered_in_order() -> None:
     store = HeldStore()
 
     async def scenario(served: Served, line: Line) -> None:
         store.release()
-        several = [asked("POST", PODS, body=pod_body("a")), asked("GET", f"{PODS}/a"), asked("DELETE", f"{PODS}/a")]
-        line.writer.write(b"".join([*several, asked("GET", f"{PODS}/a"), asked("GET", "/nothing")]))
+        several = [
+            request_bytes("POST", PODS, body=pod_body("a")),
+            request_bytes("GET", f"{PODS}/a"),
+            request_bytes("DELETE", f"{PODS}/a"),
+        ]
+        line.writer.write(b"".join([*several, request_bytes("GET", f"{PODS}/a"), request_bytes("GET", "/nothing")]))
         while not store.held:
             await asyncio.sleep(0.001)
         assert served.api.revision < 10
@@ -163,7 +167,7 @@ async def _keep_releasing(store: HeldStore) -> None:
 def test_thousand_pipelined_requests_cause_no_deep_recursion() -> None:
     async def scenario(_: Served, line: Line) -> None:
         wrong = b"GET /livez HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer wrong\r\n\r\n"
-        line.writer.write((asked("GET", "/livez") + wrong) * 1500)
+        line.writer.write((request_bytes("GET", "/livez") + wrong) * 1500)
         statuses = [(await line.response())[0] for _ in range(3000)]
         assert statuses == [200, 401] * 1500
 
@@ -185,16 +189,16 @@ def test_connection_is_closed_when_the_client_requests_it(
     """Parametrized with the Connection header of the response; it stays open for None and keep-alive."""
 
     async def scenario(_: Served, line: Line) -> None:
-        line.writer.write(asked("GET", "/livez", *lines, version=version))
+        line.writer.write(request_bytes("GET", "/livez", *lines, version=version))
         _, head, body = await line.response()
         assert head.startswith(f"HTTP/{version} 200".encode())
         assert body == b"ok"
-        said = re.search(rb"Connection: (.*)\r", head)
-        assert (said[1] if said else b"") == (connection or b"")
+        match = re.search(rb"Connection: (.*)\r", head)
+        assert (match[1] if match else b"") == (connection or b"")
         if connection in (b"close", b""):
             assert await line.is_closed()
         else:
-            line.writer.write(asked("GET", "/livez"))
+            line.writer.write(request_bytes("GET", "/livez"))
             assert (await line.response())[0] == 200
 
     on_the_wire(scenario)
@@ -203,7 +207,7 @@ def test_connection_is_closed_when_the_client_requests_it(
 def test_a_watch_over_http_1_0_ends_with_its_connection() -> None:
     async def scenario(served: Served, line: Line) -> None:
         await served.create("a")
-        line.writer.write(asked("GET", f"{PODS}?watch=true&resourceVersion=0", version="1.0"))
+        line.writer.write(request_bytes("GET", f"{PODS}?watch=true&resourceVersion=0", version="1.0"))
         _, head, _ = await line.response(head_only=True)
         assert b"chunked" not in head
         assert orjson.loads(await line.reader.readline())["type"] == "ADDED"
@@ -215,7 +219,7 @@ def test_a_watch_over_http_1_0_ends_with_its_connection() -> None:
 
 def test_a_response_to_head_has_no_body() -> None:
     async def scenario(_: Served, line: Line) -> None:
-        line.writer.write(asked("HEAD", PODS) + asked("GET", "/livez"))
+        line.writer.write(request_bytes("HEAD", PODS) + request_bytes("GET", "/livez"))
         assert (await line.response(head_only=True))[0] == 405
         assert (await line.response())[0] == 200
 
@@ -225,7 +229,7 @@ def test_a_response_to_head_has_no_body() -> None:
 def test_expect_continue_is_answered_with_100() -> None:
     async def scenario(_: Served, line: Line) -> None:
         body = pod_body("a")
-        line.writer.write(asked("POST", PODS, "Expect: 100-continue", f"Content-Length: {len(body)}"))
+        line.writer.write(request_bytes("POST", PODS, "Expect: 100-continue", f"Content-Length: {len(body)}"))
         assert await line.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         line.writer.write(body)
         assert (await line.response())[0] == 201
@@ -238,13 +242,13 @@ def test_request_refused_by_its_head_is_answered_before_its_body() -> None:
         stranger = f"POST {PODS} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
         line.writer.write(stranger.encode())
         assert (await line.response())[0] == 401
-        line.writer.write(b"body" + asked("POST", PODS, f"Content-Length: {LARGEST_BODY + 1}"))
+        line.writer.write(b"body" + request_bytes("POST", PODS, f"Content-Length: {LARGEST_BODY + 1}"))
         assert (await line.response())[0] == 413
         line.writer.write(b" " * (LARGEST_BODY + 1))
-        line.writer.write(asked("POST", PODS, "Transfer-Encoding: chunked") + b"%x\r\n" % (LARGEST_BODY + 1))
+        line.writer.write(request_bytes("POST", PODS, "Transfer-Encoding: chunked") + b"%x\r\n" % (LARGEST_BODY + 1))
         line.writer.write(b" " * (LARGEST_BODY + 1))
         assert (await line.response())[0] == 413
-        line.writer.write(b"\r\n0\r\n\r\n" + asked("GET", "/livez"))
+        line.writer.write(b"\r\n0\r\n\r\n" + request_bytes("GET", "/livez"))
         assert (await line.response())[0] == 200
 
     on_the_wire(scenario)
@@ -272,26 +276,26 @@ def test_malformed_request_is_refused_and_the_connection_closed(sent: bytes, sta
 
 def test_headers_of_eight_kilobytes_and_more_are_read() -> None:
     async def scenario(_: Served, line: Line) -> None:
-        line.writer.write(asked("GET", f"{PODS}?labelSelector=a+in+({','.join(['value'] * 5000)})"))
+        line.writer.write(request_bytes("GET", f"{PODS}?labelSelector=a+in+({','.join(['value'] * 5000)})"))
         assert (await line.response())[0] == 200
 
     on_the_wire(scenario)
 
 
-def test_another_protocol_is_not_spoken() -> None:
+def test_upgrade_to_another_protocol_is_ignored() -> None:
     async def scenario(_: Served, line: Line) -> None:
-        line.writer.write(asked("GET", "/livez", "Connection: Upgrade", "Upgrade: websocket") + b"\x81\x00")
+        line.writer.write(request_bytes("GET", "/livez", "Connection: Upgrade", "Upgrade: websocket") + b"\x81\x00")
         assert (await line.response())[0] == 200
         assert await line.is_closed()
 
     on_the_wire(scenario)
 
 
-def test_a_token_is_looked_at_in_each_request() -> None:
+def test_token_is_checked_in_each_request() -> None:
     async def scenario(_: Served, line: Line) -> None:
-        get = asked("GET", f"{PODS}")
-        for one, status in ((get, 200), (get.replace(TOKEN.encode(), b"wrong"), 401), (get, 200)):
-            line.writer.write(one)
+        get = request_bytes("GET", f"{PODS}")
+        for sent, status in ((get, 200), (get.replace(TOKEN.encode(), b"wrong"), 401), (get, 200)):
+            line.writer.write(sent)
             assert (await line.response())[0] == status
 
     on_the_wire(scenario)
@@ -339,8 +343,8 @@ class Transport:
         self.ends.append("aborted")
 
 
-class Kept:
-    """A handler that keeps requests."""
+class RequestCollector:
+    """Handler that collects requests without responding."""
 
     def __init__(self) -> None:
         self.requests: list[ApiRequest] = []
@@ -372,20 +376,20 @@ class Kept:
 
 class Body:
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def on_room(self) -> None:
-        self.told.append("room")
+        self.events.append("room")
 
     def on_lost(self) -> None:
-        self.told.append("lost")
+        self.events.append("lost")
 
 
 @contextmanager
 def connected(
     bounds: Any = None, *, largest_body: int = 10
 ) -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[ApiRequest]]]:
-    handler, transport = Kept(), Transport()
+    handler, transport = RequestCollector(), Transport()
     buffered = BufferedBytes(now=lambda: 0.0, later=lambda _, do: None, log=quiet_log())
     server = HttpServer(
         handler,
@@ -400,13 +404,13 @@ def connected(
     yield server, connection, transport, handler.requests
 
 
-def test_while_the_client_takes_nothing_its_next_request_waits_unread() -> None:
+def test_next_request_is_not_read_while_the_client_does_not_read() -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
-            connection.data_received(asked("GET", "/a"))
+            connection.data_received(request_bytes("GET", "/a"))
             connection.pause_writing()
             requests[0].respond(Response(status=200, body=b"much"))
-            connection.data_received(asked("GET", "/b"))
+            connection.data_received(request_bytes("GET", "/b"))
             assert (len(requests), transport.is_reading) == (1, False)
             connection.resume_writing()
             assert (requests[1].target, transport.is_reading) == (b"/b", True)
@@ -417,8 +421,8 @@ def test_while_the_client_takes_nothing_its_next_request_waits_unread() -> None:
 def test_stream_is_notified_of_room_and_of_the_end() -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
-            connection.data_received(asked("GET", "/a"))
-            body: StreamedBody = (told := Body())
+            connection.data_received(request_bytes("GET", "/a"))
+            body: StreamedBody = (recorded := Body())
             requests[0].stream("text/plain", body)
             requests[0].write(b"abc")
             assert transport.written.endswith(b"\r\n\r\n3\r\nabc\r\n")
@@ -428,24 +432,24 @@ def test_stream_is_notified_of_room_and_of_the_end() -> None:
             connection.connection_lost(None)
             requests[0].write(b"late")
             requests[0].finish()
-            assert (told.told, transport.written[-3:]) == (["room", "lost"], b"c\r\n")
+            assert (recorded.events, transport.written[-3:]) == (["room", "lost"], b"c\r\n")
 
     asyncio.run(scenario())
 
 
 def test_a_request_is_answered_once() -> None:
     with connected() as (_, connection, transport, requests):
-        connection.data_received(asked("GET", "/a"))
+        connection.data_received(request_bytes("GET", "/a"))
         requests[0].respond(Response(status=200, body=b"one"))
-        connection.data_received(asked("GET", "/b"))
+        connection.data_received(request_bytes("GET", "/b"))
         requests[0].respond(Response(status=500, body=b"two"))
         assert transport.written.endswith(b"one\n")
 
 
-def test_a_server_that_ends_lets_requests_be_answered_and_cuts_what_takes_too_long() -> None:
+def test_stopping_server_finishes_requests_and_cuts_slow_ones() -> None:
     async def scenario() -> None:
         with connected() as (server, connection, transport, requests):
-            connection.data_received(asked("GET", "/a"))
+            connection.data_received(request_bytes("GET", "/a"))
             idle: Any = HttpConnection(server)
             idle.connection_made(idle_transport := Transport())
             ending = asyncio.create_task(server.end(0.01))
@@ -460,32 +464,32 @@ def test_a_server_that_ends_lets_requests_be_answered_and_cuts_what_takes_too_lo
     asyncio.run(scenario())
 
 
-class Bounds:
-    """Keeps when a connection does not wait."""
+class FakeBounds:
+    """Records when the handling of requests begins and ends."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def began(self, _connection: object) -> None:
-        self.told.append("began")
+        self.events.append("began")
 
     def ended(self, _connection: object) -> None:
-        self.told.append("ended")
+        self.events.append("ended")
 
 
-@pytest.mark.parametrize(("user", "told"), [("admin", ["began"]), ("", [])])
-def test_the_body_of_a_request_is_waited_for_only_if_its_user_is_known(user: str, told: list[str]) -> None:
-    """A connection that does not wait is never cut, however long its request takes."""
-    bounds = Bounds()
+@pytest.mark.parametrize(("user", "events"), [("admin", ["began"]), ("", [])])
+def test_slow_body_is_tolerated_only_from_known_users(user: str, events: list[str]) -> None:
+    """A connection whose request is being handled is never cut, however long it takes."""
+    bounds = FakeBounds()
 
     async def scenario() -> None:
         with connected(bounds) as (_, connection, _, requests):
-            connection.data_received(asked("POST", "/livez", f"User: {user}", "Content-Length: 2"))
-            assert bounds.told == told
+            connection.data_received(request_bytes("POST", "/livez", f"User: {user}", "Content-Length: 2"))
+            assert bounds.events == events
             connection.data_received(b"{}")
-            assert bounds.told[-1:] == ["began"]
+            assert bounds.events[-1:] == ["began"]
             requests[0].respond(Response(status=200))
-            assert bounds.told[-1:] == ["ended"]
+            assert bounds.events[-1:] == ["ended"]
 
     asyncio.run(scenario())
 
@@ -494,7 +498,7 @@ def test_the_body_of_a_request_is_waited_for_only_if_its_user_is_known(user: str
 
 
 def head_of(count: int) -> bytes:
-    """A request with many header lines, few of which have a name of their own."""
+    """Return a request with many header lines, most of which repeat a name."""
     return b"GET /a HTTP/1.1\r\nHost: h\r\n" + b"".join(b"x%d: y\r\n" % (i % 7) for i in range(count)) + b"\r\n"
 
 
@@ -503,7 +507,7 @@ def pieces_of(data: bytes, size: int) -> list[bytes]:
 
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-CHUNKED = asked("POST", "/a", "Transfer-Encoding: chunked")
+CHUNKED = request_bytes("POST", "/a", "Transfer-Encoding: chunked")
 
 
 @pytest.mark.parametrize(
@@ -534,7 +538,7 @@ CHUNKED = asked("POST", "/a", "Transfer-Encoding: chunked")
     ],
 )
 @pytest.mark.parametrize("size", [1_000, 64_000, 10_000_000], ids=["pieces", "large pieces", "at once"])
-def test_a_head_or_trailers_beyond_the_bounds_are_refused(sent: bytes, status: bytes, size: int) -> None:
+def test_head_or_trailers_above_the_limits_are_rejected(sent: bytes, status: bytes, size: int) -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
             for piece in pieces_of(sent, size):
@@ -548,7 +552,7 @@ def test_a_head_or_trailers_beyond_the_bounds_are_refused(sent: bytes, status: b
 
 
 def test_parsing_stops_soon_after_the_limit_of_a_head() -> None:
-    """A client that sends short lines costs by their number, whatever their bytes."""
+    """The cost of short lines depends on their number, not on their bytes."""
 
     async def scenario() -> None:
         with connected() as (_, connection, _, _):
@@ -559,15 +563,15 @@ def test_parsing_stops_soon_after_the_limit_of_a_head() -> None:
                 seen.append(name)
                 real(name, value)
 
-            connection._parser = httptools.HttpRequestParser(Parsed(connection, counted))
+            connection._parser = httptools.HttpRequestParser(CallbackProxy(connection, counted))
             connection.data_received(head_of(300_000))
             assert len(seen) < 4_000
 
     asyncio.run(scenario())
 
 
-class Parsed:
-    """The callbacks of a connection, one of which is counted."""
+class CallbackProxy:
+    """Parser callbacks of a connection, with a replaced `on_header`."""
 
     def __init__(self, connection: HttpConnection, on_header: Callable[[bytes, bytes | None], None]) -> None:
         self.on_header = on_header
@@ -575,8 +579,8 @@ class Parsed:
             setattr(self, name, getattr(connection, name))
 
 
-def test_a_head_in_countless_pieces_is_refused() -> None:
-    """The parser copies what it has of a line at each piece."""
+def test_head_in_too_many_pieces_is_rejected() -> None:
+    """The parser copies the incomplete line for each piece."""
 
     async def scenario() -> None:
         with connected() as (_, connection, transport, _):
@@ -601,7 +605,7 @@ def test_trailers_are_ignored() -> None:
                 (),
             )
             requests[0].respond(Response(status=200))
-            connection.data_received(asked("GET", "/b"))
+            connection.data_received(request_bytes("GET", "/b"))
             assert (requests[1].headers.keys(), requests[1].repeated) == (names, ())
 
     asyncio.run(scenario())
@@ -610,7 +614,9 @@ def test_trailers_are_ignored() -> None:
 def test_a_user_in_a_trailer_is_not_impersonated() -> None:
     async def scenario(_: Served, line: Line) -> None:
         body = pod_body("a")
-        line.writer.write(asked("POST", PODS, "Transfer-Encoding: chunked") + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
+        line.writer.write(
+            request_bytes("POST", PODS, "Transfer-Encoding: chunked") + b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+        )
         line.writer.write(b"Impersonate-User: nobody\r\n\r\n")
         assert (await line.response())[0] == 201
 
@@ -659,10 +665,10 @@ def test_a_body_in_many_chunks_takes_no_more_memory_than_its_bytes() -> None:
     asyncio.run(scenario())
 
 
-def test_a_body_that_nothing_needs_is_not_kept() -> None:
+def test_unneeded_body_is_not_kept() -> None:
     async def scenario() -> None:
         with connected(largest_body=200_000) as (server, connection, _, requests):
-            connection.data_received(asked("GET", "/a", "Content-Length: 200000"))
+            connection.data_received(request_bytes("GET", "/a", "Content-Length: 200000"))
             assert server.buffered is not None
             for _ in range(4):
                 held = server.buffered.total
@@ -688,11 +694,11 @@ def test_no_body_of_an_anonymous_request_is_kept(path: str) -> None:
     run(scenario, role_based=True)
 
 
-def test_requests_behind_one_that_is_not_answered_stay_unparsed() -> None:
+def test_requests_behind_a_pending_one_are_not_parsed() -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
-            connection.data_received(asked("GET", "/a"))
-            connection.data_received(asked("GET", "/b") * 4000)
+            connection.data_received(request_bytes("GET", "/a"))
+            connection.data_received(request_bytes("GET", "/b") * 4000)
             waiting = len(connection._waiting)
             assert MOST_PIPELINED <= waiting < MOST_PIPELINED + 300
             assert not transport.is_reading
@@ -707,8 +713,8 @@ def test_requests_behind_one_that_is_not_answered_stay_unparsed() -> None:
     asyncio.run(scenario())
 
 
-class Hours(asyncio.SelectorEventLoop):
-    """A loop whose clock can be moved."""
+class AdvancingLoop(asyncio.SelectorEventLoop):
+    """Event loop whose clock can be advanced."""
 
     ahead = 0.0
 
@@ -721,20 +727,20 @@ class Hours(asyncio.SelectorEventLoop):
         await asyncio.sleep(0)
 
 
-def run_for_hours(scenario: Callable[[Hours], Awaitable[None]]) -> None:
+def run_with_advancing_loop(scenario: Callable[[AdvancingLoop], Awaitable[None]]) -> None:
     async def whole() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, Hours)
+        assert isinstance(loop, AdvancingLoop)
         await scenario(loop)
 
-    with asyncio.Runner(loop_factory=Hours) as runner:
+    with asyncio.Runner(loop_factory=AdvancingLoop) as runner:
         runner.run(whole())
 
 
 def test_a_body_that_takes_too_long_is_refused_and_the_connection_closed() -> None:
-    async def scenario(loop: Hours) -> None:
+    async def scenario(loop: AdvancingLoop) -> None:
         with connected() as (_, connection, transport, _):
-            connection.data_received(asked("POST", "/a", "User: admin", "Content-Length: 9"))
+            connection.data_received(request_bytes("POST", "/a", "User: admin", "Content-Length: 9"))
             for _ in range(5):
                 await loop.advance(BODY_DEADLINE / 5 - 1)
                 connection.data_received(b"x")
@@ -743,22 +749,22 @@ def test_a_body_that_takes_too_long_is_refused_and_the_connection_closed() -> No
             assert transport.written.startswith(b"HTTP/1.1 504 Gateway Timeout\r\n")
             assert transport.ends == ["closed"]
 
-    run_for_hours(scenario)
+    run_with_advancing_loop(scenario)
 
 
 def test_a_refused_body_that_does_not_end_is_cut_off() -> None:
-    async def scenario(loop: Hours) -> None:
+    async def scenario(loop: AdvancingLoop) -> None:
         with connected() as (_, connection, transport, _):
-            connection.data_received(asked("POST", "/a", "Content-Length: 99"))
+            connection.data_received(request_bytes("POST", "/a", "Content-Length: 99"))
             assert transport.written.startswith(b"HTTP/1.1 413 ")
             assert not transport.ends
             await loop.advance(BODY_DEADLINE + 1)
             assert transport.ends == ["aborted"]
 
-    run_for_hours(scenario)
+    run_with_advancing_loop(scenario)
 
 
-def test_more_bytes_than_a_body_may_take_end_the_connection() -> None:
+def test_discarded_body_above_the_limit_ends_the_connection() -> None:
     async def scenario() -> None:
         with connected() as (server, connection, transport, _):
             connection.data_received(CHUNKED + b"99999999\r\n")
@@ -775,11 +781,11 @@ def test_more_bytes_than_a_body_may_take_end_the_connection() -> None:
 LONG = bytes(range(128, 256)) * 8192  # 1 MiB
 
 
-def test_a_long_response_is_handed_over_as_there_is_room() -> None:
+def test_long_response_is_written_as_buffer_space_permits() -> None:
     async def scenario() -> None:
         with connected() as (server, connection, transport, requests):
             transport.room_for(connection, 3)
-            connection.data_received(asked("GET", "/a") + asked("GET", "/b"))
+            connection.data_received(request_bytes("GET", "/a") + request_bytes("GET", "/b"))
             requests[0].respond(Response(status=200, body=LONG))
             assert server.buffered is not None
             at_first = len(transport.written)
@@ -795,11 +801,11 @@ def test_a_long_response_is_handed_over_as_there_is_room() -> None:
     asyncio.run(scenario())
 
 
-def test_a_connection_that_ends_after_a_long_response_is_closed_when_all_of_it_is_written() -> None:
+def test_connection_is_closed_after_its_long_response_is_written() -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
             transport.room_for(connection, 1)
-            connection.data_received(asked("GET", "/a", "Connection: close"))
+            connection.data_received(request_bytes("GET", "/a", "Connection: close"))
             requests[0].respond(Response(status=200, body=LONG))
             while not transport.ends:
                 transport.room_for(connection, 1)
@@ -811,10 +817,10 @@ def test_a_connection_that_ends_after_a_long_response_is_closed_when_all_of_it_i
 
 
 def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
-    async def scenario(loop: Hours) -> None:
+    async def scenario(loop: AdvancingLoop) -> None:
         with connected() as (server, connection, transport, requests):
             transport.room_for(connection, 1)
-            connection.data_received(asked("GET", "/a"))
+            connection.data_received(request_bytes("GET", "/a"))
             requests[0].respond(Response(status=200, body=LONG))
             for _ in range(10):  # ten minutes
                 await loop.advance(STALLED - 1)
@@ -826,13 +832,13 @@ def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
             handler: Any = server.handler
             assert handler.cut == [(b"/a", "its client does not read")]
 
-    run_for_hours(scenario)
+    run_with_advancing_loop(scenario)
 
 
 def test_a_watch_whose_client_reads_nothing_is_cut_off() -> None:
-    async def scenario(loop: Hours) -> None:
+    async def scenario(loop: AdvancingLoop) -> None:
         with connected() as (server, connection, transport, requests):
-            connection.data_received(asked("GET", "/a"))
+            connection.data_received(request_bytes("GET", "/a"))
             requests[0].stream("text/plain", Body())
             transport.room_for(connection, 1)
             requests[0].write(LONG)
@@ -842,13 +848,13 @@ def test_a_watch_whose_client_reads_nothing_is_cut_off() -> None:
             await loop.advance(STALLED + 1)
             assert transport.ends == ["aborted"]
 
-    run_for_hours(scenario)
+    run_with_advancing_loop(scenario)
 
 
-def test_a_large_head_is_not_kept_once_it_is_answered() -> None:
+def test_large_head_is_freed_after_the_response() -> None:
     async def scenario() -> None:
         with connected() as (server, connection, _, requests):
-            connection.data_received(asked("GET", "/a", f"X: {'x' * 500_000}"))
+            connection.data_received(request_bytes("GET", "/a", f"X: {'x' * 500_000}"))
             assert server.buffered is not None
             assert server.buffered.total >= 480_000
             requests[0].respond(Response(status=200))
@@ -859,27 +865,25 @@ def test_a_large_head_is_not_kept_once_it_is_answered() -> None:
 
 @pytest.mark.parametrize("is_early", [True, False], ids=["with the watch", "after it has begun"])
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "later"])
-def test_requests_behind_a_watch_are_ignored_and_the_end_of_the_connection_is_seen(
-    is_early: bool, at_once: bool
-) -> None:
+def test_requests_behind_a_watch_are_ignored_and_disconnection_is_detected(is_early: bool, at_once: bool) -> None:
     async def scenario() -> None:
         with connected() as (server, connection, transport, requests):
-            told = Body()
+            body = Body()
             if at_once:
                 handler: Any = server.handler
-                handler.handle = lambda request: requests.append(request) or request.stream("text/plain", told)
-            behind = asked("GET", "/b") * 4000 + asked("POST", "/c", "User: admin", "Content-Length: 9")
-            connection.data_received(asked("GET", "/a") + (behind if is_early else b""))
+                handler.handle = lambda request: requests.append(request) or request.stream("text/plain", body)
+            behind = request_bytes("GET", "/b") * 4000 + request_bytes("POST", "/c", "User: admin", "Content-Length: 9")
+            connection.data_received(request_bytes("GET", "/a") + (behind if is_early else b""))
             if not at_once:
-                requests[0].stream("text/plain", told)
+                requests[0].stream("text/plain", body)
             connection.data_received(behind)
-            connection.data_received(asked("GET", "/d"))
+            connection.data_received(request_bytes("GET", "/d"))
             assert server.buffered is not None
             assert (transport.is_reading, server.buffered.total, len(requests)) == (True, 0, 1)
             requests[0].finish()
             assert transport.ends == ["closed"]
             connection.connection_lost(None)
-            assert told.told == []
+            assert body.events == []
 
     asyncio.run(scenario())
 
@@ -890,13 +894,13 @@ def test_requests_behind_a_watch_are_ignored_and_the_end_of_the_connection_is_se
         head_of(MOST_HEADERS),
         b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
         CHUNKED + b"0\r\n" + b"a: b\r\n" * (MOST_HEADERS + 1) + b"\r\n",
-        asked("GET", "/", "Expect: x"),
+        request_bytes("GET", "/", "Expect: x"),
         b"broken\r\n\r\n",
     ],
     ids=["many lines", "no host", "many trailers", "unknown expectation", "garbage"],
 )
-def test_a_refused_connection_is_answered_once_and_freed_at_once(sent: bytes) -> None:
-    """Not at the next collection of cycles, which comes seldom."""
+def test_rejected_connection_gets_one_response_and_is_freed_at_once(sent: bytes) -> None:
+    """Freed without the garbage collector, which runs rarely."""
 
     async def scenario() -> None:
         with connected() as (server, _, _, requests):

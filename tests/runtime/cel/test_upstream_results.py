@@ -1,8 +1,8 @@
-"""What Kubernetes says of 1,300 expressions: their problems, types, values, errors, estimated and actual costs.
+"""Comparison with Kubernetes for 1,300 expressions: problems, types, values, errors, estimated and actual costs.
 
-answers.json was recorded with recorder.go against the libraries of Kubernetes 1.36. `costs`: the least and the most
-that is estimated, and what it was. Variables are those below; sizes of s, l, ls, m and y are estimated as at most 20,
-those of what is in them as at most 10.
+recorder.go recorded upstream_results.json with the libraries of Kubernetes 1.36. `costs` are the estimated minimum, the
+estimated maximum, and the actual cost. The variables are those below; the estimated maximum size of s, l, ls, m and y
+is 20, that of their elements 10.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcm.runtime.cel.libraries.times import parse_duration, parse_timestamp
 from kcm.runtime.cel.program import Program
 from kcm.runtime.cel.values import Duration, Optional, Timestamp, TypeValue, Uint
 
-ANSWERS = json.loads(Path(__file__).with_name("answers.json").read_text())
+RESULTS = json.loads(Path(__file__).with_name("upstream_results.json").read_text())
 SELF = {
     "a": 1, "f": 1.5, "s": "x", "n": None, "l": [1, 2.5, "x", None, {"k": [1]}], "m": {"1": "one", "k": True},
     "t": True, "nested": {"a": {"b": {"c": 5}}},
@@ -46,7 +46,7 @@ def size_of(path: tuple[str, ...]) -> Range | None:
     return Range(0, 20 if len(path) == 1 else 10) if path[0] in ("s", "l", "ls", "m", "y") else None
 
 
-def answered(expression: str) -> dict[str, Any]:
+def evaluate(expression: str) -> dict[str, Any]:
     environment = base_environment().extended({name: kind for name, (kind, _value) in VARIABLES.items()}, {})
     answer: dict[str, Any] = {"e": expression}
     try:
@@ -65,7 +65,7 @@ def answered(expression: str) -> dict[str, Any]:
 
 
 def named(kind: types.Type) -> str:
-    """As cel-go names a type outside of its errors."""
+    """Return the name that cel-go gives a type outside of its errors."""
     base = {
         "null": "null_type",
         "timestamp": "google.protobuf.Timestamp",
@@ -75,7 +75,7 @@ def named(kind: types.Type) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value with its type, as the recorder writes it."""
+    """Return a value with its type, in the format of the recorder."""
     match value:
         case None:
             return "null"
@@ -123,6 +123,6 @@ def scientific(value: float) -> str:
     return f"{sign}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
-def test_our_answers_are_those_of_kubernetes() -> None:
-    different = [(answer, ours) for answer in ANSWERS if (ours := answered(answer["e"])) != answer]
+def test_results_equal_those_of_kubernetes() -> None:
+    different = [(upstream, ours) for upstream in RESULTS if (ours := evaluate(upstream["e"])) != upstream]
     assert different == []

@@ -1,4 +1,4 @@
-"""The answers that injected faults cause."""
+"""Error responses of injected faults."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ from kcm.runtime.faults.vocabulary import Fault, FaultKind
         (503, "ServiceUnavailable"),
     ],
 )
-def test_a_refusal_is_worded_as_its_status_is(status: int, reason: str) -> None:
+def test_text_of_an_injected_error_fits_its_status(status: int, reason: str) -> None:
     body = orjson.loads(refusal(Fault(kind=FaultKind.COMMAND_ANSWERED, status=status)).body)
     assert (body["code"], body["reason"], body["message"]) == (status, reason, f"injected: {reason}")
