@@ -23,7 +23,7 @@ from tests.bench.isolation import ROOT, isolated
 
 RECORD = Path(__file__).with_name("counts.json")
 RISE = 0.05  # a rise by more than this fraction of the recorded value fails
-# What memory differs by from run to run: caches of the interpreter that happen to be full or empty.
+# Variation of memory from run to run: caches of the interpreter may be full or empty.
 SLACK = {"kept_blocks": 1.0, "peak_bytes": 16_384.0}
 ACCEPT = 'bin/run-bench counts --accept "why"'
 

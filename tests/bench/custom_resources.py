@@ -158,7 +158,7 @@ class Echoes:
             if not 200 <= response.status < 300:
                 raise RuntimeError(f"POST {path}: {response.status} {response.body[:200]!r}")
         deadline = time.monotonic() + 30.0
-        while self._api.request("GET", PATH).status != 200:  # a real server takes a moment to serve it
+        while self._api.request("GET", PATH).status != 200:  # a real server serves it some time later
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{PATH} is not served after 30 s")
             time.sleep(0.1)

@@ -34,10 +34,10 @@ NODES, ZONES = 20, 3  # hollow nodes; each has room for 110 pods
 SERVICES = 5
 EVERY_POD = {"bench": "defaults"}  # label of every pod
 TIMEOUT = 300.0  # seconds
-SETTLE = 5.0  # seconds for a manager to start before it is given work
+SETTLE = 5.0  # seconds for a manager to start before workloads are created
 NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
 
-# (resource, its kind, how many, pods of each)
+# (resource, kind, number of objects, pods of each)
 LARGE = ("replicasets", "ReplicaSet", 1, 1000)
 SMALL = ("deployments", "Deployment", 100, 10)
 WORKLOADS: Mapping[str, tuple[str, str, int, int]] = {"1 ReplicaSet of 1000": LARGE, "100 Deployments of 10": SMALL}

@@ -17,7 +17,7 @@ from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process
 CONTROLLERS = "deployment,replicaset,namespace,garbagecollector"
 PODS, CONFIGMAPS, SERVICES = 1000, 100, 10
 CONCURRENCY = 16  # of the benchmark's own requests
-SETTLE = 15.0  # seconds for a manager to have seen all resources; upstream's garbage collector looks every 30 s
+SETTLE = 15.0  # seconds for a manager to discover all resources; upstream's garbage collector does it every 30 s
 TIMEOUT = 180.0
 POLL_INTERVAL = 0.05
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -83,7 +83,7 @@ class Client:
         while left:
             while waiting and self._free:
                 handle, request = self._free.pop(), waiting.pop()
-                # The body is kept for the error, and thrown away otherwise.
+                # Only the start of the body is kept, for the error.
                 handle.request, handle.start = request, b""
                 handle.setopt(pycurl.WRITEFUNCTION, _start_writer(handle))
                 self._multi.add_handle(self._access.prepare(handle, request))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Whatever else is in the environment (of coverage, of a debugger, of Python itself) decides nothing here.
+# Other variables (of coverage, of a debugger, of Python itself) would change the counts.
 KEPT = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "TMPDIR", "TZ", "VIRTUAL_ENV")
 
 

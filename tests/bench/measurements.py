@@ -26,7 +26,7 @@ from tests.bench.report import Report
 from tests.bench.selections import SELECTIONS, fill, measure_selection
 
 Start = Callable[..., Process]
-SETTLE = 3.0  # seconds for a manager to start before it is given work
+SETTLE = 3.0  # seconds for a manager to start before workloads are created
 
 
 def template(app: str) -> dict[str, Any]:

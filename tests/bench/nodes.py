@@ -20,7 +20,9 @@ from tests.bench.processes import CONTROLLERS, ApiConnection, Cluster, Process, 
 COUNT, ZONES = 1000, 3
 GRACE, PERIOD = 20.0, 5.0  # --node-monitor-grace-period, --node-monitor-period
 WINDOW = 30.0  # seconds over which CPU is measured
-SILENT = tuple(f"hollow-node-{zone}" for zone in range(ZONES))  # one in each zone, so that none waits for another
+SILENT = tuple(
+    f"hollow-node-{zone}" for zone in range(ZONES)
+)  # one in each zone, because evictions are limited per zone
 FLAGS = (
     f"--controllers={CONTROLLERS},node-lifecycle-controller,taint-eviction-controller",
     f"--node-monitor-grace-period={GRACE:.0f}s",

@@ -16,7 +16,7 @@ import pycurl
 
 from tests.bench.curl import handle, server_and_token
 
-CONNECTIONS = 64  # as many as kcm.runtime.http.client.connections keeps to a server
+CONNECTIONS = 64  # the limit of kcm.runtime.http.client.connections for one server
 
 
 def pod(number: int) -> bytes:

@@ -101,7 +101,7 @@ class Process:
 
     def __init__(self, argv: Sequence[str], *, log: Path) -> None:
         self.began = time.monotonic()
-        # With bytecode, as it is run: without it each start compiles all of kcm.
+        # With bytecode files, as users run it: without them each start compiles all of kcm.
         environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with log.open("wb") as out:
             self._popen = subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True, env=environ)

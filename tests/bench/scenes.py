@@ -56,7 +56,7 @@ CONTAINER = {
 EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING, LISTED = 100, 20, 64, 10, 50, 60, 200
 
 
-# What stands in for the world. The functions of this file are not counted.
+# Fakes. The functions of this file are not counted.
 
 
 class FakeServer:

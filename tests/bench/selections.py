@@ -98,7 +98,9 @@ def main() -> None:
             time.sleep(0.05)
         time.sleep(STEADY)
         gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)  # what the list took is given back: the table is what is left
+        ctypes.CDLL(None).malloc_trim(
+            0
+        )  # return the memory of the list to the system, so that only the table is measured
         print("SYNCED", sum(map(len, system.tables.values())), flush=True)
         system.wait()
 

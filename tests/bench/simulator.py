@@ -13,7 +13,7 @@ from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import DEPLOYMENTS
 from kcm.runtime.logs.standard_log import quiet_log
 
-# Always the same ones, so that figures of different days can be compared.
+# A fixed list, so that figures of different days can be compared.
 CONTROLLERS = tuple(
     module.SPEC
     for module in (

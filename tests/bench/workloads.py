@@ -137,7 +137,7 @@ def cron_jobs(
             with jobs.reaching(lambda _job: True, wanted=count):
                 pass
             after = time.time() - due
-        del made["jobs_per_second"]  # its time begins before they are due
+        del made["jobs_per_second"]  # its period begins before they are due
         yield f"{count} CronJobs in the same minute", {"seconds_after_due": after, **made}
         collection.delete()
         jobs.delete()

@@ -86,7 +86,7 @@ class Loopback:
     async def _serve_raw(self, handler: RawHandler, tls: ssl.SSLContext | None) -> str:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                with contextlib.suppress(ConnectionError):  # the client may cut it
+                with contextlib.suppress(ConnectionError):  # the client may close the connection
                     await handler(reader, writer)
             finally:
                 writer.close()

@@ -168,14 +168,14 @@ def test_rejected_credential_is_replaced_with_a_pause_between_loads(
 
     async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
         first = await cache.renewed()
-        assert not await cache.refused(first)  # it was fetched this moment
+        assert not await cache.refused(first)  # it has just been loaded
         clock.advance_to(HOLD_OFF)
         assert await cache.refused(first)
         assert await cache.refused(first)  # replaced already
         second = cache.held()
         assert second == token("two")
         clock.advance_to(2 * HOLD_OFF)
-        assert not await cache.refused(second)  # the source has no other
+        assert not await cache.refused(second)  # the source has no other credential
 
     run_scenario(source, scenario)
     assert source.asked == 3

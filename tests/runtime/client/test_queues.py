@@ -20,7 +20,7 @@ def test_idle_client_is_admitted_even_if_the_queue_is_full() -> None:
 def test_waiting_item_is_admitted_when_one_of_its_client_finishes() -> None:
     queue: FairQueue[str] = FairQueue(1)
     queue.admit("a", "a1")
-    queue.admit("b", "b1")  # above the limit, for it had nothing under way
+    queue.admit("b", "b1")  # above the limit, because it had no request under way
     queue.admit("b", "b2")
     assert queue.finished("b") == "b2"
     assert queue.finished("b") is None
@@ -32,7 +32,7 @@ def test_clients_take_turns() -> None:
         queue.admit("a", item)
     for item in ("b1", "b2", "b3"):
         queue.admit("b", item)
-    # a1, a2 and b1 are under way: one too many, so the first to finish makes no room.
+    # a1, a2 and b1 are under way: one above the limit, so the first to finish admits no other.
     assert queue.finished("a") is None
     assert [queue.finished("a"), queue.finished("a"), queue.finished("b")] == ["a3", "a4", "b2"]
 
@@ -89,7 +89,7 @@ def test_number_of_kept_back_responses_is_limited() -> None:
         handover, seen = Handover(), list[int]()
         for number in range(2 * MOST + 1):
             handover.add(recorder(seen, number), more=True)
-        return list(seen)  # as it is now: while the loop is closed, the moment may end for which one is held
+        return list(seen)  # a copy: the delay of the kept back response may end while the loop is closed
 
     assert asyncio.run(run()) == list(range(2 * MOST))
 

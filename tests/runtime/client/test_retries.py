@@ -15,16 +15,16 @@ from kcm.runtime.client.retries import MAX_RETRIES, is_read, retry_delay
         ("POST", 503, 2.0, 0, 30.0, 2.0),
         ("GET", 500, 2.0, 0, 30.0, 2.0),
         ("GET", 504, 2.0, 0, 30.0, 2.0),
-        ("POST", 500, 2.0, 0, 30.0, None),  # may have been carried out
+        ("POST", 500, 2.0, 0, 30.0, None),  # its outcome is unknown
         ("PUT", 504, 2.0, 0, 30.0, None),
-        ("GET", 429, 0.0, 0, 30.0, None),  # the server does not say when
+        ("GET", 429, 0.0, 0, 30.0, None),  # without Retry-After
         ("GET", 503, 0.0, 0, 30.0, None),
         ("GET", 409, 1.0, 0, 30.0, None),
         ("GET", 200, 1.0, 0, 30.0, None),
         ("GET", 0, 1.0, 0, 30.0, None),
         ("GET", 429, 1.0, MAX_RETRIES - 1, 30.0, 1.0),
         ("GET", 429, 1.0, MAX_RETRIES, 30.0, None),
-        ("GET", 429, 1.0, 0, 1.0, None),  # would begin when its time is over
+        ("GET", 429, 1.0, 0, 1.0, None),  # would begin after its timeout
         ("GET", 429, 1.0, 0, 1.5, 1.0),
     ],
 )

@@ -137,7 +137,7 @@ def test_changed_authority_file_is_read_again(
     assert [entry["event"] for entry in logs.entries] == ["TLS files not reloaded"]
 
     path.write_bytes(certificates.authority.certificate.read_bytes())
-    assert client.request("GET").status == 0  # it is not time to look yet
+    assert client.request("GET").status == 0  # the file is not due to be read again
     hand_clock.advance(CHECK_EVERY)
     assert client.request("GET").status == 200
 

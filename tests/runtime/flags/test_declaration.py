@@ -83,7 +83,7 @@ def test_a_command_line_is_read_as_pflag_reads_it(argv: tuple[str, ...], values:
     "argv, positional",
     [
         (("a", "--turbo", "b"), ("a", "b")),
-        (("--turbo", "false"), ("false",)),  # a boolean takes no word of its own
+        (("--turbo", "false"), ("false",)),  # a boolean flag does not consume the next argument
         (("--", "--turbo", "-v"), ("--turbo", "-v")),
         (("-",), ("-",)),
         (("",), ("",)),

@@ -198,7 +198,7 @@ def test_log_files_are_private_for_any_umask(start: Start, tmp_path: Path, umask
 
 
 def test_unremovable_file_with_the_name_of_a_link_is_kept_and_reported(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "kcm.WARNING").mkdir()  # as another user's link in a sticky directory, it cannot be unlinked
+    (tmp_path / "kcm.WARNING").mkdir()  # like another user's link in a sticky directory, it cannot be unlinked
     control, stderr = start(directory=str(tmp_path))
     logger_for("s").warning("said")
     control.close()

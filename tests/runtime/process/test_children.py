@@ -8,7 +8,7 @@ import pytest
 
 from kcm.runtime.process.children import ChildProcess, start_module
 
-WITHIN = 30.0  # seconds, on a busy machine
+TIMEOUT = 30.0  # seconds, on a busy machine
 
 POLITE = "import sys\nprint(sys.argv[1], flush=True)\nsys.stdin.read()\nprint('ended', flush=True)\nsys.exit(3)"
 STUBBORN = "import sys, time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -27,11 +27,11 @@ def line(child: ChildProcess) -> str:
 
 
 @pytest.mark.usefixtures("modules")
-def test_a_child_ends_when_its_standard_input_does() -> None:
+def test_child_ends_when_its_standard_input_is_closed() -> None:
     child = start_module("polite", ["hello"], read=True)
     assert line(child) == "hello"
     assert child.exit_code is None
-    child.stop(WITHIN)
+    child.stop(TIMEOUT)
     assert child.exit_code == 3
 
 
@@ -50,12 +50,12 @@ def test_a_killed_child_is_waited_for() -> None:
     assert child.wait() == -9
 
 
-def test_a_child_finds_our_packages_and_not_those_of_its_current_directory(
+def test_child_imports_kcm_and_not_modules_of_its_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "runtime").mkdir()
     (tmp_path / "runtime" / "__init__.py").write_text("raise SystemExit(7)")
     monkeypatch.chdir(tmp_path)
     child = start_module("kcm.runtime.process.files", [])
-    child.stop(WITHIN)
+    child.stop(TIMEOUT)
     assert child.exit_code == 0

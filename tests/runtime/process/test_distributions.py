@@ -1,4 +1,4 @@
-"""What is read of installed packages without importlib.metadata is what importlib.metadata says."""
+"""Versions and entry points of installed packages are equal to those of importlib.metadata."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from kcm.runtime.process.distributions import installed_version, may_have_entry_points
 
 
-def install(place: Path, name: str, version: str, entry_points: str = "") -> None:
-    info = place / f"{name}-{version}.dist-info"
+def install(directory: Path, name: str, version: str, entry_points: str = "") -> None:
+    info = directory / f"{name}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     if entry_points:
@@ -24,11 +24,11 @@ def test_versions_are_those_of_importlib_metadata() -> None:
         assert installed_version(name) == importlib.metadata.version(name)
 
 
-def test_what_is_not_installed_has_no_version() -> None:
+def test_missing_package_has_no_version() -> None:
     assert installed_version("no_such_package") == ""
 
 
-def test_the_first_place_on_the_path_counts(tmp_path: Path) -> None:
+def test_first_directory_on_the_path_takes_precedence(tmp_path: Path) -> None:
     install(tmp_path / "a", "website", "1.0")
     install(tmp_path / "b", "website", "2.0")
     assert installed_version("website", [str(tmp_path / "none"), str(tmp_path / "b"), str(tmp_path / "a")]) == "2.0"
@@ -49,12 +49,12 @@ def test_entry_points_are_found_by_their_group(tmp_path: Path, entry_points: str
     assert may_have_entry_points("kcm.controllers", [str(tmp_path)]) is found
 
 
-def test_where_packages_may_be_installed_otherwise_there_may_be_entry_points(tmp_path: Path) -> None:
+def test_unknown_path_entry_may_contain_entry_points(tmp_path: Path) -> None:
     (tmp_path / "website.egg-info").mkdir()
     assert may_have_entry_points("kcm.controllers", [str(tmp_path)])
 
 
-def test_in_an_archive_there_may_be_entry_points(tmp_path: Path) -> None:
+def test_archive_may_contain_entry_points(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "lib.zip", "w") as archive:
         archive.writestr("website.py", "")
     assert may_have_entry_points("kcm.controllers", [str(tmp_path / "lib.zip")])

@@ -27,13 +27,13 @@ def mode(path: Path) -> int:
 
 
 def contend(directory: Path) -> subprocess.CompletedProcess[str]:
-    """Another process asks for the directory."""
+    """Try to lock the directory in another process."""
     return subprocess.run(
         [sys.executable, "-c", CONTENDER, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 
-def test_a_private_file_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:
+def test_private_file_is_readable_by_its_owner_only_for_any_umask(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         write_private(tmp_path / "key", b"secret")
@@ -43,7 +43,7 @@ def test_a_private_file_is_its_owners_whatever_the_umask(tmp_path: Path) -> None
     assert mode(tmp_path / "key") == 0o600
 
 
-def test_a_private_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_file_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
     fsync, replace = os.fsync, os.replace
 
@@ -63,7 +63,7 @@ def test_a_private_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, mo
     assert happened == [f"synced .key.{os.getpid()}", "renamed", "synced the directory"]
 
 
-def test_a_file_that_is_there_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_existing_file_is_replaced_without_temporary_files_left(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(b"old and longer")
     (tmp_path / f".key.{os.getpid()}").write_bytes(b"of a process that died")
@@ -81,7 +81,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["key"]
 
 
-def test_a_directory_is_made_private_and_kept_from_other_processes(tmp_path: Path) -> None:
+def test_directory_is_private_and_locked_against_other_processes(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     with sole_use(directory):
         assert mode(directory) == 0o700
@@ -90,6 +90,6 @@ def test_a_directory_is_made_private_and_kept_from_other_processes(tmp_path: Pat
     assert contend(directory).returncode == 0
 
 
-def test_a_directory_in_use_is_an_error_in_one_process_too(tmp_path: Path) -> None:
+def test_directory_in_use_by_the_same_process_is_an_error(tmp_path: Path) -> None:
     with sole_use(tmp_path), pytest.raises(DirectoryInUseError, match=str(os.getpid())), sole_use(tmp_path):
         pass

@@ -1,4 +1,4 @@
-"""Functions that wait, called from an event loop."""
+"""Blocking functions that are called from an event loop."""
 
 from __future__ import annotations
 

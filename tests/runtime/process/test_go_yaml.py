@@ -10,7 +10,7 @@ import pytest
 
 from kcm.runtime.process.go_yaml import DEEPEST, LARGEST, MOST_EVENTS, YamlError, read_all, read_first
 
-# The value after "v: " and what kube-apiserver made of it.
+# The text after "v: " and the value that kube-apiserver read.
 VALUES: list[tuple[str, Any]] = [
     ("1", 1),
     ("+1", 1),
@@ -172,7 +172,7 @@ VALUES: list[tuple[str, Any]] = [
     ("１", "１"),
 ]
 DOCUMENTS: list[tuple[str, Any, list[str]]] = [
-    # A merge is carried out where it stands.
+    # A merge is applied at its position.
     ("a: &x {b: 1}\nc:\n  b: 4\n  <<: *x", {"a": {"b": 1}, "c": {"b": 1}}, ['line 1: key "b" already set in map']),
     ("a: &x {b: 1}\nc:\n  <<: *x\n  b: 4", {"a": {"b": 1}, "c": {"b": 4}}, ['line 4: key "b" already set in map']),
     (
@@ -272,13 +272,13 @@ def test_malformed_or_excessive_document_is_refused(text: str, why: str) -> None
     "text", [":59" * 400_000, "9" * 1_200_000, "0." + "9" * 1_200_000, "0" * 1_200_000 + "9", "1e" + "9" * 900_000]
 )
 def test_long_number_costs_no_more_than_its_length(text: str) -> None:
-    """The interpreter would take a minute for some, and refuse others with an error of its own."""
+    """Python's int() would take a minute for some of these numbers, and reject others."""
     found = read_first(f"1{text}").value
     assert found == f"1{text}" or isinstance(found, float)
 
 
 @pytest.mark.parametrize("form", ["lists", "merges"])
-def test_aliases_do_not_grow_without_end(form: str) -> None:
+def test_expansion_of_aliases_is_limited(form: str) -> None:
     if form == "lists":
         levels = [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
         text = "\n".join(['a0: &a0 "lol"', *levels])
@@ -294,6 +294,6 @@ def test_aliases_do_not_grow_without_end(form: str) -> None:
         tracemalloc.stop()
 
 
-def test_documents_are_read_one_after_the_other_with_their_lines() -> None:
+def test_documents_of_a_stream_are_read_with_their_line_numbers() -> None:
     found = list(read_all("# c\na: 1\n---\n\nb: 2\n---\n# none\n"))
     assert [(each.value, each.line) for each in found] == [({"a": 1}, 2), ({"b": 2}, 5), (None, 8)]

@@ -28,24 +28,24 @@ def thread(log: FilteringBoundLogger) -> Iterator[LoopThread]:
     made.stop(nothing, timeout=PATIENCE)
 
 
-def passed(thread: LoopThread) -> None:
-    """Returns when everything posted so far has run."""
+def wait_for_posted(thread: LoopThread) -> None:
+    """Wait until everything posted so far has run."""
     done = threading.Event()
     thread.post(done.set)
     assert done.wait(PATIENCE)
 
 
-def test_what_is_posted_runs_in_order_on_the_loops_thread(thread: LoopThread) -> None:
+def test_posted_functions_run_in_order_on_the_loops_thread(thread: LoopThread) -> None:
     thread.start(nothing)
     ran: list[tuple[int, str]] = []
     for number in range(1000):
         thread.post(lambda number=number: ran.append((number, threading.current_thread().name)))
-    passed(thread)
+    wait_for_posted(thread)
     assert ran == [(number, "loop") for number in range(1000)]
     assert not thread.is_current
 
 
-def test_what_was_posted_before_the_start_runs_after_the_opening(thread: LoopThread) -> None:
+def test_functions_posted_before_the_start_run_after_the_opening(thread: LoopThread) -> None:
     ran: list[str] = []
 
     async def opening() -> None:
@@ -54,11 +54,11 @@ def test_what_was_posted_before_the_start_runs_after_the_opening(thread: LoopThr
     thread.post(lambda: ran.append("posted"))
     assert ran == []
     thread.start(opening)
-    passed(thread)
+    wait_for_posted(thread)
     assert ran == ["opening", "posted"]
 
 
-def test_what_is_posted_after_the_end_runs_at_once_on_the_callers_thread(thread: LoopThread) -> None:
+def test_function_posted_after_the_end_runs_at_once_on_the_callers_thread(thread: LoopThread) -> None:
     thread.start(nothing)
     thread.stop(nothing, timeout=PATIENCE)
     ran: list[str] = []
@@ -66,14 +66,14 @@ def test_what_is_posted_after_the_end_runs_at_once_on_the_callers_thread(thread:
     assert ran == [threading.current_thread().name]
 
 
-def test_stopping_what_never_started_runs_what_was_posted(thread: LoopThread) -> None:
+def test_stopping_before_the_start_runs_posted_functions(thread: LoopThread) -> None:
     ran: list[int] = []
     thread.post(lambda: ran.append(1))
     thread.stop(nothing, timeout=PATIENCE)
     assert ran == [1]
 
 
-def test_nothing_is_lost_when_many_threads_post_while_it_stops(thread: LoopThread) -> None:
+def test_concurrent_posts_during_the_stop_are_not_lost(thread: LoopThread) -> None:
     thread.start(nothing)
     ran: list[int] = []
     begin = threading.Barrier(5)
@@ -93,23 +93,23 @@ def test_nothing_is_lost_when_many_threads_post_while_it_stops(thread: LoopThrea
     assert sorted(ran) == list(range(2000))
 
 
-def test_what_raises_is_logged_and_the_next_runs(thread: LoopThread, logs: LogCapture) -> None:
+def test_error_in_a_posted_function_is_logged_and_the_next_runs(thread: LoopThread, logs: LogCapture) -> None:
     thread.start(nothing)
     thread.post(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
-    passed(thread)
+    wait_for_posted(thread)
     assert [entry["event"] for entry in logs.entries] == ["call failed"]
 
 
-def test_an_error_that_is_not_awaited_is_in_our_log_and_not_in_asyncios(
+def test_unhandled_error_of_the_loop_is_in_our_log_and_not_in_that_of_asyncio(
     thread: LoopThread, logs: LogCapture, caplog: pytest.LogCaptureFixture
 ) -> None:
     thread.start(nothing)
     wrong = ValueError("wrong")
     thread.post(lambda: asyncio.get_running_loop().call_exception_handler({"message": "m", "exception": wrong}))
     thread.post(lambda: asyncio.get_running_loop().call_exception_handler({"message": "p", "protocol": None}))
-    passed(thread)
-    said = [(e["log_level"], e["what"], e["exc_info"]) for e in logs.entries if e["event"] == "event loop complains"]
-    assert said == [("warning", "m", wrong), ("debug", "p", None)]
+    wait_for_posted(thread)
+    logged = [(e["log_level"], e["what"], e["exc_info"]) for e in logs.entries if e["event"] == "event loop complains"]
+    assert logged == [("warning", "m", wrong), ("debug", "p", None)]
     assert caplog.records == []
 
 
@@ -132,21 +132,21 @@ def test_a_closing_that_hangs_is_cut_off(thread: LoopThread, logs: LogCapture) -
     assert [entry["event"] for entry in logs.entries] == ["not closed in order"]
 
 
-def test_it_starts_once(thread: LoopThread) -> None:
+def test_second_start_is_an_error(thread: LoopThread) -> None:
     thread.start(nothing)
     with pytest.raises(RuntimeError, match="started twice"):
         thread.start(nothing)
 
 
 def take_descriptor(thread: LoopThread) -> None:
-    """What the loop waits on is no such thing any more."""
+    """Replace the epoll descriptor of the loop, so that its next wait fails."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, thread._loop._selector.fileno())  # type: ignore[union-attr]
     os.close(nowhere)
     thread.post(lambda: None)
 
 
-def leave(thread: LoopThread) -> None:
+def exit_loop(thread: LoopThread) -> None:
     thread.post(sys.exit)
 
 
@@ -154,34 +154,34 @@ def leave(thread: LoopThread) -> None:
     "end, why",
     [
         (take_descriptor, "OSError: [Errno 22] Invalid argument"),
-        (leave, "SystemExit: "),
+        (exit_loop, "SystemExit: "),
         (lambda thread: thread.post(thread._loop.stop), "it was stopped from outside"),
     ],
 )
-def test_a_loop_that_ends_by_itself_is_told_and_runs_all_the_same_what_is_posted(
+def test_broken_loop_is_reported_and_posted_functions_still_run(
     log: FilteringBoundLogger, logs: LogCapture, monkeypatch: pytest.MonkeyPatch, end: Any, why: str
 ) -> None:
     monkeypatch.setattr(loop_thread, "new_event_loop", asyncio.new_event_loop)  # libuv would abort the process
     whys: list[str] = []
-    told = threading.Event()
+    reported = threading.Event()
 
     def broken(why: str) -> None:
         whys.append(why)
-        thread.post(told.set)  # runs later, on the very thread that ends
+        thread.post(reported.set)  # runs later, on the thread that is ending
 
     thread = LoopThread(name="loop", log=log, broken=broken)
     thread.start(nothing)
     end(thread)
-    assert told.wait(PATIENCE)
+    assert reported.wait(PATIENCE)
     assert whys == [why]
     thread.stop(nothing, timeout=PATIENCE)
     assert not thread.is_running
-    passed(thread)
-    (said,) = [entry for entry in logs.entries if entry["event"] == "event loop ended"]
-    assert (said["log_level"], said["thread"], said["error"]) == ("error", "loop", why)
+    wait_for_posted(thread)
+    (entry,) = [entry for entry in logs.entries if entry["event"] == "event loop ended"]
+    assert (entry["log_level"], entry["thread"], entry["error"]) == ("error", "loop", why)
 
 
-def test_an_end_that_was_asked_for_is_no_breakdown(log: FilteringBoundLogger) -> None:
+def test_requested_end_is_not_reported_as_breakdown(log: FilteringBoundLogger) -> None:
     whys: list[str] = []
     thread = LoopThread(name="loop", log=log, broken=whys.append)
     thread.start(nothing)

@@ -1,4 +1,4 @@
-"""How memory is kept. In processes of their own where what is set is set for good."""
+"""Settings of the allocator and the garbage collector. Settings that cannot be undone are tested in subprocesses."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def heaps(*, kept: bool) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap, or another way")
-def test_all_threads_take_from_one_heap() -> None:
+def test_all_threads_share_one_heap() -> None:
     assert heaps(kept=True) == 1
     assert heaps(kept=False) > 1
 
 
 class Ring:
-    """In a cycle with itself."""
+    """Object with a reference to itself."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
-def test_what_was_left_in_cycles_is_freed_at_the_end_and_all_is_as_before() -> None:
+def test_cycles_are_freed_at_the_end_and_collector_settings_are_restored() -> None:
     threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
     with collect_afterwards():
         left = weakref.ref(Ring())
@@ -71,7 +71,7 @@ def test_what_was_left_in_cycles_is_freed_at_the_end_and_all_is_as_before() -> N
     assert gc.get_freeze_count() <= frozen
 
 
-def test_a_failure_leaves_the_collector_as_it_was_too() -> None:
+def test_collector_settings_are_restored_after_an_error() -> None:
     threshold = gc.get_threshold()
     with pytest.raises(ValueError, match="within"), collect_afterwards():
         raise ValueError("within")

@@ -21,7 +21,7 @@ with succeed(Path(sys.argv[1]), "first") as ended:
 """
 
 
-def test_who_used_it_before_is_named_to_whoever_comes_next(tmp_path: Path) -> None:
+def test_previous_users_of_the_directory_are_returned(tmp_path: Path) -> None:
     directory = tmp_path / "made" / "here"
     with succeed(directory, "a") as ended:
         assert ended == frozenset()
@@ -33,7 +33,7 @@ def test_who_used_it_before_is_named_to_whoever_comes_next(tmp_path: Path) -> No
     assert (directory / FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_only_the_last_ones_are_remembered(tmp_path: Path) -> None:
+def test_number_of_remembered_predecessors_is_limited(tmp_path: Path) -> None:
     for number in range(REMEMBERED + 5):
         with succeed(tmp_path, f"n{number}") as ended:
             pass
@@ -41,7 +41,7 @@ def test_only_the_last_ones_are_remembered(tmp_path: Path) -> None:
     assert "n0" not in ended
 
 
-def test_a_live_process_has_no_successor_and_a_killed_one_has_though_its_children_live(tmp_path: Path) -> None:
+def test_killed_process_has_ended_even_if_its_children_live(tmp_path: Path) -> None:
     first = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

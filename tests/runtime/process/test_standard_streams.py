@@ -11,28 +11,28 @@ from kcm.runtime.process.standard_streams import write_or_forget
 ROOT = Path(__file__).parents[3]
 
 
-def pipe_that_nobody_reads() -> int:
+def pipe_without_reader() -> int:
     reading, writing = os.pipe()
     os.close(reading)
     return writing
 
 
-def test_a_stream_that_nobody_reads_is_forgotten() -> None:
-    with open(pipe_that_nobody_reads(), "w", encoding="utf-8") as stream:
+def test_stream_without_a_reader_is_replaced() -> None:
+    with open(pipe_without_reader(), "w", encoding="utf-8") as stream:
         write_or_forget(stream, "lost")
         assert os.path.samestat(os.fstat(stream.fileno()), os.stat(os.devnull))
         write_or_forget(stream, "lost as well")
 
 
 def test_logging_does_not_fail_without_a_reader() -> None:
-    with open(pipe_that_nobody_reads(), "w", encoding="utf-8") as stderr:
+    with open(pipe_without_reader(), "w", encoding="utf-8") as stderr:
         sink = Sink(stderr=stderr, directory="", now=lambda: 0.0)
         sink.write("info", "first")
         sink.write("info", "second")
         assert os.path.samestat(os.fstat(stderr.fileno()), os.stat(os.devnull))
 
 
-def test_a_full_disk_costs_lines_of_a_log_file_and_no_more(tmp_path: Path) -> None:
+def test_full_disk_loses_only_lines_of_the_log_file(tmp_path: Path) -> None:
     sink = Sink(stderr=None, directory=str(tmp_path), now=lambda: 0.0)
     (info, *_) = sink._files
     disk, full = os.dup(info.fileno()), os.open("/dev/full", os.O_WRONLY)
@@ -46,7 +46,7 @@ def test_a_full_disk_costs_lines_of_a_log_file_and_no_more(tmp_path: Path) -> No
     assert (tmp_path / "kcm.INFO").read_text(encoding="utf-8").endswith("there is room again\n")
 
 
-def test_closed_streams_lead_nowhere_and_not_into_the_next_socket(tmp_path: Path) -> None:
+def test_closed_standard_streams_are_opened_on_the_null_device(tmp_path: Path) -> None:
     program = """
 import os, sys
 from kcm.runtime.process.standard_streams import open_closed_streams

@@ -1,4 +1,4 @@
-"""What other processes see of a start."""
+"""State of a starting process, as other processes read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from kcm.runtime.process.start_state import FILE, ObservedStart, StartState, observe
 
 
-def test_nothing_runs_where_there_is_no_file(tmp_path: Path) -> None:
+def test_directory_without_state_file_has_no_running_process(tmp_path: Path) -> None:
     assert observe(tmp_path) == observe(tmp_path / "missing") == ObservedStart()
 
 

@@ -23,14 +23,14 @@ def handlers_as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", HANDLED)
-def test_a_signal_asks_for_the_end(number: signal.Signals) -> None:
+def test_signal_requests_termination(number: signal.Signals) -> None:
     ending = on_signals()
     assert not ending.is_set()
     signal.raise_signal(number)
     assert ending.is_set()
 
 
-def test_who_is_started_with_nohup_outlives_the_terminal() -> None:
+def test_process_started_with_nohup_survives_the_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     ending = on_signals()
     signal.raise_signal(signal.SIGHUP)
@@ -46,7 +46,7 @@ def test_who_is_started_with_nohup_outlives_the_terminal() -> None:
         (-99, "was killed by signal 99"),
     ],
 )
-def test_how_a_process_ended_is_named(code: int, words: str) -> None:
+def test_exit_code_is_described(code: int, words: str) -> None:
     assert ended_by(code) == words
 
 
@@ -63,13 +63,13 @@ with ending_within(60.0, lambda: None, code=3):
 """
 
 
-def test_a_main_thread_that_is_held_up_does_not_keep_its_process_alive() -> None:
+def test_blocked_main_thread_does_not_keep_the_process_alive() -> None:
     done = run(HELD_UP)
     assert done.returncode == 3
     assert "(most recent call first)" in done.stderr, "all stacks"
 
 
-def test_a_block_that_ends_ends_as_it_likes() -> None:
+def test_block_that_ends_in_time_keeps_its_exit_code() -> None:
     done = run(ENDS)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""The machine's clock: one alarm each, and no alarm silences the others."""
+"""The system clock: one alarm per name, and no alarm blocks the others."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pytest
 
 from kcm.runtime.scheduling.clock import LONGEST_WAIT, SystemClock
 
-SOON = 5.0  # seconds that an alarm which is due may take on a busy machine
+TIMEOUT = 5.0  # seconds until a due alarm is triggered on a busy machine
 
 
-def sounds(clock: SystemClock, who: str) -> bool:
+def is_triggered(clock: SystemClock, who: str) -> bool:
     rang = threading.Event()
     clock.call_at(who, clock.monotonic(), rang.set)
-    return rang.wait(SOON)
+    return rang.wait(TIMEOUT)
 
 
-def test_an_alarm_that_is_never_due_silences_no_other() -> None:
+def test_alarm_that_is_never_due_does_not_block_others() -> None:
     clock = SystemClock()
     clock.call_at("never", math.inf, lambda: None)
-    assert sounds(clock, "now")
-    assert sounds(clock, "again")
+    assert is_triggered(clock, "now")
+    assert is_triggered(clock, "again")
     clock.close()
 
 
-def test_an_alarm_that_raises_is_reported_and_silences_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_in_an_alarm_is_reported_and_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(str(args.exc_value)))
     clock = SystemClock()
@@ -37,32 +37,32 @@ def test_an_alarm_that_raises_is_reported_and_silences_no_other(monkeypatch: pyt
         raise RuntimeError("out of order")
 
     clock.call_at("broken", clock.monotonic(), broken)
-    assert sounds(clock, "sound")
+    assert is_triggered(clock, "sound")
     assert reported == ["out of order"]
     clock.close()
 
 
-def test_an_alarm_that_would_end_its_thread_silences_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_exit_in_an_alarm_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[type[BaseException]] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_type))
     clock = SystemClock()
     clock.call_at("exits", clock.monotonic(), sys.exit)
-    assert sounds(clock, "sound")
+    assert is_triggered(clock, "sound")
     assert reported == [SystemExit]
     clock.close()
 
 
-def test_alarms_that_are_postponed_again_and_again_take_no_memory() -> None:
+def test_postponed_alarms_take_no_memory() -> None:
     clock = SystemClock()
     for delay in range(10_000):
         clock.call_at("busy", clock.monotonic() + 60.0 + delay, lambda: None)
     assert clock.pending <= 200
-    assert sounds(clock, "now")
+    assert is_triggered(clock, "now")
     clock.close()
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="Linux has a clock of its own for this")
-def test_the_time_in_which_the_machine_is_suspended_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_of_a_suspended_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     read, suspended = time.clock_gettime, 0.0
 
     def boot_time(number: int) -> float:
@@ -73,7 +73,7 @@ def test_the_time_in_which_the_machine_is_suspended_counts(monkeypatch: pytest.M
     clock, rang = SystemClock(), threading.Event()
     before = clock.monotonic()
     clock.call_at("in an hour", before + 3600.0, rang.set)
-    suspended = 3600.0  # of which a lock that waits knows nothing
+    suspended = 3600.0  # not included in the timeout of a lock
     assert clock.monotonic() - before >= 3600.0
-    assert rang.wait(LONGEST_WAIT + SOON)
+    assert rang.wait(LONGEST_WAIT + TIMEOUT)
     clock.close()

@@ -1,7 +1,7 @@
-"""Cron schedules, beside what github.com/robfig/cron v3.0.1 says of the same ones.
+"""Comparison of cron schedules with github.com/robfig/cron v3.0.1.
 
-cron_cases.jsonl has its answers: to hand-picked schedules, and to drawn ones in zones whose clocks change, half of them
-shortly before that. next: the times that follow `after`, in Unix seconds.
+cron_cases.jsonl contains its results for selected schedules, and for random ones in zones with daylight saving time,
+half of them shortly before a change. `next` contains the times after `after`, in Unix seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcm.runtime.scheduling.time_zones import UnknownZoneError, load_zone
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cron_cases.jsonl").read_text().splitlines()]
 
 
-def said(case: Any) -> list[int] | str:
+def result_of(case: Any) -> list[int] | str:
     try:
         schedule = parse_schedule(case["schedule"])
     except ScheduleError as err:
@@ -33,19 +33,21 @@ def said(case: Any) -> list[int] | str:
     return times
 
 
-def test_every_schedule_has_the_times_and_the_words_of_upstream_s_library() -> None:
-    different = {case["schedule"]: said(case) for case in CASES if said(case) != (case.get("problem") or case["next"])}
+def test_schedules_have_the_times_and_error_texts_of_upstreams_library() -> None:
+    different = {
+        case["schedule"]: result_of(case) for case in CASES if result_of(case) != (case.get("problem") or case["next"])
+    }
     assert len(CASES) > 500
     assert different == {}
 
 
-def test_a_day_that_a_zone_left_out_is_stepped_over() -> None:
+def test_day_skipped_by_a_time_zone_is_skipped() -> None:
     schedule = parse_schedule("TZ=Pacific/Apia 0 12 30,31 12 *")
     found = schedule.next(parse_time("2011-12-29T11:00:00-10:00"))
     assert found == parse_time("2011-12-31T12:00:00+14:00")
 
 
-def test_beyond_the_last_year_nothing_is_due() -> None:
+def test_nothing_is_due_after_the_last_supported_year() -> None:
     assert parse_schedule("@yearly").next(parse_time("9999-06-01T00:00:00Z")) is None
 
 
@@ -58,6 +60,6 @@ def test_beyond_the_last_year_nothing_is_due() -> None:
         ("Europe", "unknown time zone Europe"),
     ],
 )
-def test_a_zone_that_is_none_is_said_in_go_s_words(name: str, problem: str) -> None:
+def test_unknown_zone_has_gos_error_text(name: str, problem: str) -> None:
     with pytest.raises(UnknownZoneError, match=f"^{problem}$"):
         load_zone(name)

@@ -1,4 +1,4 @@
-"""Token buckets and restarts, told the time."""
+"""Token buckets with explicit times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kcm.runtime.scheduling.limiters import TokenBucket
 
 
-def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+def test_bucket_permits_its_burst_and_then_its_rate() -> None:
     bucket = TokenBucket(qps=10.0, burst=3, now=0.0)
     assert [bucket.try_take(0.0) for _ in range(4)] == [True, True, True, False]
     assert bucket.next_token(0.0) == pytest.approx(0.1)
@@ -21,13 +21,13 @@ def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.001, 1000.0), st.floats(0.0, 1e6))
-def test_there_is_a_token_when_there_was_said_to_be_one(qps: float, start: float) -> None:
+def test_token_is_available_at_the_predicted_time(qps: float, start: float) -> None:
     bucket = TokenBucket(qps=qps, burst=1, now=start)
     assert bucket.try_take(start)
     assert bucket.try_take(bucket.next_token(start))
 
 
-def test_a_rate_of_nothing_gives_nothing_and_a_negative_one_everything() -> None:
+def test_rate_of_zero_permits_nothing_and_negative_rate_everything() -> None:
     nothing = TokenBucket(qps=0.0, burst=1, now=0.0)
     assert nothing.try_take(0.0)
     assert not nothing.try_take(1e9)

@@ -1,4 +1,4 @@
-"""Lines of keys in which groups take turns."""
+"""Queues of keys in which groups take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_empty_line_raises_index_error() -> None:
         turns.popleft()
 
 
-def test_group_that_comes_back_waits_for_its_turn() -> None:
+def test_readded_group_goes_to_the_end() -> None:
     turns: RoundRobinQueue[str] = RoundRobinQueue(lambda key: key[0])
     for key in ("a1", "b1"):
         turns.append(key)

@@ -1,4 +1,4 @@
-"""Time zones on a machine that has no database of them: that of the package tzdata is there."""
+"""Time zones on a machine without a time zone database: the package tzdata is used."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _machine_without_zones() -> Iterator[None]:
     forget()
 
 
-def test_a_zone_is_known_and_changes_its_clocks() -> None:
+def test_zone_with_daylight_saving_time_is_known() -> None:
     berlin = load_zone("Europe/Berlin")
     shown = [format_in_zone(berlin, int(parse_time(f"2026-{month}-01T12:00:00Z"))) for month in ("01", "07")]
     assert shown == ["2026-01-01T13:00:00+01:00", "2026-07-01T14:00:00+02:00"]
 
 
-def test_a_schedule_may_name_one() -> None:
+def test_schedule_may_contain_a_time_zone() -> None:
     assert parse_schedule("TZ=Asia/Kathmandu 0 12 * * *").next(parse_time("2026-01-01T00:00:00Z")) == parse_time(
         "2026-01-01T06:15:00Z"
     )
 
 
-def test_one_that_is_none_is_unknown() -> None:
+def test_invalid_zone_is_unknown() -> None:
     assert not is_time_zone("Mars/Base")
     with pytest.raises(UnknownZoneError, match=r"^unknown time zone Mars/Base$"):
         load_zone("Mars/Base")

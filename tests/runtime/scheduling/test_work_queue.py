@@ -1,4 +1,4 @@
-"""The work queue: client-go's promises, on a clock that the test holds."""
+"""The work queue has client-go's guarantees. Times are passed by the test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_key_added_twice_is_taken_once() -> None:
     assert (q.take(0.0), q.take(0.0)) == ("a", None)
 
 
-def test_a_key_added_while_in_work_comes_again_after_it_once() -> None:
+def test_key_added_during_its_sync_is_taken_once_more_afterwards() -> None:
     q = queue()
     q.add("a", 0.0)
     q.take(0.0)
@@ -43,7 +43,7 @@ def test_groups_of_keys_take_turns() -> None:
     assert [q.take(0.0) for _ in range(7)] == ["a1", "b1", "c1", "a2", "b2", "a3", None]
 
 
-def test_key_added_while_in_work_goes_to_the_end_of_its_group() -> None:
+def test_key_added_during_its_sync_goes_to_the_end_of_its_group() -> None:
     q = queue(turn_of=lambda key: key[0])
     for key in ("a1", "a2", "b1"):
         q.add(key, 0.0)
@@ -53,7 +53,7 @@ def test_key_added_while_in_work_goes_to_the_end_of_its_group() -> None:
     assert [q.take(0.0) for _ in range(3)] == ["b1", "a2", "a1"]
 
 
-def test_keys_are_taken_in_the_order_of_their_first_adding() -> None:
+def test_keys_are_taken_in_the_order_in_which_they_were_first_added() -> None:
     q = queue()
     for key in "abcab":
         q.add(key, 0.0)
@@ -61,7 +61,7 @@ def test_keys_are_taken_in_the_order_of_their_first_adding() -> None:
 
 
 @pytest.mark.parametrize("delays", [(0.050, 0.030), (0.030, 0.060)])
-def test_of_several_delays_the_earliest_counts(delays: tuple[float, float]) -> None:
+def test_earliest_of_several_delays_takes_precedence(delays: tuple[float, float]) -> None:
     q = queue()
     for delay in delays:
         q.add_after("a", delay, 0.0)
@@ -72,7 +72,7 @@ def test_of_several_delays_the_earliest_counts(delays: tuple[float, float]) -> N
     assert q.take(1.0) is None, "it fires once"
 
 
-def test_no_delay_is_now() -> None:
+def test_zero_delay_is_due_at_once() -> None:
     q = queue()
     q.add_after("a", 0.0, 5.0)
     assert q.take(5.0) == "a"
@@ -87,8 +87,8 @@ def test_failures_back_off_by_key_and_start_over_after_forget() -> None:
     assert q.add_rate_limited("a", 4.0) == 0.001
 
 
-def test_failures_before_a_backoff_is_over_make_it_no_longer() -> None:
-    """Events had it tried early, twenty times."""
+def test_failures_during_a_backoff_do_not_extend_it() -> None:
+    """The failures of syncs that events caused during the backoff do not count."""
     q = queue(per_key=Backoff(first=8.0, factor=2.0, most=1000.0))
     assert q.add_rate_limited("a", 0.0) == 8.0
     assert [q.add_rate_limited("a", 2.0) for _ in range(20)] == [6.0] * 20
@@ -102,7 +102,7 @@ def test_a_backoff_never_overflows() -> None:
     assert Backoff(first=0.005, factor=2.0, most=1000.0).delay(100_000) == 1000.0
 
 
-def test_more_than_ten_retries_a_second_of_all_keys_wait_for_each_other() -> None:
+def test_retries_of_all_keys_share_a_limit_of_ten_per_second() -> None:
     q = queue()
     delays = [q.add_rate_limited(f"k{i}", 0.0) for i in range(102)]
     assert delays[:100] == [0.005] * 100
@@ -115,27 +115,27 @@ STEPS = st.tuples(st.sampled_from(["add", "listed", "after", "take", "done"]), s
 @pytest.mark.parametrize("kind", [WorkQueue, EventsFirst])
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEPS, max_size=60))
-def test_no_key_is_in_work_twice_and_none_is_lost(kind: type[WorkQueue[str]], steps: list[tuple[str, str]]) -> None:
+def test_no_key_is_synced_concurrently_or_lost(kind: type[WorkQueue[str]], steps: list[tuple[str, str]]) -> None:
     q, now = kind(now=0.0), 0.0
     in_work: set[str] = set()
-    owed: set[str] = set()  # added since they were last taken
+    pending: set[str] = set()  # added since they were last taken
     for step, key in steps:
         now += 0.01
         if step == "add":
             q.add(key, now)
-            owed.add(key)
+            pending.add(key)
         elif step == "listed":
             q.add_listed(key, now)
-            owed.add(key)
+            pending.add(key)
         elif step == "after":
             q.add_after(key, 0.02, now)
-            owed.add(key)
+            pending.add(key)
         elif step == "take":
             taken = q.take(now)
             if taken is not None:
                 assert taken not in in_work
                 in_work.add(taken)
-                owed.discard(taken)
+                pending.discard(taken)
         elif key in in_work:
             in_work.discard(key)
             q.done(key, now)
@@ -145,7 +145,7 @@ def test_no_key_is_in_work_twice_and_none_is_lost(kind: type[WorkQueue[str]], st
     while (taken := q.take(now + 10.0)) is not None:
         rest.add(taken)
         q.done(taken, now + 10.0)
-    assert owed <= rest
+    assert pending <= rest
     assert (len(q), q.processing, q.delayed) == (0, 0, 0)
 
 
@@ -161,7 +161,7 @@ def events_first() -> EventsFirst[str]:
     return EventsFirst(now=0.0)
 
 
-def test_keys_of_events_go_before_those_that_were_listed() -> None:
+def test_keys_of_events_precede_listed_keys() -> None:
     q = events_first()
     for key in "abc":
         q.add_listed(key, 0.0)
@@ -171,14 +171,14 @@ def test_keys_of_events_go_before_those_that_were_listed() -> None:
     assert taken(q, 0.0) == "xbac"
 
 
-def test_without_it_each_key_is_handed_out_in_its_turn() -> None:
+def test_plain_queue_returns_listed_keys_in_order() -> None:
     q = queue()
     q.add_listed("a", 0.0)
     q.add("b", 0.0)
     assert taken(q, 0.0) == "ab"
 
 
-def test_a_listed_key_that_failed_remains_one_until_an_event_names_it() -> None:
+def test_failed_listed_key_stays_listed_until_an_event_adds_it() -> None:
     q = events_first()
     for key in "ab":
         q.add_listed(key, 0.0)
@@ -190,7 +190,7 @@ def test_a_listed_key_that_failed_remains_one_until_an_event_names_it() -> None:
     assert taken(q, 1.0) == "bxa"
 
 
-def test_a_resync_makes_no_key_of_an_event_a_listed_one() -> None:
+def test_resync_does_not_turn_a_key_of_an_event_into_a_listed_key() -> None:
     q = events_first()
     q.add("a", 0.0)
     assert q.take(0.0) == "a"
@@ -201,7 +201,7 @@ def test_a_resync_makes_no_key_of_an_event_a_listed_one() -> None:
     assert taken(q, 1.0) == "az"
 
 
-def test_a_listed_key_that_changes_in_work_comes_again_before_the_others() -> None:
+def test_listed_key_that_changes_during_its_sync_precedes_other_listed_keys() -> None:
     q = events_first()
     for key in "abc":
         q.add_listed(key, 0.0)
@@ -212,7 +212,7 @@ def test_a_listed_key_that_changes_in_work_comes_again_before_the_others() -> No
 
 
 @pytest.mark.parametrize("kind", [WorkQueue, EventsFirst])
-def test_pending_names_the_state_of_each_key_and_forgets_a_key_that_is_done(kind: type[WorkQueue[str]]) -> None:
+def test_pending_contains_the_state_of_each_key_until_it_is_done(kind: type[WorkQueue[str]]) -> None:
     q = kind(now=0.0)
     for now, key in enumerate(("in work", "in work and queued", "queued")):
         q.add(key, float(now))

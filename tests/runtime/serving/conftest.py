@@ -47,12 +47,12 @@ class Answer:
     text: str
 
 
-Ask = Callable[..., Answer]  # what the fixture `ask` returns
+RequestPage = Callable[..., Answer]  # type of the fixture `request_page`
 
 
 @asynccontextmanager
 async def client_of(application: Application) -> AsyncIterator[aiohttp.ClientSession]:
-    """Serve an application; the client's URLs are paths."""
+    """Serve an application, and yield a client whose URLs are paths."""
     server = HttpServer(application, new_request=PageRequest, largest_body=LARGEST_BODY, now=application.now)
     listening = await asyncio.get_running_loop().create_server(partial(HttpConnection, server), "127.0.0.1", 0)
     try:
@@ -77,7 +77,7 @@ def log(logged: LogCapture) -> Any:
 
 @pytest.fixture
 def verbosities() -> list[int]:
-    """The levels that were set through the site."""
+    """Return the verbosities that were set through the site."""
     return []
 
 
@@ -98,10 +98,10 @@ def site(log: Any, verbosities: list[int]) -> Site:
 
 
 @pytest.fixture
-def ask(site: Site) -> Ask:
-    """Return ask(path, authorizer=..., method=..., headers=..., data=..., profiling=...), which requests a page."""
+def request_page(site: Site) -> RequestPage:
+    """Return request_page(path, authorizer=…, method=…, headers=…, data=…, profiling=…), which returns a page."""
 
-    def ask_it(
+    def request_it(
         path: str,
         *,
         authorizer: PageAuthorizer | None = None,
@@ -116,4 +116,4 @@ def ask(site: Site) -> Ask:
 
         return asyncio.run(exchange())
 
-    return ask_it
+    return request_it

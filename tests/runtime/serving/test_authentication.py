@@ -24,7 +24,7 @@ from kcm.runtime.serving.tls import ServingTls, TlsSettings
 from tests.support.certificates import Authority, Pair, client_context, handshake
 
 HEADERS = ProxyHeaders(names=("front-proxy",), username=("x-remote-user",), group=("x-remote-group",))
-Status = tuple[int, str]  # and the message of a Status
+Status = tuple[int, str]  # HTTP status, and message of the Status object
 
 
 class Rig:
@@ -39,10 +39,12 @@ def rig(tmp_path: Path) -> Rig:
 
 @pytest.fixture
 def ask_as(rig: Rig, site: Site, log: Any) -> Iterator[Callable[..., Status]]:
-    """Ask for a path of a running server that knows both authorities, or one."""
+    """Return request_page(pair, path, knows=…), which sends a request to a server that trusts the named authorities."""
     running: list[ServerThread] = []
 
-    def ask(pair: Pair | None, path: str = "/metrics", *, knows: str = "clients proxies", **headers: str) -> Status:
+    def request_page(
+        pair: Pair | None, path: str = "/metrics", *, knows: str = "clients proxies", **headers: str
+    ) -> Status:
         settings = TlsSettings(**{word: str(getattr(rig, word).file) for word in knows.split()})
         tls = ServingTls(settings, clock=SystemClock(), log=log)
         known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=HEADERS, now=SystemClock().now)
@@ -54,7 +56,7 @@ def ask_as(rig: Rig, site: Site, log: Any) -> Iterator[Callable[..., Status]]:
         running.append(server)
         return asyncio.run(fetch(server.addresses[0][1], path, client_context(pair=pair), headers))
 
-    yield ask
+    yield request_page
     for server in running:
         server.stop()
 
@@ -73,7 +75,9 @@ def forbidden(name: str) -> Status:
     return 403, f'forbidden: User "{name}" cannot get path "/metrics"'
 
 
-def test_a_client_is_its_certificate_and_masters_may_all(rig: Rig, ask_as: Callable[..., Status]) -> None:
+def test_client_certificate_names_the_user_and_masters_may_do_everything(
+    rig: Rig, ask_as: Callable[..., Status]
+) -> None:
     assert ask_as(None) == forbidden("system:anonymous")
     assert ask_as(rig.clients.issue("jane", groups=("dev",))) == forbidden("jane")
     assert ask_as(rig.clients.issue("jane"), "/healthz") == (200, "")
@@ -84,12 +88,12 @@ def test_a_client_is_its_certificate_and_masters_may_all(rig: Rig, ask_as: Calla
 
 def test_client_named_by_a_proxy_is_the_user(rig: Rig, ask_as: Callable[..., Status]) -> None:
     proxy, other = rig.proxies.issue("front-proxy"), rig.proxies.issue("other-proxy")
-    said = {"x_remote_user": "jane"}
-    assert ask_as(proxy, **said) == forbidden("jane")
-    assert ask_as(proxy, **said, x_remote_group="system:masters") == (200, "")
-    assert ask_as(other, **said, x_remote_group="system:masters") == (401, "Unauthorized")
-    assert ask_as(rig.clients.issue("eve"), **said, x_remote_group="system:masters") == forbidden("eve")
-    assert ask_as(None, **said, x_remote_group="system:masters") == forbidden("system:anonymous")
+    user_header = {"x_remote_user": "jane"}
+    assert ask_as(proxy, **user_header) == forbidden("jane")
+    assert ask_as(proxy, **user_header, x_remote_group="system:masters") == (200, "")
+    assert ask_as(other, **user_header, x_remote_group="system:masters") == (401, "Unauthorized")
+    assert ask_as(rig.clients.issue("eve"), **user_header, x_remote_group="system:masters") == forbidden("eve")
+    assert ask_as(None, **user_header, x_remote_group="system:masters") == forbidden("system:anonymous")
     # A proxy without user headers is an ordinary client, whose certificate no client CA has signed.
     assert ask_as(proxy) == (401, "Unauthorized")
     assert ask_as(proxy, knows="proxies") == forbidden("system:anonymous")
@@ -112,7 +116,7 @@ def knowing(*clients: x509.Certificate, now: datetime | None = None) -> ByCertif
     return ByCertificate(clients=lambda: clients, proxies=tuple, headers=HEADERS, now=lambda: at)
 
 
-def test_an_authority_that_was_taken_away_counts_no_more_on_an_open_connection(rig: Rig, log: Any) -> None:
+def test_removed_authority_is_not_trusted_on_open_connections(rig: Rig, log: Any) -> None:
     tls = ServingTls(TlsSettings(clients=str(rig.clients.file)), clock=SystemClock(), log=log)
     end = handshake(tls.context, client_context(pair=rig.clients.issue("jane")))[1]
     for request in (request_over(end), without_chain(end)):
@@ -124,7 +128,7 @@ def test_an_authority_that_was_taken_away_counts_no_more_on_an_open_connection(r
         knowing(rig.clients.certificate, now=datetime.now(UTC) + timedelta(days=60)).user(without_chain(end))
 
 
-def test_an_intermediate_authority_may_be_trusted_or_shown(rig: Rig, tmp_path: Path, log: Any) -> None:
+def test_intermediate_authority_may_be_trusted_or_sent_by_the_client(rig: Rig, tmp_path: Path, log: Any) -> None:
     between = Authority(tmp_path, "between", signed_by=rig.clients)
     pair = between.issue("jane")
     trusted = ServingTls(TlsSettings(clients=str(between.file)), clock=SystemClock(), log=log)

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from kcm.runtime.serving.authorization import PathsAllowed
-from tests.runtime.serving.conftest import Ask
+from tests.runtime.serving.conftest import RequestPage
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from tests.runtime.serving.conftest import Ask
         ("/healthz/ping", 403),
     ],
 )
-def test_paths_that_are_not_for_everybody_are_forbidden(ask: Ask, path: str, status: int) -> None:
-    assert ask(path, authorizer=PathsAllowed(("/healthz", "/readyz", "/livez"))).status == status
+def test_paths_that_are_not_public_are_forbidden(request_page: RequestPage, path: str, status: int) -> None:
+    assert request_page(path, authorizer=PathsAllowed(("/healthz", "/readyz", "/livez"))).status == status
 
 
-def test_a_refusal_is_a_status_object(ask: Ask, logged: LogCapture) -> None:
-    answer = ask("/metrics", authorizer=PathsAllowed(()), method="DELETE")
+def test_rejection_is_a_status_object(request_page: RequestPage, logged: LogCapture) -> None:
+    answer = request_page("/metrics", authorizer=PathsAllowed(()), method="DELETE")
     assert json.loads(answer.text) == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -51,5 +51,7 @@ def test_a_refusal_is_a_status_object(ask: Ask, logged: LogCapture) -> None:
         ("*", "/configz", 200),
     ],
 )
-def test_allowed_paths_may_lack_a_slash_and_end_in_a_star(ask: Ask, allowed: str, path: str, status: int) -> None:
-    assert ask(path, authorizer=PathsAllowed((allowed,))).status == status
+def test_allowed_paths_may_omit_the_slash_and_end_in_a_wildcard(
+    request_page: RequestPage, allowed: str, path: str, status: int
+) -> None:
+    assert request_page(path, authorizer=PathsAllowed((allowed,))).status == status

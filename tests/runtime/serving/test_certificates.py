@@ -31,7 +31,7 @@ def empty_context() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
-def test_a_self_signed_certificate_is_for_localhost() -> None:
+def test_self_signed_certificate_is_valid_for_localhost() -> None:
     certificate = x509.load_pem_x509_certificate(self_signed(now=NOW)[0])
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
@@ -39,7 +39,7 @@ def test_a_self_signed_certificate_is_for_localhost() -> None:
     assert certificate.not_valid_before_utc.timestamp() < NOW < certificate.not_valid_after_utc.timestamp()
 
 
-def test_a_pair_in_memory_is_renewed_before_its_end() -> None:
+def test_pair_in_memory_is_renewed_before_it_expires() -> None:
     now = Now()
     pair = PairInMemory(now=now)
     first = pair.load(empty_context())
@@ -52,7 +52,7 @@ def test_a_pair_in_memory_is_renewed_before_its_end() -> None:
     assert renewed.not_valid_after_utc - first.not_valid_after_utc == LEAF_LIFE - RENEW_BEFORE
 
 
-def test_a_pair_in_a_directory_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
+def test_pair_in_a_directory_is_created_once_with_a_private_key_file(tmp_path: Path) -> None:
     directory = tmp_path / "certificates"
     first = PairInDirectory(str(directory), now=Now()).stamp()
     key = directory / "kube-controller-manager.key"
@@ -60,7 +60,7 @@ def test_a_pair_in_a_directory_is_made_once_and_its_key_is_private(tmp_path: Pat
     assert PairInDirectory(str(directory), now=Now()).stamp() == first
 
 
-def test_self_signed_pair_in_a_directory_is_renewed_before_and_after_its_end(tmp_path: Path) -> None:
+def test_self_signed_pair_in_a_directory_is_renewed_before_and_after_it_expires(tmp_path: Path) -> None:
     now = Now()
     pair = PairInDirectory(str(tmp_path), now=now)
     first = pair.stamp()
@@ -72,24 +72,24 @@ def test_self_signed_pair_in_a_directory_is_renewed_before_and_after_its_end(tmp
     assert PairInDirectory(str(tmp_path), now=now).stamp() != second
 
 
-def test_a_pair_of_the_operators_in_a_directory_is_left_alone(tmp_path: Path) -> None:
+def test_pair_of_the_operator_is_not_renewed(tmp_path: Path) -> None:
     pair = Authority(tmp_path).issue("kcm.example", names=("kcm.example",), file="kube-controller-manager")
     pair.certificate.rename(tmp_path / "kube-controller-manager.crt")
     now = Now()
-    now.seconds *= 2  # past its end
+    now.seconds *= 2  # after it has expired
     held = PairInDirectory(str(tmp_path), now=now)
     stamp = held.stamp()
     assert held.stamp() == stamp
     assert "kcm.example" in held.load(empty_context()).subject.rfc4514_string()
 
 
-def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TlsError, match=r"/file/certificates: Not a directory"):
         PairInDirectory(str(tmp_path / "file" / "certificates"), now=Now()).stamp()
 
 
-def test_a_pair_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_unusable_pair_is_reported(tmp_path: Path) -> None:
     certificate, key = self_signed(now=NOW)
     other = self_signed(now=NOW)[1]
     encrypted = serialization.load_pem_private_key(key, password=None).private_bytes(

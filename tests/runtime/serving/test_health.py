@@ -55,16 +55,16 @@ def bad_and_good(log: Any) -> HealthChecks:
         ),
     ],
 )
-def test_the_page_has_a_line_a_check(log: Any, exclude: tuple[str, ...], good: bool, page: str) -> None:
+def test_page_has_one_line_per_check(log: Any, exclude: tuple[str, ...], good: bool, page: str) -> None:
     health = bad_and_good(log).examine(exclude=exclude)
     assert (health.good, health.page) == (good, page)
 
 
-def test_no_checks_at_all_is_healthy(log: Any) -> None:
+def test_process_without_checks_is_healthy(log: Any) -> None:
     assert HealthChecks(log=log).examine().page == "healthz check passed\n"
 
 
-def test_a_check_that_raises_has_failed_and_the_others_still_count(log: Any, logged: LogCapture) -> None:
+def test_check_that_raises_fails_without_affecting_others(log: Any, logged: LogCapture) -> None:
     checks = HealthChecks(log=log)
     checks.set({"a": raising, "b": fine})
     health = checks.examine()
@@ -73,7 +73,7 @@ def test_a_check_that_raises_has_failed_and_the_others_still_count(log: Any, log
     assert logged.entries[0]["event"] == "health check raised"
 
 
-def test_why_a_check_fails_is_logged_once_until_it_passes_again(log: Any, logged: LogCapture) -> None:
+def test_reason_of_a_failed_check_is_logged_once_until_it_passes(log: Any, logged: LogCapture) -> None:
     ages = iter(["silent for 3 s", "silent for 4 s", None, "silent for 5 s"])
     checks = HealthChecks(log=log)
     checks.set({"a": lambda: next(ages)})
@@ -96,7 +96,7 @@ def test_excluded_check_is_not_logged(log: Any, logged: LogCapture) -> None:
     assert len(logged.entries) == 1
 
 
-def test_results_are_counted_for_the_service_level(log: Any) -> None:
+def test_results_are_counted_for_the_slis_page(log: Any) -> None:
     checks = bad_and_good(log)
     checks.examine()
     checks.examine()
@@ -114,39 +114,43 @@ def test_results_are_counted_for_the_service_level(log: Any) -> None:
         ("/healthz?verbose=true&exclude=good", 200, "[+]good excluded: ok\nhealthz check passed\n"),
     ],
 )
-def test_healthy_process_returns_ok(site: Site, ask: Callable[..., Any], path: str, status: int, text: str) -> None:
+def test_healthy_process_returns_ok(
+    site: Site, request_page: Callable[..., Any], path: str, status: int, text: str
+) -> None:
     site.health.set({"good": fine})
-    answer = ask(path)
+    answer = request_page(path)
     assert (answer.status, answer.text) == (status, text)
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz?verbose"])
-def test_failing_check_is_named_without_its_reason(site: Site, ask: Callable[..., Any], path: str) -> None:
+def test_failing_check_is_named_without_its_reason(site: Site, request_page: Callable[..., Any], path: str) -> None:
     site.health.set({"bad": broken, "good": fine})
-    answer = ask(path)
+    answer = request_page(path)
     assert answer.status == 500
     assert answer.text == "[-]bad failed: reason withheld\n[+]good ok\nhealthz check failed\n"
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz?verbose"])
-def test_notice_is_shown_on_a_healthy_page_with_its_public_part(site: Site, ask: Callable[..., Any], path: str) -> None:
+def test_notice_is_shown_on_a_healthy_page_with_its_public_part(
+    site: Site, request_page: Callable[..., Any], path: str
+) -> None:
     notice = HealthNotice("cannot get leases: jane may not", shown="cannot get leases")
     site.health.set({"leaderElection": lambda: notice, "good": fine})
-    answer = ask(path)
+    answer = request_page(path)
     assert answer.status == 200
     assert answer.text == "[-]leaderElection failed: cannot get leases\n[+]good ok\nhealthz check passed\n"
 
 
-def test_the_service_level_page_can_be_reset(site: Site, ask: Callable[..., Any]) -> None:
+def test_the_service_level_page_can_be_reset(site: Site, request_page: Callable[..., Any]) -> None:
     site.health.set({"good": fine})
-    ask("/healthz")
+    request_page("/healthz")
     line = 'kubernetes_healthcheck{name="good",type="healthz"} 1.0'
-    assert line in ask("/metrics/slis").text
-    assert "kubernetes_healthcheck" not in ask("/metrics").text
-    assert ask("/metrics/slis", method="DELETE").text == "metrics reset\n"
-    assert line not in ask("/metrics/slis").text
+    assert line in request_page("/metrics/slis").text
+    assert "kubernetes_healthcheck" not in request_page("/metrics").text
+    assert request_page("/metrics/slis", method="DELETE").text == "metrics reset\n"
+    assert line not in request_page("/metrics/slis").text
 
 
 def test_a_notice_is_shown_and_logged_and_leaves_the_page_healthy(log: Any, logged: LogCapture) -> None:

@@ -44,7 +44,7 @@ def statuses(site: Site, *, local: bool, **headers: str) -> int:
     return asyncio.run(exchange())
 
 
-def test_a_local_application_answers_no_page_whose_name_was_bound_to_loopback(site: Site) -> None:
+def test_local_application_rejects_other_host_names(site: Site) -> None:
     assert statuses(site, local=True, Host="rebound.example:10252") == 403
     assert statuses(site, local=True) == 200
     assert statuses(site, local=False, Host="manager.example:10252") == 200

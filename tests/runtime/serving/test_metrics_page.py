@@ -5,15 +5,15 @@ from __future__ import annotations
 from kcm.runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.serving.site import Site
-from tests.runtime.serving.conftest import Ask
+from tests.runtime.serving.conftest import RequestPage
 
 
-def test_metrics_are_prometheus_text(site: Site, ask: Ask) -> None:
+def test_metrics_are_prometheus_text(site: Site, request_page: RequestPage) -> None:
     site.metrics.counter(WORKQUEUE_ADDS, "replicaset").inc(3)
     waited = site.metrics.histogram(WORKQUEUE_QUEUE_DURATION, "replicaset")
     for seconds in (5e-9, 0.05, 20.0):
         waited.observe(seconds)
-    answer = ask("/metrics")
+    answer = request_page("/metrics")
     lines = answer.text.splitlines()
     assert answer.headers["Content-Type"].startswith("text/plain; version=")
     assert "# TYPE workqueue_adds_total counter" in lines
@@ -26,15 +26,15 @@ def test_metrics_are_prometheus_text(site: Site, ask: Ask) -> None:
     assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
 
 
-def test_metrics_are_open_metrics_for_those_who_ask(site: Site, ask: Ask) -> None:
+def test_metrics_are_open_metrics_if_accepted(site: Site, request_page: RequestPage) -> None:
     site.metrics.counter(WORKQUEUE_ADDS, "replicaset").inc()
-    answer = ask("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    answer = request_page("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
 
 
-def test_counter_without_suffix_total_keeps_its_name(site: Site, ask: Ask) -> None:
+def test_counter_without_suffix_total_keeps_its_name(site: Site, request_page: RequestPage) -> None:
     site.metrics.counter(Family(name="slice_changes", kind="counter", help="x", labels=("operation",)), "create").inc()
-    lines = ask("/metrics").text.splitlines()
+    lines = request_page("/metrics").text.splitlines()
     assert "# TYPE slice_changes untyped" in lines
     assert 'slice_changes{operation="create"} 1.0' in lines

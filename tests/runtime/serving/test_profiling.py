@@ -11,12 +11,12 @@ import pytest
 from kcm.runtime.serving import profiling
 from kcm.runtime.serving.authorization import EverythingAllowed
 from kcm.runtime.serving.site import Site, build_application
-from tests.runtime.serving.conftest import Ask, client_of
+from tests.runtime.serving.conftest import RequestPage, client_of
 
 
-def test_threads_are_shown_with_their_names_and_stacks(ask: Ask) -> None:
+def test_threads_are_shown_with_their_names_and_stacks(request_page: RequestPage) -> None:
     for path in ("/debug/pprof/goroutine?debug=2", "/debug/pprof/threads"):
-        text = ask(path).text
+        text = request_page(path).text
         assert f"[{threading.current_thread().name}]:" in text
         assert "thread_stacks" in text
 
@@ -34,12 +34,12 @@ def test_samples_are_collapsed_stacks() -> None:
     assert sum(count for stack, count in counts.items() if "test_samples" in stack) == 2
 
 
-def test_a_profile_takes_the_time_that_was_asked_for(ask: Ask) -> None:
-    assert ask("/debug/pprof/profile?seconds=0").text == ""
-    assert ask("/debug/pprof/profile?seconds=soon").status == 400
+def test_profile_takes_the_requested_time(request_page: RequestPage) -> None:
+    assert request_page("/debug/pprof/profile?seconds=0").text == ""
+    assert request_page("/debug/pprof/profile?seconds=soon").status == 400
 
 
-def test_one_profile_is_taken_at_a_time_over_all_ports(site: Site) -> None:
+def test_only_one_profile_runs_at_a_time_on_all_ports(site: Site) -> None:
     async def ask_twice() -> list[int]:
         applications = [build_application(site, EverythingAllowed()) for _ in range(2)]
         async with client_of(applications[0]) as first, client_of(applications[1]) as second:
@@ -51,14 +51,14 @@ def test_one_profile_is_taken_at_a_time_over_all_ports(site: Site) -> None:
             assert "another profile is being taken, for 300 s more" in await refused.text()
             under_way.cancel()
             await asyncio.wait([under_way])
-            while site.profiler.is_busy:  # its client is gone
+            while site.profiler.is_busy:  # its client has disconnected
                 await asyncio.sleep(0.001)
             return [refused.status, (await second.get(path + "0")).status]
 
     assert asyncio.run(asyncio.wait_for(ask_twice(), 20)) == [409, 200]
 
 
-def test_a_profile_that_fails_leaves_room_for_the_next() -> None:
+def test_failed_profile_does_not_block_the_next() -> None:
     profiler = profiling.Profiler()
 
     async def cut_short() -> None:

@@ -60,7 +60,7 @@ def test_several_listeners_serve_from_one_thread(log: Any, tmp_path: Path) -> No
         assert get(secure, tls=trusting) == "hello"
 
 
-def test_a_port_in_use_is_named_and_nothing_is_left_listening(log: Any) -> None:
+def test_port_in_use_is_reported_and_no_listener_remains(log: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         first = PageListener(application=greeting(), host="127.0.0.1", port=0)
@@ -70,7 +70,7 @@ def test_a_port_in_use_is_named_and_nothing_is_left_listening(log: Any) -> None:
         assert server.addresses == []
 
 
-def test_a_port_may_be_shared_when_asked(log: Any) -> None:
+def test_port_may_be_shared_if_configured(log: Any) -> None:
     with serving(log, PageListener(application=greeting(), host="127.0.0.1", port=0, share_port=True)) as (address,):
         again = PageListener(application=greeting(), host="127.0.0.1", port=address[1], share_port=True)
         with serving(log, again) as (second,):
@@ -85,5 +85,5 @@ def test_a_stopped_server_listens_no_more(log: Any) -> None:
 
 
 @pytest.mark.parametrize("descriptors, connections", [(65_536, 256), (1024, 256), (256, 64), (8, 4)])
-def test_three_quarters_of_all_descriptors_are_left_to_others(descriptors: int, connections: int) -> None:
+def test_connections_use_at_most_a_quarter_of_the_descriptors(descriptors: int, connections: int) -> None:
     assert connections_of(descriptors) == connections

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcm.runtime.serving.status_pages import wanted_version
-from tests.runtime.serving.conftest import Ask
+from tests.runtime.serving.conftest import RequestPage
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ from tests.runtime.serving.conftest import Ask
         ),
     ],
 )
-def test_the_process_describes_itself_to_people(ask: Ask, path: str, lines: list[str]) -> None:
-    answer = ask(path)
+def test_status_pages_as_text(request_page: RequestPage, path: str, lines: list[str]) -> None:
+    answer = request_page(path)
     shown = answer.text.splitlines()
     assert shown[1].startswith("Warning: This endpoint is not meant to be machine parseable")
     assert [shown[0], *shown[3:]] == lines
@@ -52,15 +52,15 @@ def test_the_process_describes_itself_to_people(ask: Ask, path: str, lines: list
         ),
     ],
 )
-def test_the_process_describes_itself_to_programs(ask: Ask, path: str, kind: str, facts: dict[str, Any]) -> None:
+def test_status_pages_as_json(request_page: RequestPage, path: str, kind: str, facts: dict[str, Any]) -> None:
     accept = f"application/json;as={kind};v=v1beta1;g=config.k8s.io"
-    assert json.loads(ask(path, headers={"Accept": accept}).text) == {
+    assert json.loads(request_page(path, headers={"Accept": accept}).text) == {
         "kind": kind,
         "apiVersion": "config.k8s.io/v1beta1",
         "metadata": {"name": "kube-controller-manager"},
         **facts,
     }
-    assert ask(path, headers={"Accept": "application/json"}).status == 406
+    assert request_page(path, headers={"Accept": "application/json"}).status == 406
 
 
 @pytest.mark.parametrize(

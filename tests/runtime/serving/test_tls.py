@@ -20,7 +20,7 @@ from tests.support.certificates import Authority, Pair, client_context, handshak
 
 
 class Today(FixedClock):
-    """The real day, as OpenSSL checks certificates by it, and days later."""
+    """Clock with the real time, which OpenSSL uses to verify certificates, plus a number of days."""
 
     def __init__(self) -> None:
         self.later = timedelta()
@@ -36,7 +36,7 @@ class Rig:
     build: Callable[..., ServingTls]
     logged: LogCapture
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def logged_as(self, event: str) -> list[dict[str, Any]]:
         return [dict(entry) for entry in self.logged.entries if entry["event"] == event]
 
 
@@ -72,7 +72,7 @@ def offering(suite: str) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("min_version, refused", [("VersionTLS13", True), ("VersionTLS12", False), ("", False)])
-def test_older_versions_of_tls_are_not_talked(rig: Rig, min_version: str, refused: bool) -> None:
+def test_older_versions_of_tls_are_rejected(rig: Rig, min_version: str, refused: bool) -> None:
     context = rig.build(min_version=min_version).context
     handshake(context, client_context())
     if refused:
@@ -82,7 +82,7 @@ def test_older_versions_of_tls_are_not_talked(rig: Rig, min_version: str, refuse
         handshake(context, version_limited(ssl.TLSVersion.TLSv1_2))
 
 
-def test_only_the_suites_that_were_asked_for_are_offered(rig: Rig) -> None:
+def test_only_configured_suites_are_offered(rig: Rig) -> None:
     asked = ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256")
     context = rig.build(cipher_suites=asked).context
     chosen = handshake(context, version_limited(ssl.TLSVersion.TLSv1_2))[0].cipher()
@@ -93,7 +93,7 @@ def test_only_the_suites_that_were_asked_for_are_offered(rig: Rig) -> None:
     assert handshake(context, client_context())[0].version() == "TLSv1.3"
 
 
-def test_suites_of_tls_1_3_alone_leave_no_older_version(rig: Rig) -> None:
+def test_suites_of_tls_1_3_only_disable_older_versions(rig: Rig) -> None:
     context = rig.build(cipher_suites=("TLS_AES_256_GCM_SHA384",)).context
     with pytest.raises(ssl.SSLError):
         handshake(context, version_limited(ssl.TLSVersion.TLSv1_2))
@@ -101,9 +101,9 @@ def test_suites_of_tls_1_3_alone_leave_no_older_version(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("suite", sorted(SUITES))
-def test_a_suite_is_offered_or_refused_by_its_name(rig: Rig, suite: str) -> None:
+def test_suite_is_offered_or_rejected_by_name(rig: Rig, suite: str) -> None:
     strong = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
-    if "RC4" in suite or "3DES" in suite:  # OpenSSL has them no more
+    if "RC4" in suite or "3DES" in suite:  # removed from OpenSSL
         with pytest.raises(TlsError, match=f"does not offer {suite}$"):
             rig.build(cipher_suites=(strong, suite))
         return
@@ -112,7 +112,7 @@ def test_a_suite_is_offered_or_refused_by_its_name(rig: Rig, suite: str) -> None
     assert offered == {SUITES[strong], SUITES[suite]}
 
 
-def test_an_unknown_suite_is_refused_as_upstream_does(rig: Rig) -> None:
+def test_unknown_suite_is_rejected_as_upstream(rig: Rig) -> None:
     with pytest.raises(TlsError, match=r"^Cipher suite TLS_NULL not supported or doesn't exist$"):
         rig.build(cipher_suites=("TLS_NULL",))
 
@@ -123,7 +123,7 @@ def with_curve(name: str) -> ssl.SSLContext:
     return context
 
 
-def test_only_the_key_exchange_that_was_asked_for_is_offered(rig: Rig) -> None:
+def test_only_the_configured_key_exchange_is_offered(rig: Rig) -> None:
     context = rig.build(curves=(24,)).context
     handshake(context, with_curve("secp384r1"))
     with pytest.raises(ssl.SSLError):
@@ -157,7 +157,7 @@ def test_a_new_certificate_is_served_at_the_next_handshake(rig: Rig) -> None:
     replace(pair, rig.authority.issue("second", names=("localhost",)))
     assert served_subject(context) == "second"
     assert served_subject(context, None) == "second"
-    assert len(rig.told("TLS files reloaded")) == 1
+    assert len(rig.logged_as("TLS files reloaded")) == 1
 
 
 def test_incomplete_change_keeps_the_previous_files_and_is_logged_once(rig: Rig) -> None:
@@ -167,12 +167,12 @@ def test_incomplete_change_keeps_the_previous_files_and_is_logged_once(rig: Rig)
     os.replace(second.certificate, pair.certificate)
     for _ in range(3):
         assert served_subject(context) == "first"
-    assert len(rig.told("TLS files not reloaded")) == 1
+    assert len(rig.logged_as("TLS files not reloaded")) == 1
     os.replace(second.key, pair.key)
     assert served_subject(context) == "second"
     pair.key.unlink()
     assert served_subject(context) == "second"
-    (_, missing) = rig.told("TLS files not reloaded")
+    (_, missing) = rig.logged_as("TLS files not reloaded")
     assert missing["error"] == f"{pair.key}: No such file or directory"
 
 
@@ -190,12 +190,12 @@ def test_self_signed_certificate_is_renewed_while_serving(rig: Rig, tmp_path: Pa
 def test_expired_certificate_is_logged(rig: Rig) -> None:
     ended = rig.authority.issue("old", names=("localhost",), end=datetime.now(UTC) - timedelta(days=1))
     rig.build(**files(ended))
-    (entry,) = rig.told("serving certificate has expired")
+    (entry,) = rig.logged_as("serving certificate has expired")
     assert entry["subject"] == "CN=old"
 
 
 @pytest.mark.parametrize(
-    "asked, shown",
+    "server_name, served",
     [
         ("a.example", "exact"),
         ("A.Example.", "exact"),
@@ -208,7 +208,7 @@ def test_expired_certificate_is_logged(rig: Rig) -> None:
         (None, "default"),
     ],
 )
-def test_the_pair_is_chosen_by_the_name_that_a_client_asks_for(rig: Rig, asked: str | None, shown: str) -> None:
+def test_pair_is_chosen_by_the_server_name_of_the_client(rig: Rig, server_name: str | None, served: str) -> None:
     def named(common_name: str, *names: str, of_certificate: str = "any.example") -> NamedPair:
         return NamedPair(**files(rig.authority.issue(common_name, names=(of_certificate,))), names=names)
 
@@ -221,10 +221,10 @@ def test_the_pair_is_chosen_by_the_name_that_a_client_asks_for(rig: Rig, asked: 
             named("late", "a.example"),
         ),
     ).context
-    assert served_subject(context, asked) == shown
+    assert served_subject(context, server_name) == served
 
 
-def test_an_address_cannot_be_asked_for(rig: Rig) -> None:
+def test_address_as_sni_name_is_an_error(rig: Rig) -> None:
     pair = rig.authority.issue("some", names=("some",))
     with pytest.raises(TlsError, match=r"--tls-sni-cert-key: 10\.0\.0\.1 is an address"):
         rig.build(named=(NamedPair(**files(pair), names=("10.0.0.1",)),))
@@ -248,7 +248,7 @@ def test_a_client_certificate_of_another_authority_fails_the_handshake(rig: Rig,
         handshake(context, client_context(pair=stranger))
 
 
-def test_an_authority_of_clients_that_is_replaced_counts_no_more(rig: Rig, tmp_path: Path) -> None:
+def test_replaced_client_authority_is_not_trusted(rig: Rig, tmp_path: Path) -> None:
     tls = rig.build(clients=str(rig.authority.file))
     before = client_context(pair=rig.authority.issue("admin"))
     handshake(tls.context, before)
@@ -261,7 +261,7 @@ def test_an_authority_of_clients_that_is_replaced_counts_no_more(rig: Rig, tmp_p
 
 
 @pytest.mark.parametrize("content, fault", [(None, "No such file"), (b"", "no certificates in it")])
-def test_a_file_without_authorities_is_named(rig: Rig, tmp_path: Path, content: bytes | None, fault: str) -> None:
+def test_file_without_authorities_is_reported(rig: Rig, tmp_path: Path, content: bytes | None, fault: str) -> None:
     path = tmp_path / "ca.crt"
     if content is not None:
         path.write_bytes(content)

@@ -25,5 +25,5 @@ def test_token_names_its_node() -> None:
         "kcm-node.\xe4\udc80.n1",
     ],
 )
-def test_no_token_of_this_key(token: str) -> None:
+def test_invalid_node_token_names_no_node(token: str) -> None:
     assert node_in(KEY, token) is None

@@ -1,4 +1,4 @@
-"""Tokens as kube-apiserver reads them, and the keys that they are signed with."""
+"""Tokens in the format of kube-apiserver, and their signing keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def part(token: str, number: int) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def test_an_rsa_key_signs_as_go_jose_does() -> None:
+def test_rsa_key_signs_as_go_jose() -> None:
     token = SigningKey(RSA).sign(CLAIMS)
     public = RSA.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     key_id = base64.urlsafe_b64encode(hashlib.sha256(public).digest()).rstrip(b"=").decode()
@@ -41,7 +41,7 @@ def test_an_rsa_key_signs_as_go_jose_does() -> None:
 
 
 @pytest.mark.parametrize("algorithm", CURVES)
-def test_a_curve_decides_about_the_algorithm(algorithm: str) -> None:
+def test_algorithm_depends_on_the_curve(algorithm: str) -> None:
     key = SigningKey(ec.generate_private_key(CURVES[algorithm]))
     token = key.sign(CLAIMS)
     assert orjson.loads(part(token, 0))["alg"] == algorithm
@@ -50,7 +50,7 @@ def test_a_curve_decides_about_the_algorithm(algorithm: str) -> None:
     assert key.sign(CLAIMS) == token, "nothing in it is random"
 
 
-def test_a_key_knows_its_own_tokens_alone() -> None:
+def test_key_verifies_only_its_own_tokens() -> None:
     ours, theirs = (SigningKey(ec.generate_private_key(ec.SECP256R1())) for _ in range(2))
     token = ours.sign(CLAIMS)
     head, body, signature = token.split(".")
@@ -97,7 +97,7 @@ def test_the_first_key_of_a_file_signs(tmp_path: Path, file: bytes) -> None:
         (pem(ec.generate_private_key(ec.SECP256K1())), "unknown private key curve, must be 256, 384, or 521"),
     ],
 )
-def test_a_file_without_a_key_is_refused_by_name(tmp_path: Path, file: bytes, text: str) -> None:
+def test_file_without_a_key_is_rejected_with_its_name(tmp_path: Path, file: bytes, text: str) -> None:
     (tmp_path / "key").write_bytes(file)
     with pytest.raises(KeyUnusableError, match=text):
         read_signing_key(str(tmp_path / "key"))

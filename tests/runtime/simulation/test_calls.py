@@ -29,7 +29,7 @@ def run_until(clock: VirtualClock, when: float) -> None:
     clock.advance_to(when)
 
 
-def test_a_call_takes_its_latency_and_is_noted() -> None:
+def test_call_takes_its_latency_and_is_traced() -> None:
     clock, outcomes = VirtualClock(), list[Outcome]()
     calls = SimulatedCalls(clock=clock, latency=2.0)
     calls.send(CALL, outcomes.append)
@@ -52,7 +52,7 @@ def test_the_faults_of_a_plan_strike_the_calls_of_their_process() -> None:
     assert [type(outcome) for outcome in lost] == [Unknown]
 
 
-def test_a_call_that_hangs_holds_its_thread_and_is_named() -> None:
+def test_hung_call_keeps_its_thread_and_is_reported() -> None:
     clock = VirtualClock()
     calls = SimulatedCalls(clock=clock)
     calls.injector = Injector(parse_faults("call-hung seconds=0 most=16"), seed=1, clock=clock)
@@ -69,8 +69,8 @@ def test_a_call_that_hangs_holds_its_thread_and_is_named() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_call_that_hangs_is_not_made_once_its_process_is_gone(*, gone: bool) -> None:
-    """A false alarm: it hung for minutes, and then set the hosts of a load balancer that the next manager had set."""
+def test_hung_call_is_not_made_after_its_process_ended(*, gone: bool) -> None:
+    """In an earlier version, the call changed a load balancer minutes later that the next manager had set up."""
     world, made = World(log=quiet_log()), list[str]()
 
     def run() -> Outcome:

@@ -1,4 +1,4 @@
-"""Virtual time, and the clock of a process in it."""
+"""Virtual time, and the clock of a simulated process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_until(clock: VirtualClock, when: float) -> None:
         pass
 
 
-def test_alarms_sound_in_order_of_time_and_then_of_setting(clock: VirtualClock) -> None:
+def test_alarms_are_triggered_by_time_and_then_in_the_order_set(clock: VirtualClock) -> None:
     sounded: list[str] = []
     clock.call_at("late", 5.0, lambda: sounded.append("late"))
     clock.call_once(2.0, lambda: sounded.append("first"))
@@ -64,7 +64,7 @@ def test_time_never_goes_back(clock: VirtualClock) -> None:
     assert (clock.monotonic(), clock.now()) == (7.0, START + 7.0)
 
 
-def test_a_wall_clock_that_is_set_changes_no_interval(clock: VirtualClock) -> None:
+def test_skewed_wall_clock_does_not_change_monotonic_time(clock: VirtualClock) -> None:
     process = ProcessClock(clock)
     process.skew = -3600.0
     clock.advance_to(10.0)
@@ -72,7 +72,7 @@ def test_a_wall_clock_that_is_set_changes_no_interval(clock: VirtualClock) -> No
     assert clock.now() == START + 10.0
 
 
-def test_a_process_that_is_gone_has_no_alarms(clock: VirtualClock) -> None:
+def test_ended_process_has_no_alarms(clock: VirtualClock) -> None:
     process, sounded = ProcessClock(clock), []
     process.call_at("before", 1.0, lambda: sounded.append("before"))
     process.stop()
@@ -81,7 +81,7 @@ def test_a_process_that_is_gone_has_no_alarms(clock: VirtualClock) -> None:
     assert sounded == []
 
 
-def test_a_paused_process_hears_its_alarms_afterwards_and_its_time_counts(clock: VirtualClock) -> None:
+def test_alarms_of_a_paused_process_are_triggered_afterwards(clock: VirtualClock) -> None:
     process, sounded = ProcessClock(clock), list[tuple[str, float]]()
     for who, when in (("first", 1.0), ("second", 2.0), ("cancelled", 2.0)):
         process.call_at(who, when, lambda who=who: sounded.append((who, process.monotonic())))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Handlers that wait in the middle of their work, on virtual time."""
+"""Handlers that wait in virtual time while they handle a message."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.actor_system import ActorSystem
 
 
-class Waits(Actor):
-    """Waits for so many seconds as the name in a Pause says; writes down what it does."""
+class WaitingActor(Actor):
+    """Waits for the seconds in the name of a Pause, and records what it does."""
 
     def __init__(self, context: Any, *, world: World, done: list[tuple[float, str]]) -> None:
         super().__init__(context)
@@ -44,11 +44,11 @@ def system(world: World, *names: str) -> tuple[ActorSystem, dict[str, list[tuple
     made = world.system()
     done: dict[str, list[tuple[float, str]]] = {name: [] for name in names}
     for name in names:
-        made.spawn(ActorSpec(name=name, build=partial(Waits, world=world, done=done[name])))
+        made.spawn(ActorSpec(name=name, build=partial(WaitingActor, world=world, done=done[name])))
     return made, done
 
 
-def test_a_handler_waits_and_the_others_go_on(world: World) -> None:
+def test_waiting_handler_does_not_block_others(world: World) -> None:
     actors, done = system(world, "one", "two")
     actors.tell("one", Pause("10"))
     world.run_for(1.0)
@@ -61,7 +61,7 @@ def test_a_handler_waits_and_the_others_go_on(world: World) -> None:
     world.close()
 
 
-def test_several_may_wait_at_once_and_one_several_times(world: World) -> None:
+def test_several_handlers_may_wait_repeatedly(world: World) -> None:
     actors, done = system(world, "one", "two")
     for seconds in ("5", "2"):
         actors.tell("one", Pause(seconds))
@@ -72,12 +72,12 @@ def test_several_may_wait_at_once_and_one_several_times(world: World) -> None:
     world.close()
 
 
-def test_what_waits_for_ever_ends_with_its_process_or_its_world(world: World) -> None:
+def test_endless_wait_ends_with_its_process_or_its_world(world: World) -> None:
     before = set(threading.enumerate())
     process = world.process("p")
     crashing = ActorSystem(clock=process.clock, log=world.log, spawner=process)
     done: list[tuple[float, str]] = []
-    crashing.spawn(ActorSpec(name="one", build=partial(Waits, world=world, done=done)))
+    crashing.spawn(ActorSpec(name="one", build=partial(WaitingActor, world=world, done=done)))
     staying, others = system(world, "two")
     crashing.tell("one", Pause("0"))
     staying.tell("two", Pause("0"))
@@ -92,7 +92,7 @@ def test_what_waits_for_ever_ends_with_its_process_or_its_world(world: World) ->
         assert not thread.is_alive()
 
 
-def test_only_a_handler_may_wait_and_only_where_that_is_meant(world: World) -> None:
+def test_wait_outside_of_a_handler_is_an_error(world: World) -> None:
     with pytest.raises(RuntimeError, match="only a handler may wait"):
         world.wait(1.0)
     world.lets_wait = False

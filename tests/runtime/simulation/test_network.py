@@ -1,4 +1,4 @@
-"""The simulated network: requests and watches take virtual time, and the faults of a plan strike on the way."""
+"""The simulated network: latency of requests and watches, and faults in transit."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Client:
-    """One process's end of the network.
+    """Client of the network in one process.
 
-    responses: (when, status, error); lines: (when, type, name) of each watch event; ended: (when, status, error).
+    responses: (time, status, error)
+    lines: (time, type, name) of each watch event
+    ended: (time, status, error)
     """
 
     def __init__(self, faults: str = "") -> None:
@@ -50,7 +52,7 @@ class Client:
         self.last: Response | None = None
 
     def send(self, method: str, path: str = PODS, body: Mapping[str, Any] | None = None, timeout: float = 10.0) -> None:
-        """Send a request, and let a minute pass."""
+        """Send a request, and run for a minute."""
         raw = b"" if body is None else orjson.dumps(body)
         self.transport.send(
             Request(method=method, path=path, body=raw, timeout=timeout), client="test", on_response=self._responded
@@ -68,7 +70,7 @@ class Client:
         return stream
 
     def create(self, name: str) -> None:
-        """In the server at once, past the network and its faults."""
+        """Create an object in the server directly, without the network and its faults."""
         request = Request(method="POST", path=PODS, body=orjson.dumps(pod(name)))
         assert self.network.server.handle(request).status == 201
 
@@ -129,14 +131,14 @@ def test_a_fault_decides_whether_the_command_is_carried_out_and_what_its_client_
     assert client.stored == stored
 
 
-def test_a_request_arrives_though_its_client_has_given_it_up() -> None:
+def test_request_arrives_after_its_client_has_timed_out() -> None:
     client = Client("command-delayed seconds=30")
     client.send("POST", body=pod("web"), timeout=7.0)
     assert client.responses == [(7.0, 0, "timed out")], "and hears nothing of it later"
     assert client.stored == ["default/web"]
 
 
-def test_a_request_whose_permit_ends_while_the_thread_is_held_up_does_not_go_out() -> None:
+def test_request_is_not_sent_if_its_permit_expires_while_the_thread_is_blocked() -> None:
     client, tenure = Client(), Tenure()
     http = SideThread(client.clock)
     transport, answers = SimulatedTransport(client.network, "held", http), list[Response]()
@@ -154,7 +156,7 @@ def test_a_request_whose_permit_ends_while_the_thread_is_held_up_does_not_go_out
     assert [when for when, _, _ in client.network.requests] == [3.0], "when its bytes go out"
 
 
-def test_lines_and_responses_wait_while_the_thread_is_held_up() -> None:
+def test_lines_and_responses_are_delayed_while_the_thread_is_blocked() -> None:
     client = Client()
     http = SideThread(client.clock)
     client.transport = SimulatedTransport(client.network, "held", http)
@@ -168,13 +170,13 @@ def test_lines_and_responses_wait_while_the_thread_is_held_up() -> None:
     assert [name for _, _, name in client.lines] == ["a", "b"]
 
 
-def test_a_lost_request_is_noticed_at_its_time_out() -> None:
+def test_lost_request_ends_with_its_timeout() -> None:
     client = Client("command-lost most=1")
     client.send("POST", body=pod("web"), timeout=7.0)
     assert client.responses == [(7.0, 0, "timed out")]
 
 
-def test_only_a_request_that_never_left_says_so() -> None:
+def test_only_unsent_requests_are_reported_as_unsent() -> None:
     refused, lost = Client("command-refused"), Client("command-lost")
     for client in (refused, lost):
         client.send("POST", body=pod("web"))
@@ -183,20 +185,20 @@ def test_only_a_request_that_never_left_says_so() -> None:
     assert (refused.last.sent, lost.last.sent) == (False, True)
 
 
-def test_a_repeated_outcome_comes_twice() -> None:
+def test_repeated_outcome_is_delivered_twice() -> None:
     client = Client("outcome-repeated")
     client.send("POST", body=pod("web"))
     assert [status for _, status, _ in client.responses] == [201, 201]
 
 
-def test_a_fault_of_one_object_leaves_others_alone() -> None:
+def test_fault_of_an_object_does_not_affect_others() -> None:
     client = Client("command-refused object=default/web")
     client.send("POST", body=pod("web"))
     client.send("POST", body=pod("api"))
     assert [status for _, status, _ in client.responses] == [0, 201]
 
 
-def test_a_watch_shows_changes_in_order() -> None:
+def test_watch_delivers_changes_in_order() -> None:
     client = Client()
     client.watch()
     for name in "abc":
@@ -205,7 +207,7 @@ def test_a_watch_shows_changes_in_order() -> None:
     assert [(type, name) for _, type, name in client.lines] == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
-def test_a_watch_that_lags_stays_in_order() -> None:
+def test_lagging_watch_stays_in_order() -> None:
     client = Client("watch-lagging seconds=20 most=1")
     client.watch()
     for name in "ab":
@@ -216,7 +218,7 @@ def test_a_watch_that_lags_stays_in_order() -> None:
     assert [name for _, _, name in client.lines] == ["a", "b"]
 
 
-def test_a_stalled_watch_shows_nothing_and_does_not_end() -> None:
+def test_stalled_watch_delivers_nothing_and_does_not_end() -> None:
     client = Client("watch-stalled most=1")
     client.watch()
     client.create("a")
@@ -224,7 +226,7 @@ def test_a_stalled_watch_shows_nothing_and_does_not_end() -> None:
     assert (client.lines, client.ended) == ([], [])
 
 
-def test_a_dropped_watch_loses_what_is_on_its_way() -> None:
+def test_dropped_watch_loses_events_in_transit() -> None:
     client = Client("watch-dropped most=1")
     client.watch()
     client.create("a")
@@ -241,7 +243,7 @@ def test_a_rewound_watch_repeats_the_last_changes() -> None:
     assert [name for _, _, name in client.lines] == ["b"]
 
 
-def test_a_cancelled_watch_is_silent() -> None:
+def test_cancelled_watch_delivers_nothing() -> None:
     client = Client()
     stream = client.watch()
     client.create("a")
@@ -250,7 +252,7 @@ def test_a_cancelled_watch_is_silent() -> None:
     assert (client.lines, client.ended) == ([], [])
 
 
-def test_a_server_that_is_down_breaks_watches_and_refuses_requests() -> None:
+def test_stopped_server_ends_watches_and_refuses_requests() -> None:
     client = Client()
     client.watch()
     client.network.server_is_down = True
@@ -279,13 +281,13 @@ def test_a_response_waits_until_the_write_is_on_disk() -> None:
     assert [(int(when), status) for when, status, _ in client.responses] == [(3, 201)]
 
 
-def test_a_crash_takes_a_write_that_was_not_on_disk_and_nobody_was_told_of_it() -> None:
+def test_crash_loses_only_unacknowledged_writes() -> None:
     client, store = Client(), HeldStore()
     client.network.server = ApiServer(store=store, clock=client.clock)
     watched = client.watch()
 
     def crash() -> None:
-        client.network.server = ApiServer(store=client.disk, clock=client.clock)  # with nothing on it
+        client.network.server = ApiServer(store=client.disk, clock=client.clock)  # with an empty disk
 
     client.clock.call_after(3.0, crash)
     client.send("POST", body=pod("a"))
@@ -295,7 +297,7 @@ def test_a_crash_takes_a_write_that_was_not_on_disk_and_nobody_was_told_of_it() 
     assert client.lines == []
 
 
-def test_a_request_that_asks_a_webhook_takes_longer_and_the_others_do_not() -> None:
+def test_webhook_delays_only_its_request() -> None:
     client = Client()
     asked: list[float] = []
 
@@ -327,7 +329,7 @@ def test_a_request_that_asks_a_webhook_takes_longer_and_the_others_do_not() -> N
     assert asked[0] + LATENCY <= ended
 
 
-def test_the_events_of_a_watch_wait_for_the_webhook_that_converts_them() -> None:
+def test_watch_events_wait_for_the_conversion_webhook() -> None:
     client, converter = Client(), Converter()
     client.network.ask = converter.ask
     body = definition()

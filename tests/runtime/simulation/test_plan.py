@@ -1,4 +1,4 @@
-"""Plans of faults, drawn from a seed."""
+"""Fault plans that are drawn from a seed."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def plans(draw: Draw, count: int = 50) -> list[tuple[Fault, ...]]:
 
 
 @pytest.mark.parametrize("draw", [draw_plan, *PATTERNS])
-def test_the_same_seed_draws_the_same_plan_and_another_seed_another(draw: Draw) -> None:
+def test_plan_is_determined_by_the_seed(draw: Draw) -> None:
     assert plans(draw) == plans(draw)
     assert len(set(plans(draw))) > 25
 
 
 @pytest.mark.parametrize("draw", [draw_plan, *PATTERNS])
-def test_a_plan_reads_back_from_its_text(draw: Draw) -> None:
+def test_plan_round_trips_through_text(draw: Draw) -> None:
     for plan in plans(draw):
         assert parse_faults(format_faults(plan)) == plan
 
 
-def test_every_kind_outside_clouds_is_drawn_and_those_of_clouds_when_asked_for() -> None:
+def test_cloud_faults_are_drawn_only_on_request() -> None:
     drawn = {fault.kind for plan in plans(draw_plan, 200) for fault in plan}
     assert drawn == set(FaultKind) - set(OF_CALLS) - set(ON_REQUEST)
     (fault,) = draw_plan(1, seconds=SECONDS, actors=ACTORS, kinds=(FaultKind.CALL_LOST,), least=1, most=1)
@@ -48,7 +48,7 @@ def test_every_kind_outside_clouds_is_drawn_and_those_of_clouds_when_asked_for()
 
 
 @pytest.mark.parametrize("kind", FaultKind)
-def test_a_fault_of_any_kind_begins_within_the_run_and_is_over_when_it_says(kind: FaultKind) -> None:
+def test_fault_begins_and_ends_within_the_run(kind: FaultKind) -> None:
     chance = random.Random(str(kind))
     for _ in range(50):
         fault = draw_fault(chance, kind, seconds=SECONDS, process="manager*", actors=ACTORS)
@@ -59,7 +59,7 @@ def test_a_fault_of_any_kind_begins_within_the_run_and_is_over_when_it_says(kind
             assert fault.most is not None
 
 
-def test_a_controller_in_an_intermediate_state_is_the_victim() -> None:
+def test_controller_in_an_intermediate_state_is_crashed() -> None:
     crashed = [
         fault
         for plan in plans(draw_intermediate_state)

@@ -1,4 +1,4 @@
-"""A thread beside the actors: what it is given it does in order, or, once its process is gone, never."""
+"""A simulated thread beside the actors: it runs its tasks in order, and none after its process has ended."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def run_until(clock: VirtualClock, when: float) -> None:
     clock.advance_to(when)
 
 
-def test_what_it_is_given_it_does_at_once() -> None:
+def test_task_runs_at_once() -> None:
     thread, done = SideThread(VirtualClock()), list[int]()
     thread.do(lambda: done.append(1))
     assert done == [1]
 
 
-def test_held_up_it_does_all_in_order_afterwards() -> None:
+def test_tasks_of_a_blocked_thread_run_in_order_afterwards() -> None:
     clock = VirtualClock()
     thread, done = SideThread(clock), list[str]()
     thread.hold(2.0)
@@ -35,7 +35,7 @@ def test_held_up_it_does_all_in_order_afterwards() -> None:
     assert done[-1] == "c"
 
 
-def test_a_process_that_is_gone_does_nothing_more() -> None:
+def test_tasks_of_an_ended_process_do_not_run() -> None:
     clock = VirtualClock()
     thread, done = SideThread(clock), list[int]()
     thread.hold(1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kcm.runtime.simulation.trace import Trace
 
 
-def test_the_digest_is_of_every_step_and_of_their_order() -> None:
+def test_digest_depends_on_every_step_and_their_order() -> None:
     def trace(*words: str) -> Trace:
         made = Trace()
         for word in words:
@@ -17,7 +17,7 @@ def test_the_digest_is_of_every_step_and_of_their_order() -> None:
     assert len({trace("a", "b").digest, trace("b").digest, trace("b", "a").digest}) == 3
 
 
-def test_notes_are_kept_and_what_passes_is_only_digested() -> None:
+def test_notes_are_kept_and_other_steps_only_digested() -> None:
     trace = Trace()
     empty = trace.digest
     trace.note(1.0, "manager", "cluster", "process crashed")

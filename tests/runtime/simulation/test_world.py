@@ -1,4 +1,4 @@
-"""Actors in one thread, on virtual time, in an order that a seed decides."""
+"""Actors in one thread, on virtual time, in an order that depends on the seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcm.runtime.system.actor_system import ActorSystem
 
 
 class Receiver(Actor):
-    """Keeps a word of each message, and when it came."""
+    """Records the text and the time of each message."""
 
     def __init__(self, context: Context, *, received: list[tuple[float, str]], to: str = "") -> None:
         super().__init__(context)
@@ -27,7 +27,7 @@ class Receiver(Actor):
     def receive(self, message: Any) -> Any:
         match message:
             case Pause("fail"):
-                raise ValueError("told to fail")
+                raise ValueError("failure requested")
             case Pause(word) if word.startswith("wake at "):
                 self.wake_at(float(word.removeprefix("wake at ")))
             case Pause(word):
@@ -48,7 +48,7 @@ class Receiver(Actor):
 
 
 class SimulatedSystem:
-    """A world with one system of receivers, of which `boss` is the supervisor."""
+    """A world with one system of receivers. Its supervisor is `boss`."""
 
     def __init__(self, log: FilteringBoundLogger, *, seed: int = 0, faults: str = "") -> None:
         self.world = World(log=log, seed=seed)
@@ -75,7 +75,7 @@ def simulated(log: FilteringBoundLogger) -> SimulatedSystem:
     return simulated
 
 
-def test_nothing_moves_before_the_world_is_run(simulated: SimulatedSystem) -> None:
+def test_nothing_happens_before_the_world_runs(simulated: SimulatedSystem) -> None:
     simulated.system.tell("a", Pause("x"))
     assert simulated.words("a") == []
     simulated.world.run_for(0.0)
@@ -104,7 +104,7 @@ def test_time_jumps_from_alarm_to_alarm(simulated: SimulatedSystem) -> None:
     assert simulated.world.clock.monotonic() == 7200.0
 
 
-def test_run_until_stops_as_soon_as_it_is_done(simulated: SimulatedSystem) -> None:
+def test_run_until_stops_as_soon_as_the_condition_is_met(simulated: SimulatedSystem) -> None:
     simulated.world.clock.call_after(5.0, lambda: simulated.system.tell("a", Pause("x")))
     assert simulated.world.run_until(lambda: "x" in simulated.words("a"), within=60.0)
     assert simulated.world.clock.monotonic() == 5.0
@@ -119,7 +119,7 @@ def test_a_handler_that_raises_ends_its_actor_and_the_supervisor_is_notified(sim
     simulated.world.run_for(1.0)
     assert simulated.words("a") == ["x", "stopped"]
     assert simulated.words("b") == ["z"]
-    assert simulated.words("boss") == ["a: ValueError: told to fail"]
+    assert simulated.words("boss") == ["a: ValueError: failure requested"]
 
 
 def test_a_killed_actor_leaves_its_mailbox_unread(simulated: SimulatedSystem) -> None:
@@ -130,7 +130,7 @@ def test_a_killed_actor_leaves_its_mailbox_unread(simulated: SimulatedSystem) ->
     assert simulated.words("boss") == ["a: killed"]
 
 
-def test_a_hung_actor_handles_its_messages_when_it_comes_to(simulated: SimulatedSystem) -> None:
+def test_hung_actor_handles_its_messages_after_the_hang(simulated: SimulatedSystem) -> None:
     simulated.world.hang(simulated.system, "a", 10.0)
     simulated.system.tell("a", Pause("x"))
     simulated.world.run_for(9.0)
@@ -139,7 +139,7 @@ def test_a_hung_actor_handles_its_messages_when_it_comes_to(simulated: Simulated
     assert simulated.received["a"] == [(10.0, "x")]
 
 
-def test_a_pause_ends_no_hang_that_lasts_longer(simulated: SimulatedSystem) -> None:
+def test_pause_does_not_end_a_longer_hang(simulated: SimulatedSystem) -> None:
     simulated.world.hang(simulated.system, "a")
     simulated.world.hang(simulated.system, "b", 10.0)
     simulated.world.pause(simulated.process, 5.0)
@@ -159,7 +159,7 @@ def test_a_crashed_process_loses_all_its_actors_and_their_alarms(simulated: Simu
     assert all(received == [] for received in simulated.received.values()), "no actor gets to clean up"
 
 
-def test_an_actor_that_is_stopped_without_a_time_out_first_empties_its_mailbox(simulated: SimulatedSystem) -> None:
+def test_actor_stopped_without_timeout_first_handles_its_mailbox(simulated: SimulatedSystem) -> None:
     simulated.system.tell("a", Pause("x"))
     simulated.system.stop("a", timeout=None)
     simulated.world.run_for(0.0)
@@ -175,9 +175,7 @@ def test_ask_returns_the_result_or_times_out(simulated: SimulatedSystem) -> None
         simulated.world.ask(simulated.system, "b", Pause("x"))
 
 
-def test_actors_that_keep_each_other_busy_are_an_error(
-    log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_exchange_of_messages_is_an_error(log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcm.runtime.simulation.world.MOST_STEPS_AT_ONCE", 100)
     simulated = SimulatedSystem(log)
     simulated.spawn("boss")

@@ -1,4 +1,4 @@
-"""Names outlive incarnations: a few actors on threads, as in life."""
+"""Names and incarnations of actors, on real threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT = 10.0
 
 
 class Mail:
-    """What arrived, and a way to wait for it from the test's thread."""
+    """Received messages, for which the test's thread can wait."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -39,8 +39,8 @@ class Mail:
             return list(self.messages)
 
 
-class Keeper(Actor):
-    """Keeps its mail; raises on Pause, with what it is told to."""
+class RecordingActor(Actor):
+    """Records its messages, and raises `raises` on a Pause if it is set."""
 
     def __init__(self, context: Context, *, mail: Mail, raises: BaseException | None = None) -> None:
         super().__init__(context)
@@ -55,7 +55,7 @@ class Keeper(Actor):
         return None
 
 
-class BadStarter(Actor):
+class FailingStart(Actor):
     def started(self) -> None:
         raise RuntimeError("cannot begin")
 
@@ -74,7 +74,7 @@ def supervisor() -> Mail:
 def system(log: FilteringBoundLogger, supervisor: Mail) -> Iterator[ActorSystem]:
     clock = SystemClock()
     system = ActorSystem(clock=clock, log=log)
-    system.spawn(ActorSpec(name="controller-manager", build=partial(Keeper, mail=supervisor)))
+    system.spawn(ActorSpec(name="controller-manager", build=partial(RecordingActor, mail=supervisor)))
     yield system
     for name in system.names():
         assert system.stop(name, timeout=WAIT)
@@ -82,10 +82,10 @@ def system(log: FilteringBoundLogger, supervisor: Mail) -> Iterator[ActorSystem]
 
 
 def keeper(mail: Mail, **more: Any) -> ActorSpec:
-    return ActorSpec(name="keeper", build=partial(Keeper, mail=mail, **more))
+    return ActorSpec(name="keeper", build=partial(RecordingActor, mail=mail, **more))
 
 
-def test_a_name_reaches_whichever_incarnation_lives(system: ActorSystem, mail: Mail) -> None:
+def test_message_to_a_name_reaches_the_current_incarnation(system: ActorSystem, mail: Mail) -> None:
     assert system.spawn(keeper(mail)) == 1
     system.tell("keeper", Pause("one"))
     mail.wait_for(1)
@@ -95,12 +95,12 @@ def test_a_name_reaches_whichever_incarnation_lives(system: ActorSystem, mail: M
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("planted"), SystemExit(3), KeyboardInterrupt()])
-def test_an_actor_that_raises_ends_alone_and_the_supervisor_is_notified(
+def test_error_ends_only_its_actor_and_notifies_the_supervisor(
     system: ActorSystem, mail: Mail, supervisor: Mail, raised: BaseException
 ) -> None:
     other = Mail()
     system.spawn(keeper(mail, raises=raised))
-    system.spawn(ActorSpec(name="other", build=partial(Keeper, mail=other)))
+    system.spawn(ActorSpec(name="other", build=partial(RecordingActor, mail=other)))
     system.tell("keeper", Pause("x"))
     _, failure = supervisor.wait_for(1)[0]
     assert isinstance(failure, ActorFailed)
@@ -114,22 +114,22 @@ def test_an_actor_that_raises_ends_alone_and_the_supervisor_is_notified(
     assert system.dropped == dropped + 1
 
 
-def test_who_cannot_start_is_reported_as_well(system: ActorSystem, supervisor: Mail) -> None:
-    system.spawn(ActorSpec(name="bad", build=BadStarter))
+def test_failed_start_is_reported_to_the_supervisor(system: ActorSystem, supervisor: Mail) -> None:
+    system.spawn(ActorSpec(name="bad", build=FailingStart))
     _, failure = supervisor.wait_for(1)[0]
     assert failure.error == "RuntimeError: cannot begin"
 
 
-class Exhausted(ThreadSpawner):
-    """There are no threads any more."""
+class ExhaustedSpawner(ThreadSpawner):
+    """Spawner that cannot start a thread."""
 
     def start(self, actor: Actor) -> None:
         raise RuntimeError("can't start new thread")
 
 
-def test_an_actor_for_which_there_is_no_thread_is_neither_alive_nor_hung(log: FilteringBoundLogger, mail: Mail) -> None:
+def test_actor_without_a_thread_is_neither_alive_nor_hung(log: FilteringBoundLogger, mail: Mail) -> None:
     clock = SystemClock()
-    system = ActorSystem(clock=clock, log=log, spawner=Exhausted(clock=clock))
+    system = ActorSystem(clock=clock, log=log, spawner=ExhaustedSpawner(clock=clock))
     for _ in range(3):
         with pytest.raises(RuntimeError, match="can't start new thread"):
             system.spawn(keeper(mail))
@@ -145,19 +145,19 @@ class Blocked(Actor):
         self._entered, self._until = entered, until
 
     def doing(self) -> str:
-        return "what it is told"
+        return "waiting for the test"
 
     def receive(self, _message: Any) -> None:
         self._entered.set()
         self._until.wait(WAIT)
 
 
-def test_an_actor_that_is_fenced_while_it_hangs_is_known_until_its_thread_is_back(system: ActorSystem) -> None:
+def test_fenced_actor_is_a_straggler_until_its_thread_ends(system: ActorSystem) -> None:
     entered, until = threading.Event(), threading.Event()
     system.spawn(ActorSpec(name="blocked", build=partial(Blocked, entered=entered, until=until)))
     system.tell("blocked", Pause("x"))
     assert entered.wait(WAIT)
-    assert system.doing("blocked") == "what it is told"
+    assert system.doing("blocked") == "waiting for the test"
     assert "self._until.wait(WAIT)" in system.stack("blocked")
     system.fence("blocked")
     (straggler,) = system.stragglers("blocked")
@@ -169,7 +169,7 @@ def test_an_actor_that_is_fenced_while_it_hangs_is_known_until_its_thread_is_bac
     assert system.hung_threads() == {"blocked": 0}
 
 
-def test_a_fenced_incarnation_is_mute(system: ActorSystem, mail: Mail) -> None:
+def test_messages_of_a_fenced_incarnation_are_dropped(system: ActorSystem, mail: Mail) -> None:
     system.spawn(keeper(mail))
     actor = system._residents["keeper"].actor
     system.fence("keeper")
@@ -179,13 +179,13 @@ def test_a_fenced_incarnation_is_mute(system: ActorSystem, mail: Mail) -> None:
     assert mail.messages == []
 
 
-def test_a_ping_is_answered_from_the_actors_own_loop(system: ActorSystem, mail: Mail, supervisor: Mail) -> None:
+def test_ping_is_answered_by_the_actors_loop(system: ActorSystem, mail: Mail, supervisor: Mail) -> None:
     system.spawn(keeper(mail))
     system.tell("keeper", Ping(7))
     assert supervisor.wait_for(1) == [(1, Pong("keeper", 1, 7))]
 
 
-def test_who_handles_a_message_is_busy_at_the_same_turn_until_it_gets_on(system: ActorSystem) -> None:
+def test_actor_is_busy_with_the_same_turn_until_it_finishes_its_message(system: ActorSystem) -> None:
     entered, go_on = threading.Semaphore(0), threading.Semaphore(0)
 
     class Stubborn(Actor):
@@ -206,9 +206,9 @@ def test_who_handles_a_message_is_busy_at_the_same_turn_until_it_gets_on(system:
     go_on.release()
 
 
-def test_idle_is_who_has_started_and_has_nothing_in_hand_or_in_its_mailbox(system: ActorSystem, mail: Mail) -> None:
+def test_actor_is_idle_after_its_start_while_its_mailbox_is_empty(system: ActorSystem, mail: Mail) -> None:
     context = Context(name="keeper", incarnation=1, system=system, clock=system.clock, log=system.log)
-    actor, spawner = Keeper(context, mail=mail), ThreadSpawner(clock=system.clock)
+    actor, spawner = RecordingActor(context, mail=mail), ThreadSpawner(clock=system.clock)
     assert not spawner.is_idle(actor)
     actor.on_start()
     assert spawner.is_idle(actor)
@@ -216,7 +216,7 @@ def test_idle_is_who_has_started_and_has_nothing_in_hand_or_in_its_mailbox(syste
     assert not spawner.is_idle(actor)
 
 
-def test_a_frame_that_cannot_be_decoded_is_logged_and_counted_and_ends_no_actor(
+def test_undecodable_frame_is_logged_and_counted_without_ending_the_actor(
     system: ActorSystem, mail: Mail, logs: LogCapture
 ) -> None:
     system.spawn(keeper(mail))
@@ -234,7 +234,9 @@ def test_ask_returns_the_reply_and_raises_without_an_actor(system: ActorSystem, 
         system.ask("nobody", Describe(), timeout=WAIT)
 
 
-def test_the_failure_of_the_supervisor_goes_to_the_owner_of_the_system(log: FilteringBoundLogger, mail: Mail) -> None:
+def test_failure_of_the_supervisor_is_reported_to_the_owner_of_the_system(
+    log: FilteringBoundLogger, mail: Mail
+) -> None:
     clock = SystemClock()
     system = ActorSystem(clock=clock, log=log, supervisor="keeper")
     orphaned = Mail()
@@ -245,7 +247,7 @@ def test_the_failure_of_the_supervisor_goes_to_the_owner_of_the_system(log: Filt
     clock.close()
 
 
-def test_alarms_of_two_systems_on_one_clock_do_not_meet(log: FilteringBoundLogger) -> None:
+def test_alarms_of_two_systems_on_one_clock_are_separate(log: FilteringBoundLogger) -> None:
     clock = SystemClock()
     mails = [Mail(), Mail()]
     systems = [ActorSystem(clock=clock, log=log) for _ in mails]
@@ -258,7 +260,7 @@ def test_alarms_of_two_systems_on_one_clock_do_not_meet(log: FilteringBoundLogge
     clock.close()
 
 
-def test_the_clock_sounds_alarms_in_order_and_a_later_call_replaces_an_earlier_one() -> None:
+def test_alarms_are_triggered_in_order_and_replaced_by_later_calls() -> None:
     clock, mail = SystemClock(), Mail()
     now = clock.monotonic()
     clock.call_at("b", now + 0.02, lambda: mail.add("b"))

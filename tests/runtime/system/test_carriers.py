@@ -1,4 +1,4 @@
-"""The carrier: whose turn it is, who gets another carrier, and what is left of it in the end."""
+"""Carriers: order of actors, replacement of a blocked carrier, and its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CROWD = 200
 
 
 class Clock:
-    """Stands still; its alarms sound when the test says so."""
+    """Clock that stands still until the test triggers its alarms."""
 
     def __init__(self) -> None:
         self.alarms: dict[Hashable, Callable[[], None]] = {}
@@ -40,15 +40,15 @@ class Clock:
     def cancel(self, who: Hashable) -> None:
         self.alarms.pop(who, None)
 
-    def look(self) -> None:
-        """At the carrier, LOOK seconds later."""
+    def check(self) -> None:
+        """Advance by LOOK seconds and trigger the alarms, which check the carrier."""
         self.time += LOOK
         for who in list(self.alarms):
             self.alarms.pop(who)()
 
 
-class Side:
-    """A system whose carrier is looked at when the test says so, and what its actors did, in order."""
+class CarrierFixture:
+    """System of actors whose carrier is checked by `clock.check()`. `done` contains the handled words in order."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.clock = Clock()
@@ -57,13 +57,13 @@ class Side:
         self.changed = threading.Condition()
         self.done: list[tuple[str, str]] = []
         self.threads: dict[str, set[int]] = {}
-        self.open = threading.Event()  # lets those go on that were told to wait
+        self.open = threading.Event()  # lets actors continue that handle the word "wait"
 
     def spawn(self, *names: str, never_blocks: bool = True) -> None:
         for name in names:
-            self.system.spawn(ActorSpec(name=name, build=partial(Worker, side=self), never_blocks=never_blocks))
+            self.system.spawn(ActorSpec(name=name, build=partial(Worker, fixture=self), never_blocks=never_blocks))
         for name in names:
-            assert self.system.ask(name, Describe(), timeout=WAIT) == name  # it has had its first batch
+            assert self.system.ask(name, Describe(), timeout=WAIT) == name  # it has handled its first batch
 
     def tell(self, name: str, *words: str) -> None:
         for word in words:
@@ -81,16 +81,16 @@ class Side:
             return list(self.done)
 
     def hold(self, name: str) -> None:
-        """Have it wait in the middle of a message, and return once it does."""
+        """Let an actor wait while it handles a message, and return when it waits."""
         count = len(self.done)
         self.tell(name, "wait")
         self.wait_for(count + 1)
 
 
 class Worker(Actor):
-    def __init__(self, context: Context, *, side: Side) -> None:
+    def __init__(self, context: Context, *, fixture: CarrierFixture) -> None:
         super().__init__(context)
-        self._side, self._busy = side, threading.Lock()
+        self._side, self._busy = fixture, threading.Lock()
 
     def receive(self, message: Any) -> Any:
         assert self._busy.acquire(blocking=False), "it is on two threads"
@@ -105,215 +105,215 @@ class Worker(Actor):
 
 
 @pytest.fixture
-def side(log: FilteringBoundLogger) -> Iterator[Side]:
-    side = Side(log)
-    yield side
-    side.open.set()
-    for name in side.system.names():
-        assert side.system.stop(name, timeout=WAIT)
+def fixture(log: FilteringBoundLogger) -> Iterator[CarrierFixture]:
+    fixture = CarrierFixture(log)
+    yield fixture
+    fixture.open.set()
+    for name in fixture.system.names():
+        assert fixture.system.stop(name, timeout=WAIT)
 
 
 def carriers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "carrier"]
 
 
-def test_an_actor_with_much_to_do_is_followed_by_the_others_after_a_batch(side: Side) -> None:
-    side.spawn("busy", "other")
-    side.hold("busy")
-    side.tell("busy", *["more"] * (3 * BATCH))
-    side.tell("other", "x")
-    side.open.set()
-    done = side.wait_for(3 * BATCH + 2)
-    assert done.index(("other", "x")) == BATCH  # of which the first was to wait
+def test_other_actors_run_after_one_batch_of_a_busy_actor(fixture: CarrierFixture) -> None:
+    fixture.spawn("busy", "other")
+    fixture.hold("busy")
+    fixture.tell("busy", *["more"] * (3 * BATCH))
+    fixture.tell("other", "x")
+    fixture.open.set()
+    done = fixture.wait_for(3 * BATCH + 2)
+    assert done.index(("other", "x")) == BATCH  # the first message of the batch was "wait"
 
 
-def test_all_of_a_crowd_are_on_one_thread_and_each_has_its_messages_in_order(side: Side) -> None:
+def test_many_actors_share_one_thread_and_receive_messages_in_order(fixture: CarrierFixture) -> None:
     names = [f"worker-{number}" for number in range(CROWD)]
-    side.spawn(*names)
+    fixture.spawn(*names)
 
     def send(sender: str) -> None:
         for number in range(10):
             for name in names:
-                side.tell(name, f"{sender} {number}")
+                fixture.tell(name, f"{sender} {number}")
 
     senders = [threading.Thread(target=send, args=(sender,)) for sender in "xy"]
     for thread in senders:
         thread.start()
     for thread in senders:
         thread.join(WAIT)
-    done = side.wait_for(2 * 10 * CROWD)
-    assert len(set.union(*side.threads.values())) == 1
+    done = fixture.wait_for(2 * 10 * CROWD)
+    assert len(set.union(*fixture.threads.values())) == 1
     for name in names:
         for sender in "xy":
-            heard = [word for who, word in done if who == name and word.startswith(sender)]
-            assert heard == [f"{sender} {number}" for number in range(10)]
+            words = [word for who, word in done if who == name and word.startswith(sender)]
+            assert words == [f"{sender} {number}" for number in range(10)]
 
 
-def test_who_may_block_has_a_thread_of_its_own(side: Side) -> None:
-    side.spawn("author's", never_blocks=False)
-    side.spawn("ours")
-    side.hold("author's")
-    side.tell("ours", "x")
-    side.wait_for(2)
-    assert side.threads["author's"].isdisjoint(side.threads["ours"])
+def test_actor_that_may_block_has_its_own_thread(fixture: CarrierFixture) -> None:
+    fixture.spawn("author's", never_blocks=False)
+    fixture.spawn("ours")
+    fixture.hold("author's")
+    fixture.tell("ours", "x")
+    fixture.wait_for(2)
+    assert fixture.threads["author's"].isdisjoint(fixture.threads["ours"])
     assert "author's" in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_carrier_that_is_held_up_is_given_up_at_the_second_look(side: Side) -> None:
-    side.spawn("stuck", "other")
-    side.hold("stuck")
-    side.tell("other", "x")
-    side.clock.look()
-    assert side.spawner.carriers == 1
-    assert "open.wait" in side.system.stack("stuck")
-    side.clock.look()
-    side.wait_for(2)
-    assert side.spawner.carriers == 2
-    assert side.threads["other"].isdisjoint(side.threads["stuck"])
+def test_blocked_carrier_is_replaced_at_the_second_check(fixture: CarrierFixture) -> None:
+    fixture.spawn("stuck", "other")
+    fixture.hold("stuck")
+    fixture.tell("other", "x")
+    fixture.clock.check()
+    assert fixture.spawner.carriers == 1
+    assert "open.wait" in fixture.system.stack("stuck")
+    fixture.clock.check()
+    fixture.wait_for(2)
+    assert fixture.spawner.carriers == 2
+    assert fixture.threads["other"].isdisjoint(fixture.threads["stuck"])
 
 
-def test_a_carrier_that_holds_up_nobody_stays(side: Side) -> None:
-    side.spawn("slow", "other")
-    side.hold("slow")
+def test_carrier_that_blocks_no_actor_stays(fixture: CarrierFixture) -> None:
+    fixture.spawn("slow", "other")
+    fixture.hold("slow")
     for _ in range(5):
-        side.clock.look()
-    side.open.set()
-    side.tell("other", "x")
-    side.wait_for(2)
-    assert side.spawner.carriers == 1
-    assert side.threads["other"] == side.threads["slow"]
+        fixture.clock.check()
+    fixture.open.set()
+    fixture.tell("other", "x")
+    fixture.wait_for(2)
+    assert fixture.spawner.carriers == 1
+    assert fixture.threads["other"] == fixture.threads["slow"]
 
 
-def test_an_actor_that_comes_back_late_goes_on_with_the_others(side: Side) -> None:
-    side.spawn("late", "other")
-    side.hold("late")
-    side.tell("late", "after")
-    side.tell("other", "x")
-    side.clock.look()
-    side.clock.look()
-    assert side.wait_for(2) == [("late", "wait"), ("other", "x")]
-    side.open.set()
-    assert side.wait_for(3)[2] == ("late", "after")
-    side.tell("late", "again")
-    side.wait_for(4)
+def test_actor_that_recovers_late_continues_on_the_new_carrier(fixture: CarrierFixture) -> None:
+    fixture.spawn("late", "other")
+    fixture.hold("late")
+    fixture.tell("late", "after")
+    fixture.tell("other", "x")
+    fixture.clock.check()
+    fixture.clock.check()
+    assert fixture.wait_for(2) == [("late", "wait"), ("other", "x")]
+    fixture.open.set()
+    assert fixture.wait_for(3)[2] == ("late", "after")
+    fixture.tell("late", "again")
+    fixture.wait_for(4)
     old = carriers()
-    assert side.system.stop("late", timeout=WAIT)
+    assert fixture.system.stop("late", timeout=WAIT)
     assert len(carriers()) <= len(old)
 
 
-def test_several_that_hang_have_a_carrier_each_and_the_others_one_more(side: Side) -> None:
-    side.spawn("a", "b", "c", "other")
+def test_each_hung_actor_occupies_a_carrier_and_others_share_one(fixture: CarrierFixture) -> None:
+    fixture.spawn("a", "b", "c", "other")
     for number, name in enumerate("abc", start=1):
-        side.hold(name)
-        side.tell("other", "x")
-        side.clock.look()
-        side.clock.look()
-        side.wait_for(2 * number)
-    assert side.spawner.carriers == 4
-    assert len(set.union(*(side.threads[name] for name in "abc"))) == 3
+        fixture.hold(name)
+        fixture.tell("other", "x")
+        fixture.clock.check()
+        fixture.clock.check()
+        fixture.wait_for(2 * number)
+    assert fixture.spawner.carriers == 4
+    assert len(set.union(*(fixture.threads[name] for name in "abc"))) == 3
 
 
-def test_who_hangs_is_replaced_and_its_successor_does_not_wait_for_it(side: Side) -> None:
-    side.spawn("a", "b")
-    side.hold("a")
-    (before,) = side.threads["a"]
-    side.tell("b", "x")
-    side.clock.look()
-    side.clock.look()
-    side.wait_for(2)
-    side.system.fence("a")
-    assert side.system.hung_threads() == {"a": 1}
-    side.spawn("a")
-    side.tell("a", "y")
-    side.wait_for(3)
-    assert side.threads["a"] > {before}
-    (straggler,) = side.system.stragglers("a")
-    side.open.set()
+def test_successor_of_a_hung_actor_starts_at_once(fixture: CarrierFixture) -> None:
+    fixture.spawn("a", "b")
+    fixture.hold("a")
+    (before,) = fixture.threads["a"]
+    fixture.tell("b", "x")
+    fixture.clock.check()
+    fixture.clock.check()
+    fixture.wait_for(2)
+    fixture.system.fence("a")
+    assert fixture.system.hung_threads() == {"a": 1}
+    fixture.spawn("a")
+    fixture.tell("a", "y")
+    fixture.wait_for(3)
+    assert fixture.threads["a"] > {before}
+    (straggler,) = fixture.system.stragglers("a")
+    fixture.open.set()
     assert straggler.actor_stopped.wait(WAIT)
-    assert side.system.hung_threads() == {"a": 0}
+    assert fixture.system.hung_threads() == {"a": 0}
 
 
-def test_the_carrier_ends_with_the_last_actor_and_a_later_one_has_another(log: FilteringBoundLogger) -> None:
+def test_carrier_ends_with_the_last_actor_and_a_new_actor_gets_a_new_one(log: FilteringBoundLogger) -> None:
     before = set(carriers())
-    side = Side(log)
+    fixture = CarrierFixture(log)
     for round_ in range(1, 4):
-        side.spawn("a", "b")
-        side.tell("a", "x")
-        side.wait_for(round_)
+        fixture.spawn("a", "b")
+        fixture.tell("a", "x")
+        fixture.wait_for(round_)
         (thread,) = set(carriers()) - before
         for name in "ab":
-            assert side.system.stop(name, timeout=WAIT)
+            assert fixture.system.stop(name, timeout=WAIT)
         thread.join(WAIT)
         assert not thread.is_alive()
 
 
-def test_those_that_were_given_up_end_too(log: FilteringBoundLogger) -> None:
+def test_abandoned_carriers_end_too(log: FilteringBoundLogger) -> None:
     before = set(carriers())
-    side = Side(log)
-    side.spawn("stuck", "other")
-    side.hold("stuck")
-    side.tell("other", "x")
-    side.clock.look()
-    side.clock.look()
-    side.wait_for(2)
+    fixture = CarrierFixture(log)
+    fixture.spawn("stuck", "other")
+    fixture.hold("stuck")
+    fixture.tell("other", "x")
+    fixture.clock.check()
+    fixture.clock.check()
+    fixture.wait_for(2)
     threads = set(carriers()) - before
     assert len(threads) == 2
-    side.open.set()
+    fixture.open.set()
     for name in ("stuck", "other"):
-        assert side.system.stop(name, timeout=WAIT)
+        assert fixture.system.stop(name, timeout=WAIT)
     for thread in threads:
         thread.join(WAIT)
         assert not thread.is_alive()
 
 
-def test_pykkas_references_reach_a_carried_actor(side: Side) -> None:
-    side.spawn("a")
-    ref = side.system._residents["a"].actor.actor_ref
+def test_pykkas_references_reach_a_carried_actor(fixture: CarrierFixture) -> None:
+    fixture.spawn("a")
+    ref = fixture.system._residents["a"].actor.actor_ref
     assert ref.ask(encode(Describe()), timeout=WAIT) == "a"
     assert ref.proxy().name.get(timeout=WAIT) == "a"
     ref.tell(encode(Pause("told")))
-    side.wait_for(1)
+    fixture.wait_for(1)
     pykka.ActorRegistry.register(ref)
     pykka.ActorRegistry.broadcast(encode(Pause("to all")), target_class=Worker)
-    assert side.wait_for(2) == [("a", "told"), ("a", "to all")]
+    assert fixture.wait_for(2) == [("a", "told"), ("a", "to all")]
     assert ref.stop(timeout=WAIT)
     assert pykka.ActorRegistry.get_by_urn(ref.actor_urn) is None
     with pytest.raises(pykka.ActorDeadError):
         ref.tell(encode(Pause("late")))
 
 
-def test_what_was_asked_of_one_that_has_ended_is_replied_to(side: Side) -> None:
-    side.spawn("a")
-    side.hold("a")
-    ref = side.system._residents["a"].actor.actor_ref
+def test_ask_of_an_ended_actor_raises_actor_dead_error(fixture: CarrierFixture) -> None:
+    fixture.spawn("a")
+    fixture.hold("a")
+    ref = fixture.system._residents["a"].actor.actor_ref
     end = ref.stop(block=False)
     late = ref.ask(encode(Describe()), block=False)
-    side.tell("a", "late")
-    side.open.set()
+    fixture.tell("a", "late")
+    fixture.open.set()
     assert end.get(timeout=WAIT)
     with pytest.raises(pykka.ActorDeadError):
         late.get(timeout=WAIT)
-    assert side.done == [("a", "wait")]
+    assert fixture.done == [("a", "wait")]
 
 
-def test_one_that_could_not_reply_is_idle_again_and_not_taken_for_one_that_hangs(side: Side) -> None:
-    side.spawn("carried")
-    side.spawn("own", never_blocks=False)
+def test_actor_is_idle_after_a_failed_reply(fixture: CarrierFixture) -> None:
+    fixture.spawn("carried")
+    fixture.spawn("own", never_blocks=False)
     for name in ("carried", "own"):
-        ref = side.system._residents[name].actor.actor_ref
+        ref = fixture.system._residents[name].actor.actor_ref
         with pytest.raises(AttributeError):
             ref.ask(encode(Wake()), timeout=WAIT)
-    assert side.system.busy(["carried", "own"]) == {}
+    assert fixture.system.busy(["carried", "own"]) == {}
 
 
-def test_one_that_waits_for_the_carrier_is_busy_with_the_same_turn(side: Side) -> None:
-    side.spawn("stuck", "other")
-    side.hold("stuck")
-    side.tell("other", "x")
-    busy = side.system.busy(["stuck", "other"])
+def test_actor_that_waits_for_the_carrier_is_busy_with_the_same_turn(fixture: CarrierFixture) -> None:
+    fixture.spawn("stuck", "other")
+    fixture.hold("stuck")
+    fixture.tell("other", "x")
+    busy = fixture.system.busy(["stuck", "other"])
     assert set(busy) == {"stuck", "other"}
-    side.clock.look()
-    assert side.system.busy(["stuck", "other"]) == busy
-    side.clock.look()
-    side.wait_for(2)
-    assert side.system.busy(["stuck"])["stuck"] == busy["stuck"]
+    fixture.clock.check()
+    assert fixture.system.busy(["stuck", "other"]) == busy
+    fixture.clock.check()
+    fixture.wait_for(2)
+    assert fixture.system.busy(["stuck"])["stuck"] == busy["stuck"]

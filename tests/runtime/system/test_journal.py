@@ -1,4 +1,4 @@
-"""A journal on disk: what is written is read, what is damaged is said, and causes follow the messages."""
+"""A journal on disk: round trip, rotation, damaged files, and causes of messages."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def read(path: Path) -> tuple[list[Any], list[str]]:
     return list(reader), reader.troubles
 
 
-def told(path: Path) -> list[MessageSent]:
+def sent_messages(path: Path) -> list[MessageSent]:
     return [record for record in read(path)[0] if isinstance(record, MessageSent)]
 
 
-def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_records_are_read_in_the_order_written(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write()
     frame = journal.sent("informer", "controller", 2, FRAME, None)
     assert frame == FRAME
@@ -75,38 +75,38 @@ def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., J
     ]
 
 
-def test_only_the_owner_may_read_it(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_journal_is_readable_by_its_owner_only(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write(largest=1)
     journal.sent("a", "b", 1, FRAME, None)
     journal.close()
     assert [stat.S_IMODE(file.stat().st_mode) for file in (path, numbered_path(path, 1))] == [0o600, 0o600]
 
 
-def test_a_frame_for_many_is_written_once_a_file(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_frame_with_several_receivers_is_written_once_per_file(path: Path, write: Callable[..., JournalWriter]) -> None:
     frame = encode(Pause("x" * 500))
     journal = write(largest=1500)
     for number in range(10):
         journal.sent("informer", f"controller-{number}", 1, frame, None)
     journal.close()
-    assert [record.frame for record in told(path)] == [frame] * 10
+    assert [record.frame for record in sent_messages(path)] == [frame] * 10
     assert path.read_bytes().count(b"x" * 500) == 1
     assert not numbered_path(path, 2).exists()
 
 
-def test_files_rotate_and_the_oldest_goes(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_rotation_deletes_the_oldest_file(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write(largest=400, files=3)
     for number in range(60):
         journal.sent("a", "b", 1, encode(Ping(number)), None)
     journal.close()
     assert sorted(file.name for file in path.parent.iterdir()) == ["journal", "journal.1", "journal.2"]
-    numbers = [record.number for record in told(path)]
+    numbers = [record.number for record in sent_messages(path)]
     assert numbers == list(range(numbers[0], 61))
     assert numbers[0] > 1
     parts = [record.part for record in read(path)[0] if isinstance(record, Opened)]
     assert parts == list(range(parts[0], parts[0] + 3))
 
 
-def test_a_new_run_keeps_the_journal_of_the_last(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_new_run_keeps_the_journal_of_the_previous_run(path: Path, write: Callable[..., JournalWriter]) -> None:
     for _ in range(2):
         journal = write()
         journal.sent("a", "b", 1, FRAME, None)
@@ -115,9 +115,7 @@ def test_a_new_run_keeps_the_journal_of_the_last(path: Path, write: Callable[...
     assert len(set(sessions)) == 2
 
 
-def test_a_journal_cut_anywhere_gives_what_is_whole_before_the_cut(
-    path: Path, write: Callable[..., JournalWriter]
-) -> None:
+def test_truncated_journal_returns_the_complete_records(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write()
     for number in range(3):
         journal.sent("a", "b", 1, encode(Ping(number)), None)
@@ -134,7 +132,7 @@ def test_a_journal_cut_anywhere_gives_what_is_whole_before_the_cut(
     assert len(ends) == len(records), "a cut between two records is no damage, any other is"
 
 
-def test_a_damaged_record_is_left_out_and_said(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_damaged_record_is_skipped_and_reported(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write()
     for number in range(3):
         journal.sent("a", "b", 1, encode(Pause(f"controller {number}")), None)
@@ -150,14 +148,14 @@ def test_a_damaged_record_is_left_out_and_said(path: Path, write: Callable[..., 
     "content, error",
     [(None, "there is no journal"), (b"", "is no journal"), (b"\x7fELF", "is no journal of this version")],
 )
-def test_what_is_no_journal_is_an_error(path: Path, content: bytes | None, error: str) -> None:
+def test_file_that_is_not_a_journal_is_an_error(path: Path, content: bytes | None, error: str) -> None:
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(JournalError, match=error):
         read(path)
 
 
-def test_a_place_that_cannot_be_written_is_an_error(path: Path) -> None:
+def test_unwritable_directory_is_an_error(path: Path) -> None:
     with pytest.raises(JournalError, match="No such file or directory"):
         JournalWriter(path / "deeper", run=RUN, clock=VirtualClock(), largest=1, files=1)
 
@@ -179,7 +177,7 @@ journal.close()
 """
 
 
-def test_a_disk_that_takes_no_more_ends_the_journal_and_not_the_work(path: Path) -> None:
+def test_full_disk_ends_only_the_journal(path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
@@ -190,7 +188,7 @@ def test_a_disk_that_takes_no_more_ends_the_journal_and_not_the_work(path: Path)
     assert len(troubles) <= 1
 
 
-def test_what_cannot_be_written_in_the_end_is_said_too(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_failed_last_write_is_reported(path: Path, write: Callable[..., JournalWriter]) -> None:
     whys: list[str] = []
     journal = write(ended=whys.append)
     assert journal._file is not None
@@ -203,19 +201,19 @@ def test_what_cannot_be_written_in_the_end_is_said_too(path: Path, write: Callab
 
 @pytest.mark.parametrize("number", [0, 2])
 @pytest.mark.parametrize("content", [b"my diary\n", b"kcm", b"\0" * 100])
-def test_a_file_that_is_no_journal_is_refused_and_untouched(
+def test_other_file_with_the_name_of_a_journal_is_rejected_and_unchanged(
     path: Path, write: Callable[..., JournalWriter], number: int, content: bytes
 ) -> None:
     write().close()
     file = numbered_path(path, number)
     file.write_bytes(content)
-    before = {one: one.read_bytes() for one in path.parent.iterdir()}
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
     with pytest.raises(JournalError, match=f"{file} is no journal: it would be renamed, and deleted one day"):
         write()
-    assert {one: one.read_bytes() for one in path.parent.iterdir()} == before
+    assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
-def test_what_comes_into_the_way_later_ends_the_journal_and_stays(
+def test_file_that_appears_at_a_rotated_name_ends_the_journal_and_is_kept(
     path: Path, write: Callable[..., JournalWriter]
 ) -> None:
     whys: list[str] = []
@@ -229,14 +227,14 @@ def test_what_comes_into_the_way_later_ends_the_journal_and_stays(
     assert f"{path}.1 is no journal" in whys[0]
 
 
-def test_an_empty_file_is_nobodys_loss(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_empty_file_is_overwritten(path: Path, write: Callable[..., JournalWriter]) -> None:
     path.touch()
     write().close()
     assert path.read_bytes().startswith(MAGIC)
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")])
-def test_what_is_no_file_is_refused(
+def test_path_that_is_not_a_regular_file_is_rejected(
     path: Path, write: Callable[..., JournalWriter], make: Callable[[Path], None]
 ) -> None:
     make(path)
@@ -244,7 +242,7 @@ def test_what_is_no_file_is_refused(
         write()
 
 
-def test_two_runs_do_not_write_one_journal(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_second_run_cannot_write_the_same_journal(path: Path, write: Callable[..., JournalWriter]) -> None:
     first = write()
     with pytest.raises(JournalError, match=f"cannot write the journal {path}: another process writes it"):
         write()
@@ -253,7 +251,7 @@ def test_two_runs_do_not_write_one_journal(path: Path, write: Callable[..., Jour
 
 
 class Relay(Actor):
-    """Tells `to` Resume for every Pause; Drain lets it tell itself, later, by the clock."""
+    """Sends Resume to `to` for every Pause. After a Drain it sends itself a Pause by an alarm."""
 
     def __init__(self, context: Any, *, to: str) -> None:
         super().__init__(context)
@@ -264,7 +262,7 @@ class Relay(Actor):
             self.tell(self._to, Resume(message.controller))
 
 
-def test_the_cause_of_a_message_is_the_one_whose_handler_sent_it(
+def test_cause_of_a_message_is_the_message_whose_handler_sent_it(
     path: Path, write: Callable[..., JournalWriter], log: Any
 ) -> None:
     world = World(log=log)
@@ -276,9 +274,9 @@ def test_the_cause_of_a_message_is_the_one_whose_handler_sent_it(
     system.tell("first", Pause("y"))
     world.run_for(1)
     journal.close()
-    by_number = {record.number: record for record in told(path)}
-    answers = [record for record in by_number.values() if record.receiver == "second"]
-    assert [(decode(one.frame), decode(by_number[one.cause].frame)) for one in answers] == [
+    by_number = {record.number: record for record in sent_messages(path)}
+    replies = [record for record in by_number.values() if record.receiver == "second"]
+    assert [(decode(record.frame), decode(by_number[record.cause].frame)) for record in replies] == [
         (Resume("x"), Pause("x")),
         (Resume("y"), Pause("y")),
     ]
@@ -288,33 +286,31 @@ def test_the_cause_of_a_message_is_the_one_whose_handler_sent_it(
     assert [record.last for record in handled if by_number[record.number].receiver == "first"] == [False, True]
 
 
-class Answering(Actor):
+class RespondingActor(Actor):
     def receive(self, message: Any) -> Any:
         return encode(message)
 
 
-def test_what_people_ask_is_written_down_too(path: Path, write: Callable[..., JournalWriter], log: Any) -> None:
+def test_ask_from_outside_is_recorded(path: Path, write: Callable[..., JournalWriter], log: Any) -> None:
     clock = SystemClock()
     journal = write(clock=clock)
     system = ActorSystem(clock=clock, log=log)
     system.journal = journal
-    system.spawn(ActorSpec(name="actor", build=Answering))
+    system.spawn(ActorSpec(name="actor", build=RespondingActor))
     assert system.ask("actor", Pause("x"), timeout=20) == Pause("x")
     assert system.stop("actor", timeout=20)
     journal.close()
     clock.close()
-    assert [(one.sender, one.receiver, one.incarnation, decode(one.frame)) for one in told(path)] == [
-        ("outside", "actor", 1, Pause("x"))
-    ]
+    assert [
+        (record.sender, record.receiver, record.incarnation, decode(record.frame)) for record in sent_messages(path)
+    ] == [("outside", "actor", 1, Pause("x"))]
 
 
-def test_an_actor_that_hangs_loses_its_turn_and_the_journal_says_so(
-    path: Path, write: Callable[..., JournalWriter]
-) -> None:
+def test_journal_records_that_a_hung_actor_lost_its_turn(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write()
     hung = journal.handling(journal.sent("a", "b", 1, FRAME, None), last=True)
     hung.__enter__()
-    order: list[int] = []  # of the frames, as the threads come to handle them
+    order: list[int] = []  # of the frames, in which the threads handle them
 
     def another() -> None:
         frame = journal.sent("a", "c", 1, FRAME, None)

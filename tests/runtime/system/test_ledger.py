@@ -1,4 +1,4 @@
-"""The ledger of commands on their way, by which a restarted controller learns when its predecessor's are settled."""
+"""The ledger of commands in flight, which notifies a restarted controller when those of its predecessor are settled."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def ledger() -> Ledger:
 
 
 def clear(ledger: Ledger, *, sender: str = "gc", before: int) -> list[Statement]:
-    """The statements that a successor receives, now or later."""
+    """Return the list in which a successor receives its statements, now or later."""
     statements: list[Statement] = []
     ledger.when_clear(sender, before, statements.append)
     return statements
 
 
-def test_a_sender_without_commands_is_clear_at_once(ledger: Ledger) -> None:
+def test_sender_without_commands_is_cleared_at_once(ledger: Ledger) -> None:
     assert clear(ledger, before=1) == [Statement({}, ())]
 
 
@@ -36,7 +36,7 @@ def test_a_successor_waits_for_every_command_of_its_predecessors(ledger: Ledger)
     assert statements == [Statement({PODS: 7}, ())]
 
 
-def test_own_commands_and_those_of_other_senders_do_not_hold_it_up(ledger: Ledger) -> None:
+def test_own_commands_and_commands_from_other_senders_do_not_delay_a_successor(ledger: Ledger) -> None:
     own = Passage(incarnation=2, ticket=5, number=1)
     ledger.sent("gc", own)
     ledger.sent("other", Passage(incarnation=1, ticket=1, number=0))

@@ -26,9 +26,9 @@ def entry(table: Table, obj: Object) -> Entry:
 
 
 def put(writer: TableWriter, obj: Object) -> None:
-    """As an informer does with a watch event."""
+    """Add or replace an object, as an informer does for a watch event."""
     writer.put(entry(writer.table, obj))
 
 
 def keys(entries: Iterable[Entry]) -> list[str]:
-    return sorted(one.key for one in entries)
+    return sorted(entry.key for entry in entries)

@@ -1,4 +1,4 @@
-"""How many decoded objects are kept: by their size, so that versions of a large one do not fill the memory."""
+"""Number of decoded objects that are kept: it depends on their size, so that large ones do not fill the memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcm.runtime.tables.entry import Entry
 
 
 def entry(size: int) -> Entry:
-    """That has been decoded. size: bytes of its JSON."""
+    """Return a decoded entry whose JSON has `size` bytes."""
     made = Entry(key="default/a", uid="u", resource_version=1, raw=b"x" * size, controller=None, facts=None, values=())
     made.decoded = {}
     return made
@@ -28,35 +28,37 @@ def entry(size: int) -> Entry:
         (2, SMALL * 100, 2),
     ],
 )
-def test_the_larger_the_objects_the_fewer_are_kept(bound: int, size: int, kept: int) -> None:
+def test_fewer_large_objects_are_kept(bound: int, size: int, kept: int) -> None:
     decoded, entries = DecodedEntries(bound), [entry(size) for _ in range(bound + 10)]
-    for one in entries:
-        decoded.add(one)
-    assert [one.decoded is not None for one in entries] == [False] * (len(entries) - kept) + [True] * kept
+    for decoded_entry in entries:
+        decoded.add(decoded_entry)
+    assert [decoded_entry.decoded is not None for decoded_entry in entries] == [False] * (len(entries) - kept) + [
+        True
+    ] * kept
 
 
-def test_large_objects_take_no_room_of_small_ones() -> None:
+def test_large_objects_do_not_evict_small_ones() -> None:
     decoded, small = DecodedEntries(8), [entry(10) for _ in range(8)]
-    for one in small:
-        decoded.add(one)
+    for small_entry in small:
+        decoded.add(small_entry)
         decoded.add(entry(SMALL * 8))
-    assert all(one.decoded is not None for one in small)
+    assert all(small_entry.decoded is not None for small_entry in small)
 
 
-def test_a_version_that_is_in_the_past_keeps_neither_its_decoded_form_nor_a_place() -> None:
+def test_old_version_is_not_kept_decoded_and_takes_no_place() -> None:
     decoded, first, second, third = DecodedEntries(2), entry(10), entry(10), entry(10)
     decoded.add(first)
     decoded.add(second)
     decoded.forget(first)
     decoded.add(third)
-    assert [one.decoded is not None for one in (first, second, third)] == [False, True, True]
+    assert [version.decoded is not None for version in (first, second, third)] == [False, True, True]
 
 
-def test_who_still_has_a_version_of_the_past_may_decode_it_again() -> None:
-    decoded, one = DecodedEntries(2), entry(10)
-    decoded.add(one)
-    decoded.forget(one)
-    one.decoded = {}
-    decoded.add(one)
+def test_old_version_may_be_decoded_again() -> None:
+    decoded, old_version = DecodedEntries(2), entry(10)
+    decoded.add(old_version)
+    decoded.forget(old_version)
+    old_version.decoded = {}
+    decoded.add(old_version)
     decoded.clear()
-    assert one.decoded is None
+    assert old_version.decoded is None

@@ -1,4 +1,4 @@
-"""What a table hands out under test raises when it is changed, and otherwise is what it was."""
+"""Frozen objects, which tables return under test: changes raise, and reads are unaffected."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ POD = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"containers": [
         lambda pod: pod["spec"].clear(),
     ],
 )
-def test_no_part_of_it_can_be_changed(change: Callable[[Any], Any]) -> None:
+def test_change_of_a_frozen_object_raises(change: Callable[[Any], Any]) -> None:
     frozen = freeze(POD)
     with pytest.raises(FrozenError, match="read from a table"):
         change(frozen)
     assert frozen == POD
 
 
-def test_it_reads_encodes_and_copies_as_what_it_was() -> None:
+def test_frozen_object_reads_encodes_and_copies_like_the_original() -> None:
     frozen = freeze(POD)
     assert orjson.dumps(frozen) == orjson.dumps(POD)
     assert {**frozen, "status": {}} == {**POD, "status": {}}

@@ -13,7 +13,7 @@ def obj(version: int = 1, name: str = "web") -> Object:
     return {"metadata": {"name": name, "namespace": "d", "resourceVersion": str(version)}}
 
 
-def test_patch_that_changed_nothing_is_held_back_until_the_object_or_the_changes_are_others() -> None:
+def test_patch_that_changed_nothing_is_held_back_until_object_or_patch_changes() -> None:
     known = IneffectivePatches()
     assert not known.holds_back(PODS, obj(), TYPO)
     known.patched(PODS, obj(), obj(), TYPO)
@@ -43,10 +43,10 @@ def test_fields_of_an_ineffective_patch_are_reported_once() -> None:
     known.patched(PODS, obj(5), obj(5), {"spec": {"a": 7, "b": {"c": 8}}, "metadata": {"labels": {"x.io/y": ""}}})
     assert known.unreported == [], "the same fields with other values"
     known.patched(PODS, obj(5), obj(5), {"phase": "x"}, subresource="status")
-    assert [one.fields for one in known.unreported] == [("status.phase",)]
+    assert [patch.fields for patch in known.unreported] == [("status.phase",)]
 
 
-def test_memory_is_bounded() -> None:
+def test_number_of_remembered_patches_is_limited() -> None:
     known = IneffectivePatches()
     for number in range(MOST_REMEMBERED + 1):
         known.patched(PODS, obj(name=f"n{number}"), obj(name=f"n{number}"), TYPO)

@@ -1,4 +1,4 @@
-"""An interest is met by what it names, before or after a change; an index of many finds the same as each by itself."""
+"""Evaluation of interests before and after a change, one by one and in an index of many."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ PLAIN = entry()
         (Interest(indexed=(("namespace", "d"),), owner_kinds=("Job",)), (ADDED, entry(owner="Job"), None), True),
     ],
 )
-def test_a_change_meets_an_interest(interest: Interest, change: tuple[Any, ...], met: bool) -> None:
+def test_change_matches_an_interest(interest: Interest, change: tuple[Any, ...], met: bool) -> None:
     assert meets(Transition(*change), interest) is met
     assert InterestIndex({"one": (interest,)}).concerned(*change) == ({"one": 1} if met else {})
 
@@ -129,32 +129,32 @@ entries = st.builds(
     entries,
     st.one_of(st.none(), entries),
 )
-def test_an_index_of_many_finds_the_same_as_each_by_itself(
+def test_index_matches_the_same_interests_as_single_evaluation(
     subscriptions: dict[str, list[Interest]], type: EventType, new: Entry, old: Entry | None
 ) -> None:
     expected = {}
-    for subscriber, wanted in subscriptions.items():
-        matches = sum(1 << i for i, one in enumerate(wanted) if meets(Transition(type, new, old), one))
+    for subscriber, interests in subscriptions.items():
+        matches = sum(1 << i for i, interest in enumerate(interests) if meets(Transition(type, new, old), interest))
         if matches:
             expected[subscriber] = matches
     assert InterestIndex(subscriptions).concerned(type, new, old) == expected
 
 
-def test_equal_interests_are_one_and_those_who_are_not_concerned_are_not_looked_at() -> None:
+def test_equal_interests_are_evaluated_once_and_irrelevant_ones_not_at_all() -> None:
     kinds = [Interest(owner_kinds=(f"Kind{i}",), changed=("node",)) for i in range(100)]
-    index = InterestIndex({f"controller {i}": (one, one) for i, one in enumerate(kinds)})
-    looked_at: list[str] = []
+    index = InterestIndex({f"controller {i}": (interest, interest) for i, interest in enumerate(kinds)})
+    evaluated: list[str] = []
 
     class Watched(Transition):
         def has_changed(self, fact: str) -> bool:
-            looked_at.append(fact)
+            evaluated.append(fact)
             return super().has_changed(fact)
 
     change = Watched(MODIFIED, entry(owner="Kind7", node="n1"), entry(owner="Kind7"))
     assert index.concerned_by(change) == {"controller 7": 0b11}
-    assert looked_at == ["node"]
+    assert evaluated == ["node"]
 
 
-def test_an_interest_is_made_of_tuples() -> None:
+def test_interest_with_a_string_instead_of_a_tuple_is_an_error() -> None:
     with pytest.raises(TypeError, match="owner_kinds of an Interest: expected a tuple, got 'Job'"):
         Interest(owner_kinds="Job")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""An overlay shows a controller its own writes until the table has reached them."""
+"""An overlay adds a controller's own writes to its table until the table contains them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def overlay(table: Table) -> Overlay:
     return Overlay(table)
 
 
-def test_an_own_creation_shows_before_the_watch_does(table: Table, writer: TableWriter, overlay: Overlay) -> None:
+def test_own_creation_is_visible_before_the_watch_event(table: Table, writer: TableWriter, overlay: Overlay) -> None:
     writer.replace([], 10)
     overlay.wrote(encode_object(pod("new", version=12, owner=owned_by("u"))))
     assert keys(overlay.indexed("owner", "u")) == ["default/new"]
@@ -29,35 +29,31 @@ def test_an_own_creation_shows_before_the_watch_does(table: Table, writer: Table
     assert len(overlay) == 0
 
 
-def answer(version: int, *, uid: str = "uid-a", more: str = "") -> bytes:
-    """As kube-apiserver writes a pod default/a."""
+def response_body(version: int, *, uid: str = "uid-a", more: str = "") -> bytes:
+    """Return the pod default/a in the form that kube-apiserver writes."""
     meta = f'"name":"a","namespace":"default","uid":"{uid}","resourceVersion":"{version}"{more}'
     return f'{{"kind":"Pod","apiVersion":"v1","metadata":{{{meta}}},"spec":{{}}}}'.encode()
 
 
-def test_of_a_write_that_the_table_shows_already_nothing_is_kept(
-    table: Table, writer: TableWriter, overlay: Overlay
-) -> None:
+def test_write_that_the_table_contains_is_not_kept(table: Table, writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=12))
     for version in (12, 11):
-        assert overlay.wrote(answer(version)) is table.get("default/a")
+        assert overlay.wrote(response_body(version)) is table.get("default/a")
     assert len(overlay) == 0
-    assert overlay.wrote(answer(13)).resource_version == 13
-    assert overlay.wrote(answer(14, uid="another")).uid == "another"
+    assert overlay.wrote(response_body(13)).resource_version == 13
+    assert overlay.wrote(response_body(14, uid="another")).uid == "another"
 
 
-def test_an_answer_that_shows_the_end_of_an_object_hides_it_though_the_table_shows_the_same(
-    writer: TableWriter, overlay: Overlay
-) -> None:
+def test_response_with_elapsed_grace_period_hides_the_object(writer: TableWriter, overlay: Overlay) -> None:
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
     put(writer, pod("a", version=12, metadata=going))
     more = ',"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0'
-    overlay.wrote(answer(12, more=more))
+    overlay.wrote(response_body(12, more=more))
     assert overlay.get("default/a") is None
 
 
-def test_once_the_table_has_passed_our_write_it_takes_precedence(writer: TableWriter, overlay: Overlay) -> None:
-    """Made and deleted by somebody before we looked: the table has seen both, and shows nothing."""
+def test_newer_table_overrides_an_own_write(writer: TableWriter, overlay: Overlay) -> None:
+    """The object was deleted by another client, and the table has processed both changes."""
     writer.replace([], 10)
     overlay.wrote(encode_object(pod("new", version=12)))
     writer.advance(13)
@@ -65,7 +61,7 @@ def test_once_the_table_has_passed_our_write_it_takes_precedence(writer: TableWr
     assert overlay.entries() == []
 
 
-def test_an_own_update_hides_the_older_state_in_every_index(writer: TableWriter, overlay: Overlay) -> None:
+def test_own_update_replaces_the_older_state_in_every_index(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=5))
     overlay.wrote(encode_object(pod("a", version=8, owner=owned_by("u"))))
     assert keys(overlay.indexed("owner", "u")) == ["default/a"]
@@ -74,9 +70,7 @@ def test_an_own_update_hides_the_older_state_in_every_index(writer: TableWriter,
     assert keys(overlay.indexed("owner", "orphans of default")) == ["default/a"]
 
 
-def test_what_we_wrote_is_not_kept_decoded_once_it_is_in_the_past(
-    table: Table, writer: TableWriter, overlay: Overlay
-) -> None:
+def test_outdated_own_write_is_not_kept_decoded(table: Table, writer: TableWriter, overlay: Overlay) -> None:
     writer.replace([], 10)
     first = overlay.wrote(encode_object(pod("a", version=12)))
     table.object_of(first)
@@ -88,7 +82,7 @@ def test_what_we_wrote_is_not_kept_decoded_once_it_is_in_the_past(
     assert second.decoded is None
 
 
-def test_an_own_deletion_hides_that_object_and_not_its_namesake(writer: TableWriter, overlay: Overlay) -> None:
+def test_own_deletion_hides_only_the_object_with_that_uid(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=5))
     overlay.deleted("default/a", "uid-a")
     assert overlay.get("default/a") is None
@@ -99,9 +93,7 @@ def test_an_own_deletion_hides_that_object_and_not_its_namesake(writer: TableWri
     assert found.uid == "another"
 
 
-def test_what_was_made_and_deleted_before_the_watch_saw_it_stays_hidden_while_it_comes_and_goes(
-    writer: TableWriter, overlay: Overlay
-) -> None:
+def test_object_created_and_deleted_before_its_watch_events_stays_hidden(writer: TableWriter, overlay: Overlay) -> None:
     writer.replace([], 10)
     overlay.wrote(encode_object(pod("a", version=12)))
     overlay.deleted("default/a", "uid-a")
@@ -116,7 +108,7 @@ def test_what_was_made_and_deleted_before_the_watch_saw_it_stays_hidden_while_it
     assert len(overlay) == 0
 
 
-def test_a_graceful_deletion_shows_the_object_as_terminating(writer: TableWriter, overlay: Overlay) -> None:
+def test_gracefully_deleted_object_is_terminating(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=5))
     going = pod(
         "a", version=6, metadata={"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
@@ -134,14 +126,14 @@ def test_an_immediate_deletion_hides_the_object(writer: TableWriter, overlay: Ov
     assert overlay.get("default/a") is None
 
 
-def test_after_the_servers_versions_went_back_our_writes_are_dropped(writer: TableWriter, overlay: Overlay) -> None:
+def test_own_writes_are_dropped_when_the_servers_versions_decrease(writer: TableWriter, overlay: Overlay) -> None:
     writer.replace([], 100)
     overlay.wrote(encode_object(pod("a", version=120)))
     writer.replace([], 40)
     assert overlay.get("default/a") is None
 
 
-def test_a_write_that_the_table_has_passed_is_not_kept(writer: TableWriter, overlay: Overlay) -> None:
+def test_write_older_than_the_table_is_not_kept(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=9))
     overlay.wrote(encode_object(pod("a", version=7)))
     assert len(overlay) == 0

@@ -1,4 +1,4 @@
-"""Which objects a watch selects, and which selections contain others."""
+"""Objects that a watch selects, and containment of selections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_one_selection_contains_another(outer: Selection, inner: Selection) -> N
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("selection", "other"),
     [
         (of_pods("app=web"), of_pods("app=db")),
         (of_pods("app=web"), of_pods("tier=front")),
@@ -49,12 +49,12 @@ def test_one_selection_contains_another(outer: Selection, inner: Selection) -> N
         (of_pods(namespaces=("a",)), of_pods(namespaces=("b",))),
         (of_pods("app=web"), of_pods(namespaces=("a",))),
         (of_pods(metadata_only=True), of_pods("app=web")),
-        # Only the server knows how a resource spells its fields.
+        # Only the server can evaluate field selectors.
         (WHOLE, of_pods(fields="spec.hostNetwork=false")),
     ],
 )
-def test_one_selection_does_not_contain_another(one: Selection, other: Selection) -> None:
-    assert not one.contains(other)
+def test_one_selection_does_not_contain_another(selection: Selection, other: Selection) -> None:
+    assert not selection.contains(other)
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_one_selection_does_not_contain_another(one: Selection, other: Selection
         (of_pods(fields="spec.hostNetwork=false"), True),
     ],
 )
-def test_an_object_is_selected(selection: Selection, selects: bool) -> None:
+def test_selection_of_an_object(selection: Selection, selects: bool) -> None:
     assert selection.selects(pod("a", node="n1", metadata={"labels": {"app": "web"}})) is selects
 
 
-def test_the_id_of_a_table_has_no_spaces_and_is_the_resources_where_nothing_is_restricted() -> None:
+def test_table_id_is_that_of_the_resource_plus_restrictions_without_spaces() -> None:
     assert WHOLE.id_of(PODS) == "v1/pods"
     assert of_pods("tier in (a, b), app=web", namespaces=("shop",), metadata_only=True).id_of(PODS) == (
         "v1/pods?namespace=shop&labels=app=web,tier%20in%20%28a,b%29&metadata"
@@ -94,8 +94,6 @@ def test_the_id_of_a_table_has_no_spaces_and_is_the_resources_where_nothing_is_r
         (NODES, {"namespaces": ("shop",)}, ValueError, "nodes are in no namespace, and shop is asked for"),
     ],
 )
-def test_what_selects_nothing_that_there_may_be_is_refused(
-    resource: Any, wrong: dict[str, Any], error: type[Exception], text: str
-) -> None:
+def test_invalid_selection_is_rejected(resource: Any, wrong: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         read_selection(resource, **{"labels": "", "fields": "", "namespaces": None, "metadata_only": False, **wrong})

@@ -1,4 +1,4 @@
-"""What a table weighs: a large cluster has more pods than anything else."""
+"""Memory of a table of pods, the most numerous objects of a large cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
 COUNT = 2000
-MOST_BESIDE = 550  # bytes a pod; 534 when it was measured with Python 3.11, 714 before equal values were shared
+MAX_OVERHEAD = 550  # bytes per pod; measured with Python 3.11: 534, and 714 before equal values were shared
 
 
 def lines() -> list[bytes]:
-    """As a server sends them: of two owners, with nothing in common but what is equal."""
+    """Return watch lines of pods with two owners, as separate values."""
     owners = [owned_by("11111111-1111-1111-1111-111111111111"), owned_by("22222222-2222-2222-2222-222222222222")]
     return [
         encode_object({"type": "ADDED", "object": pod(f"pod-{i:05}", version=1000 + i, owner=owners[i % 2])})
@@ -25,7 +25,7 @@ def lines() -> list[bytes]:
 
 
 def listed(table: Table, received: list[bytes]) -> int:
-    """Fill the table; returns how many bytes of JSON it keeps."""
+    """Fill the table, and return the number of bytes of JSON that it keeps."""
     entries = []
     for line in received:
         obj = parse_watch_line(line).object
@@ -34,9 +34,9 @@ def listed(table: Table, received: list[bytes]) -> int:
     return sum(len(entry.raw) for entry in entries)
 
 
-def test_an_entry_of_a_pod_takes_little_beside_its_json() -> None:
+def test_overhead_of_a_pods_entry_is_bounded() -> None:
     received = lines()
-    listed(Table(PODS, derive=pod_facts), received[:2])  # what is shared by all tables
+    listed(Table(PODS, derive=pod_facts), received[:2])  # creates the values that all tables share
     table = Table(PODS, derive=pod_facts)
     tracemalloc.start()
     try:
@@ -44,7 +44,7 @@ def test_an_entry_of_a_pod_takes_little_beside_its_json() -> None:
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (kept - raw) / COUNT < MOST_BESIDE
+    assert (kept - raw) / COUNT < MAX_OVERHEAD
 
 
 def test_objects_with_equal_values_share_them() -> None:

@@ -35,13 +35,13 @@ def test_a_list_replaces_everything_at_once(table: Table, writer: TableWriter) -
     assert (table.version, table.synced, table.epoch) == (9, True, 0)
 
 
-def test_versions_that_go_backwards_begin_a_new_epoch(table: Table, writer: TableWriter) -> None:
+def test_decreasing_version_begins_a_new_epoch(table: Table, writer: TableWriter) -> None:
     writer.replace([], 100)
     writer.replace([], 40)
     assert (table.version, table.epoch) == (40, 1)
 
 
-def test_an_old_writer_can_write_no_more(table: Table, writer: TableWriter) -> None:
+def test_replaced_writer_cannot_write(table: Table, writer: TableWriter) -> None:
     table.claim()
     for write in (
         lambda: writer.put(entry(table, pod("a", version=1))),
@@ -55,16 +55,16 @@ def test_an_old_writer_can_write_no_more(table: Table, writer: TableWriter) -> N
     assert table.entries() == []
 
 
-def test_only_so_many_decoded_objects_are_kept(table: Table, writer: TableWriter) -> None:
+def test_number_of_decoded_objects_is_limited(table: Table, writer: TableWriter) -> None:
     for i in range(4):
         put(writer, pod(f"p{i}", version=i + 1))
-    for one in table.entries():
-        assert table.object_of(one)["metadata"]["name"] in one.key
-    assert sum(1 for one in table.entries() if one.decoded is not None) == 2
+    for table_entry in table.entries():
+        assert table.object_of(table_entry)["metadata"]["name"] in table_entry.key
+    assert sum(1 for table_entry in table.entries() if table_entry.decoded is not None) == 2
 
 
-def test_what_a_table_no_longer_shows_is_not_kept_decoded(table: Table, writer: TableWriter) -> None:
-    """Else the last versions of an Endpoints object with a thousand addresses are ten megabytes."""
+def test_replaced_and_deleted_entries_are_not_kept_decoded(table: Table, writer: TableWriter) -> None:
+    """Decoded versions of an Endpoints object with a thousand addresses would take ten megabytes."""
     before = []
     for name in ("changed", "deleted"):
         put(writer, pod(name, version=1))
@@ -72,7 +72,7 @@ def test_what_a_table_no_longer_shows_is_not_kept_decoded(table: Table, writer: 
         table.object_of(before[-1])
     put(writer, pod("changed", version=3))
     writer.remove("default/deleted", 4)
-    assert [one.decoded for one in before] == [None, None]
+    assert [entry.decoded for entry in before] == [None, None]
     (shown,) = table.entries()
     table.object_of(shown)
     writer.replace([entry(table, pod("changed", version=3))], 9)
@@ -88,27 +88,27 @@ def test_what_a_table_no_longer_shows_is_not_kept_decoded(table: Table, writer: 
         {"name": "a", "namespace": "d", "resourceVersion": 7},
     ],
 )
-def test_an_object_without_identity_is_no_entry(table: Table, meta: dict[str, Any]) -> None:
+def test_object_without_identity_is_rejected(table: Table, meta: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="metadata"):
         table.make_entry({"metadata": meta}, b"{}")
 
 
 @pytest.mark.parametrize("finalizers", [{"a": "b"}, [1], "example.com/track"])
-def test_finalizers_that_are_no_list_of_strings_are_named(table: Table, finalizers: Any) -> None:
+def test_invalid_finalizers_are_reported(table: Table, finalizers: Any) -> None:
     obj = pod("a", version=1)
     with pytest.raises(ValueError, match=r"metadata\.finalizers is a list of strings"):
         entry(table, {**obj, "metadata": {**obj["metadata"], "finalizers": finalizers}})
 
 
-def test_the_pods_of_one_owner_share_its_reference(table: Table) -> None:
-    one, other = (
+def test_pods_share_the_reference_to_the_same_owner(table: Table) -> None:
+    first, second = (
         entry(table, pod("a", version=1, owner=owned_by("u"))),
         entry(table, pod("b", version=2, owner=owned_by("u"))),
     )
-    assert one.controller is other.controller == OwnerRef("apps/v1", "ReplicaSet", "rs", "u")
+    assert first.controller is second.controller == OwnerRef("apps/v1", "ReplicaSet", "rs", "u")
 
 
-def test_indexes_are_added_before_the_first_entry_and_under_one_name_once() -> None:
+def test_index_is_added_once_and_before_the_first_entry() -> None:
     table = Table(PODS)
 
     def phases(obj: Any) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ def test_indexes_are_added_before_the_first_entry_and_under_one_name_once() -> N
         table.add_indexes({"phase": phases})
 
 
-def test_an_index_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_unknown_index_is_rejected_with_the_known_ones() -> None:
     table = Table(PODS, indexes={"node": lambda _pod: ()})
     assert table.indexed("node", "n1") == []
     with pytest.raises(LookupError, match="pods have no index 'nod', but 'node', 'namespace', 'owner'"):

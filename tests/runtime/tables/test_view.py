@@ -1,4 +1,4 @@
-"""A view shows what is selected of the tables under it, with the controller's own writes over them."""
+"""A view contains the selected objects of its tables, with the controller's own writes added."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def labelled(version: int, app: str = "web", name: str = "a", namespace: str = "
 
 
 def shared(selection: Selection) -> tuple[View, TableWriter]:
-    """Over a table of all pods."""
+    """Return a view of a table of all pods."""
     mark = mark_of(selection)
     table = Table(PODS, indexes={mark: marks(selection, Selection())})
     writer = table.claim()
@@ -34,7 +34,7 @@ def shared(selection: Selection) -> tuple[View, TableWriter]:
 
 
 def own(selection: Selection) -> tuple[View, TableWriter]:
-    """Over a table of what is selected, as the server selects it."""
+    """Return a view of a table that contains only what the server selects."""
     table = Table(PODS, selection=selection)
     writer = table.claim()
     writer.replace([], 1)
@@ -42,7 +42,7 @@ def own(selection: Selection) -> tuple[View, TableWriter]:
 
 
 @pytest.mark.parametrize("make", [shared, own])
-def test_what_we_write_out_of_the_selection_is_hidden_at_once_and_shown_when_it_comes_back(make: Any) -> None:
+def test_object_that_leaves_the_selection_is_hidden_until_it_returns(make: Any) -> None:
     view, writer = make(WEB)
     overlay = ViewOverlay(view)
     put(writer, labelled(2))
@@ -55,14 +55,14 @@ def test_what_we_write_out_of_the_selection_is_hidden_at_once_and_shown_when_it_
     overlay.wrote(encode_object(labelled(4)))
     assert [entry.resource_version for entry in overlay.entries()] == [4]
     overlay.wrote(encode_object(labelled(5, "db")))
-    put(writer, labelled(6))  # somebody labelled it again
+    put(writer, labelled(6))  # another client added the label again
     assert [entry.resource_version for entry in overlay.entries()] == [6]
     overlay.prune()
     assert len(overlay) == 0
 
 
 @pytest.mark.parametrize("make", [shared, own])
-def test_what_we_make_outside_of_the_selection_is_never_shown(make: Any) -> None:
+def test_own_creation_outside_of_the_selection_is_never_visible(make: Any) -> None:
     view, writer = make(HERE)
     overlay = ViewOverlay(view)
     overlay.wrote(encode_object(labelled(3, "db")))
@@ -72,27 +72,29 @@ def test_what_we_make_outside_of_the_selection_is_never_shown(make: Any) -> None
     assert overlay.get("elsewhere/a") is None
     writer.advance(9)
     overlay.prune()
-    assert [one.before and one.before.key for one in overlay.unseen] == ["other/b"], "gone before the watch came to it"
+    assert [change.before and change.before.key for change in overlay.unseen] == ["other/b"], (
+        "deleted before the watch event"
+    )
 
 
-def test_each_namespace_has_reached_its_own_version() -> None:
-    there = [own(read_selection(PODS, labels="", fields="", namespaces=(one,), metadata_only=False)) for one in "ab"]
+def test_each_namespace_has_its_own_version() -> None:
+    views = [own(read_selection(PODS, labels="", fields="", namespaces=(ns,), metadata_only=False)) for ns in "ab"]
     selection = read_selection(PODS, labels="", fields="", namespaces=("a", "b"), metadata_only=False)
     view = View(
-        PODS, selection, [Part(one.parts[0].table, name, "") for name, (one, _) in zip("ab", there, strict=True)]
+        PODS, selection, [Part(part.parts[0].table, name, "") for name, (part, _) in zip("ab", views, strict=True)]
     )
     overlay = ViewOverlay(view)
     overlay.wrote(encode_object(labelled(5, namespace="a")))
-    there[0][1].advance(6)  # it was deleted at once, and that namespace's watch has passed it
+    views[0][1].advance(6)  # the pod was deleted, and the watch of its namespace has passed that version
     assert overlay.get("a/a") is None
     assert view.version == 1, "the other one has not"
-    there[1][1].touch(7.0)
+    views[1][1].touch(7.0)
     assert view.age(9.0) is None
-    there[0][1].touch(8.0)
+    views[0][1].touch(8.0)
     assert view.age(9.0) == 2.0
 
 
-def test_an_object_that_cannot_be_read_counts_for_those_who_select_it_or_may() -> None:
+def test_unreadable_object_is_in_views_that_may_select_it() -> None:
     view, writer = shared(WEB)
     table = view.parts[0].table
     for name, labels in (("web", {"app": "web"}), ("db", {"app": "db"}), ("odd", ["app"])):
@@ -100,6 +102,6 @@ def test_an_object_that_cannot_be_read_counts_for_those_who_select_it_or_may() -
         found = unreadable(obj, "odd", namespaced=True, values=table.values_of_unreadable(obj))
         assert found is not None
         writer.mark(found)
-    assert sorted(one.key for one in view.unreadable()) == ["default/odd", "default/web"]
+    assert sorted(obj.key for obj in view.unreadable()) == ["default/odd", "default/web"]
     assert view.unreadable_at("default/db") is None
     assert view.has_unreadable

@@ -1,4 +1,4 @@
-"""Signing: what a certificate has of its request and of its authority.
+"""Signing: the fields of a certificate that come from its request and from its authority.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/authority/{authority,policies}_test.go.
 """
@@ -43,7 +43,7 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_a_certificate_has_the_names_and_the_key_of_its_request() -> None:
+def test_certificate_has_names_and_key_of_its_request() -> None:
     request = request_pem(
         "system:node:n1",
         "system:nodes",
@@ -101,7 +101,7 @@ def test_extensions_of_the_request_are_left_out() -> None:
         (["cert sign", "crl sign"], {"key_cert_sign", "crl_sign"}),
     ],
 )
-def test_usages_of_the_key(usages: list[str], bits: set[str]) -> None:
+def test_key_usages_are_set(usages: list[str], bits: set[str]) -> None:
     found = signed(usages=usages).extensions.get_extension_for_class(x509.KeyUsage)
     names = {
         "digital_signature",
@@ -141,10 +141,10 @@ def test_extended_usages_in_upstreams_order(usages: list[str], oids: list[x509.O
         (8 * HOUR - 1, NOW - 300, NOW + 8 * HOUR - 1),
         (8 * HOUR, NOW - 300, NOW + 8 * HOUR - 300),
         (10 * HOUR, NOW - 300, NOW + 10 * HOUR - 300),
-        (2 * DAY, NOW - 300, NOW + DAY),  # no longer than its authority
+        (2 * DAY, NOW - 300, NOW + DAY),  # limited by its authority
     ],
 )
-def test_how_long_it_is_valid(seconds: float, begin: float, end: float) -> None:
+def test_validity_is_rounded_backdated_and_limited_by_the_authority(seconds: float, begin: float, end: float) -> None:
     made = signed(seconds=seconds, now=NOW + 0.9)
     assert (made.not_valid_before_utc, made.not_valid_after_utc) == (at(begin), at(end))
 
@@ -156,7 +156,7 @@ def test_how_long_it_is_valid(seconds: float, begin: float, end: float) -> None:
         (NOW + DAY, "refusing to sign a certificate that expired in the past: NotAfter=2027-01-16 08:00:00 +0000 UTC"),
     ],
 )
-def test_an_authority_that_has_expired_signs_nothing(now: float, why: str) -> None:
+def test_expired_authority_signs_nothing(now: float, why: str) -> None:
     with pytest.raises(AuthorityError) as refused:
         signed(now=now)
     assert str(refused.value) == why
@@ -167,7 +167,7 @@ def test_unknown_usages_are_refused() -> None:
         signed(usages=["a", "client auth", "b"])
 
 
-def test_serial_numbers_are_large_and_those_of_one_signature_are_one() -> None:
+def test_serial_numbers_are_large_and_equal_for_the_same_signature() -> None:
     numbers = [signed(now=now).serial_number for now in (NOW, NOW, NOW + 1, NOW + 2)]
     assert numbers[0] == numbers[1]
     assert len(set(numbers)) == 3
@@ -193,7 +193,7 @@ def test_malformed_request_is_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Attribute's length must be")
-def test_a_long_name_stays_whole() -> None:
+def test_long_name_is_not_truncated() -> None:
     name = "system:node:" + "n" * 200
     key = ec.generate_private_key(ec.SECP256R1())
     attribute = x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)
@@ -202,14 +202,14 @@ def test_a_long_name_stays_whole() -> None:
     assert made.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == name
 
 
-def test_without_a_subject_the_names_are_critical() -> None:
+def test_alternative_names_are_critical_without_a_subject() -> None:
     made = signed(request_pem("", dns_names=["a.example.com"]))
     assert made.extensions.get_extension_for_class(x509.SubjectAlternativeName).critical
     assert facts_of(parse_request(request_pem(""))).common_name == ""
 
 
 @pytest.mark.parametrize("kind", ["rsa", "P-384", "P-521"])
-def test_keys_of_other_kinds_sign_too(kind: str) -> None:
+def test_authority_may_have_other_kinds_of_keys(kind: str) -> None:
     key = (
         rsa.generate_private_key(65537, 2048)
         if kind == "rsa"
@@ -275,7 +275,7 @@ def test_unusable_authority_files_are_refused(certificate: bytes, key: bytes, wh
     assert str(refused.value) == why
 
 
-def test_when_a_certificate_ends() -> None:
+def test_end_of_a_certificate_is_read() -> None:
     assert end_of_certificate(PAIR.certificate) == NOW + DAY
     assert end_of_certificate(b"garbage") is None
     assert end_of_certificate(PAIR.key) is None

@@ -1,4 +1,4 @@
-"""Keys in files, which are replaced while they are used."""
+"""Keys in files that are replaced while they are in use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Disk:
         return self.files.authority().certificate.subject.rfc4514_string()
 
     @property
-    def said(self) -> list[tuple[str, str]]:
+    def logged(self) -> list[tuple[str, str]]:
         return [(entry["log_level"], entry["event"]) for entry in self.logs.entries]
 
 
@@ -42,17 +42,17 @@ def disk(tmp_path: Path) -> Disk:
     return made
 
 
-def test_a_pair_that_was_replaced_signs_from_then_on(disk: Disk) -> None:
+def test_replaced_pair_is_used_for_signing(disk: Disk) -> None:
     assert disk.issuer == "CN=first"
     assert disk.issuer == "CN=first"
     disk.write(SECOND)
     assert disk.issuer == "CN=second"
-    assert disk.said == 2 * [("info", "Loaded a new cert/key pair")]
+    assert disk.logged == 2 * [("info", "Loaded a new cert/key pair")]
     assert b"BEGIN CERTIFICATE" in disk.files.sign(request_pem("jane"), ["client auth"], 3600.0, 1_800_000_000.0)
 
 
 @pytest.mark.parametrize("halfway", ["certificate", "key", "missing", "empty"])
-def test_the_pair_before_signs_while_the_files_are_replaced(disk: Disk, halfway: str) -> None:
+def test_previous_pair_signs_while_the_files_are_inconsistent(disk: Disk, halfway: str) -> None:
     assert disk.issuer == "CN=first"
     if halfway == "certificate":
         disk.certificate.write_bytes(SECOND.certificate)
@@ -64,7 +64,7 @@ def test_the_pair_before_signs_while_the_files_are_replaced(disk: Disk, halfway:
         disk.key.write_bytes(b"")
     assert disk.issuer == "CN=first"
     assert disk.issuer == "CN=first"
-    assert disk.said[1:] == [("error", "cert/key pair not reloaded, using the previous one")]
+    assert disk.logged[1:] == [("error", "cert/key pair not reloaded, using the previous one")]
     disk.write(SECOND)
     assert disk.issuer == "CN=second"
 

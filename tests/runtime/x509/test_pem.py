@@ -1,4 +1,4 @@
-"""PEM, beside what Go's encoding/pem makes of the same bytes."""
+"""PEM blocks, compared with the results of Go's encoding/pem."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def block(kind: str, data: bytes = b"der", headers: str = "") -> str:
         ("-----BEGIN A-----\n-----END A-----", [("A", False, b"")]),
     ],
 )
-def test_blocks_are_found_between_anything_else(text: str, found: list[tuple[str, bool, bytes]]) -> None:
+def test_blocks_are_found_between_other_text(text: str, found: list[tuple[str, bool, bytes]]) -> None:
     assert [(block.type, block.has_headers, block.data) for block in blocks(text.encode())] == found
 
 
-def test_the_first_block() -> None:
+def test_first_block_of_a_kind_is_returned() -> None:
     found = first_block(block("A").encode())
     assert found is not None
     assert found.pem == block("A").strip().encode()

@@ -21,7 +21,7 @@ class Accounts:
     def __init__(self, clock: Any, *, allowed: bool = True) -> None:
         self.clock, self.allowed = clock, allowed
         self.given: dict[str, int] = {}
-        self.seen: list[tuple[str, str, str]] = []  # authorization, user agent, what was asked
+        self.seen: list[tuple[str, str, str]] = []  # authorization, user agent, method and path
         self.certificates: list[bool] = []
         self.impersonated: list[str] = []
 

@@ -41,7 +41,7 @@ def test_request_throttled_while_the_client_closes_is_not_retried(
 
     client = connect(loopback.serve(serve), clock=hand_clock)
     client.send("POST")
-    # Closing ends the watch, and its end lets the server answer: so the answer comes while the client closes.
+    # Closing ends the watch, whose end lets the server respond: so the response arrives while the client closes.
     watch = Request(method="GET", path="/watched")
     client.transport.watch(watch, client="tester", on_lines=lambda _: None, on_end=lambda _: gate.open())
     for _ in range(2):
@@ -84,7 +84,7 @@ def exits(_response: Response) -> None:
     raise SystemExit("a callback's")
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections whose loop is gone
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections whose loop has ended
 def test_all_requests_fail_with_the_reason_when_the_loop_ends(
     connect: Connect, loopback: Any, gate: Any, hand_clock: Any, logs: LogCapture
 ) -> None:

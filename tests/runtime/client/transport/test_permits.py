@@ -49,7 +49,7 @@ def test_write_is_not_sent_if_its_permit_expires_while_the_loop_is_blocked(
     """In real time. In an earlier version the half second began when the loop handled the request, 2.9 s too late."""
     arrivals, clock = Arrivals(), SystemClock()
     client = connect(loopback.serve(arrivals), clock=clock)
-    assert client.request("GET", "/warm").status == 200  # so that a connection is open
+    assert client.request("GET", "/warm").status == 200  # opens a connection
     holding, answers = threading.Event(), queue.Queue[Response]()
 
     def block(_response: Response) -> None:

@@ -114,7 +114,7 @@ def test_bodies_and_responses_of_megabytes_are_transferred(connect: Connect, loo
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"Content-Length: 3000000\r\n" in head
-        assert b"Expect" not in head  # a 100 would cost a way there and back
+        assert b"Expect" not in head  # waiting for a 100 would cost a round trip
         body = await reader.readexactly(3_000_000)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6000000\r\n\r\n" + body * 2)
         await writer.drain()
@@ -150,7 +150,7 @@ def test_callbacks_run_on_the_clients_thread_and_may_raise(connect: Connect, loo
 
     client.transport.send(Request(method="GET", path="/a"), client="tester", on_response=on_response)
     assert called.wait(20)
-    assert client.request("GET", "/b").status == 200  # its callback ran later, on the same thread
+    assert client.request("GET", "/b").status == 200  # its callback runs later, on the same thread
     assert names == ["http"]
     assert [(entry["event"], entry["path"]) for entry in logs.entries] == [("callback failed", "/a")]
 

@@ -262,7 +262,7 @@ def test_watch_on_a_closed_connection_is_repeated(connect: Connect, loopback: An
         await reader.readuntil(b"\r\n\r\n")
         if len(connections) == 1:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-            await reader.readuntil(b"\r\n\r\n")  # the watch comes, and goes unanswered
+            await reader.readuntil(b"\r\n\r\n")  # the watch gets no response
         else:
             writer.write(HEAD + chunk(b"hello\n") + b"0\r\n\r\n")
 

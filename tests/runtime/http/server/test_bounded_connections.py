@@ -32,13 +32,13 @@ GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """A server that responds to "/" at once, to "/known" as to a known user, and to "/slow" when the test permits it."""
+    """Server that responds to "/" at once, to "/known" as to a known user, and to "/slow" when the test permits it."""
 
     connections: BoundedConnections
     port: int
     tls: ssl.SSLContext | None
     let: asyncio.Event
-    slow: list[str]  # requests that wait to be let
+    slow: list[str]  # paths of requests that wait for the test
     logged: LogCapture
     opened: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -164,7 +164,7 @@ def test_connection_idle_for_longest_is_cut_first(run: Any, tls: ssl.SSLContext 
             assert len(rig.connections) == 3
             fresh = await rig.ask()
             assert await is_cut(silent)
-            assert await rig.answered(first)  # it has waited less than the second, from now on
+            assert await rig.answered(first)  # from now on it has been idle for less time than the second
             another = await rig.ask()
             assert await is_cut(second)
             assert [await rig.answered(ends) for ends in (first, fresh, another)] == [True] * 3
@@ -195,7 +195,7 @@ def test_busy_connections_stay_open_and_new_ones_wait(run: Any, tls: ssl.SSLCont
                 writer.write(GET.replace(b"/", b"/slow", 1))
             await until(lambda: len(rig.slow) == 2)
             others = [asyncio.create_task(rig.ask("/slow")) for _ in range(2)]
-            await rig.connect(tls=False)  # the kernel takes it, and the server does not
+            await rig.connect(tls=False)  # the kernel accepts it, and the server does not
             assert len(rig.connections) == 2
             rig.let.set()
             assert [await is_answered(reader) for reader, _ in busy] == [True] * 2

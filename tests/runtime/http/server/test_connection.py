@@ -105,7 +105,7 @@ def test_large_response_is_compressed_if_accepted() -> None:
             assert answer.headers.get("Content-Encoding") == encoding
             assert answer.headers.get("Vary") == (encoding and "Accept-Encoding")
             assert int(answer.headers["Content-Length"]) < 5_000 or encoding is None
-            assert answer.json["metadata"]["name"] == name  # its client has unpacked it
+            assert answer.json["metadata"]["name"] == name  # the client has decompressed it
 
     run(scenario)
 
@@ -459,7 +459,7 @@ def test_stopping_server_finishes_requests_and_cuts_slow_ones() -> None:
             requests[0].respond(Response(status=200, body=b"one"))
             assert transport.ends == ["closed"]
             await ending
-            assert transport.ends == ["closed", "aborted"]  # connection_lost was not called
+            assert transport.ends == ["closed", "aborted"]  # connection_lost has not been called
 
     asyncio.run(scenario())
 
