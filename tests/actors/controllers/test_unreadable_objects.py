@@ -52,7 +52,7 @@ class Spoiled:
 
 
 def pods_of(cluster: SimulatedCluster) -> list[Key]:
-    return sorted(key_of(one) for one in cluster.list(PODS))
+    return sorted(key_of(pod) for pod in cluster.list(PODS))
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ Scene = tuple[SimulatedCluster, ControllerSystem, Spoiled, Key]
 def test_a_replica_set_makes_no_pod_while_one_of_its_own_cannot_be_read(scene: Scene, logs: LogCapture) -> None:
     cluster, manager, spoiled, key = scene
     assert pods_of(cluster) == [key]
-    told = [entry for entry in logs.entries if entry["event"].startswith("object cannot be read")]
-    assert [(entry["resource"], entry["key"], entry["error"]) for entry in told] == [
+    entries = [entry for entry in logs.entries if entry["event"].startswith("object cannot be read")]
+    assert [(entry["resource"], entry["key"], entry["error"]) for entry in entries] == [
         ("pods", key, f"ValueError: {WHY}")
     ]
     assert manager.checks()["unreadable-objects"]() == f"pods {key}: ValueError: {WHY}"
@@ -154,7 +154,7 @@ def test_a_deployment_makes_no_replica_set_while_one_of_its_own_cannot_be_read(c
     first = cluster.manager()
     cluster.create(DEPLOYMENTS, deployment(replicas=1))
     cluster.run_for(5.0)
-    (key,) = [key_of(one) for one in cluster.list(REPLICASETS)]
+    (key,) = [key_of(replica_set) for replica_set in cluster.list(REPLICASETS)]
     first.halt()
     manager = cluster.manager()
     spoiled = Spoiled(cluster, manager, REPLICASETS)
@@ -162,7 +162,7 @@ def test_a_deployment_makes_no_replica_set_while_one_of_its_own_cannot_be_read(c
     cluster.run_for(5.0)
     cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"template": {"metadata": {"annotations": {"new": "x"}}}}})
     cluster.run_for(60.0)
-    assert [key_of(one) for one in cluster.list(REPLICASETS)] == [key]
+    assert [key_of(replica_set) for replica_set in cluster.list(REPLICASETS)] == [key]
     spoiled.heal(key)
     assert cluster.run_until(lambda: len(cluster.list(REPLICASETS)) == 2, within=60.0)
 
@@ -201,7 +201,7 @@ def test_no_pod_is_evicted_while_it_or_its_node_cannot_be_read(cluster: Simulate
     cluster.merge(NODES, "n2", {"spec": {"taints": [taint()]}})
     spoiled.spoil(key)
     cluster.run_for(30.0)
-    evicted = [one["metadata"]["name"] for one in cluster.list(PODS) if "deletionTimestamp" in one["metadata"]]
+    evicted = [pod["metadata"]["name"] for pod in cluster.list(PODS) if "deletionTimestamp" in pod["metadata"]]
     assert evicted == ["b"], "others are evicted"
     spoiled.heal(key)
     assert cluster.run_until(lambda: all("deletionTimestamp" in p["metadata"] for p in cluster.list(PODS)), within=60.0)

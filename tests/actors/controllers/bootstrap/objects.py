@@ -1,4 +1,4 @@
-"""Secrets of bootstrap tokens, for the tests here."""
+"""Builders of Secrets with bootstrap tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = "kube-system/bootstrap-token-abc123"
 
 
 def token(data: dict[str, str] | None = None, *, name: str = f"bootstrap-token-{ID}", **more: Any) -> Object:
-    """data: over that of a token that may sign; "" leaves a field empty."""
+    """Return the Secret of a token that may sign. data: replaces fields; "" makes a field empty."""
     whole = {"token-id": ID, "token-secret": "tokenSecret", "usage-bootstrap-signing": "true", **(data or {})}
     encoded = {field: base64.b64encode(text.encode()).decode() for field, text in whole.items()}
     meta = {"name": name, "namespace": "kube-system"}

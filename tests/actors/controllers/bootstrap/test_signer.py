@@ -1,4 +1,4 @@
-"""cluster-info is signed: upstream's cases, what goes wrong, and in a cluster.
+"""Bootstrap signer: upstream's cases, failures, and a simulated cluster.
 
 Cases: kubernetes v1.36 pkg/controller/bootstrap/bootstrapsigner_test.go.
 """
@@ -56,7 +56,7 @@ class Scene:
         ({"kubeconfig": "payload"}, [], None),
     ],
 )
-def test_it_is_signed_by_each_token_that_may_sign(
+def test_cluster_info_is_signed_with_each_valid_token(
     data: dict[str, str] | None, secrets: list[Object], wanted: dict[str, str] | None
 ) -> None:
     scene = Scene([info(data)], secrets)
@@ -70,10 +70,10 @@ def test_it_is_signed_by_each_token_that_may_sign(
     assert written["data"] == wanted
     assert written["metadata"]["labels"] == {"a": "b"}
     assert written["metadata"]["resourceVersion"], "a precondition"
-    assert scene.sync().commands == [], "though the watch is late"
+    assert scene.sync().commands == [], "although the watch is late"
 
 
-def test_without_the_config_map_there_is_nothing_to_do() -> None:
+def test_missing_config_map_is_ignored() -> None:
     assert Scene([], [token()]).sync().commands == []
 
 
@@ -86,7 +86,7 @@ def test_without_the_config_map_there_is_nothing_to_do() -> None:
         ([expiring(NOW)], None),
     ],
 )
-def test_it_looks_again_when_the_first_signature_expires(secrets: list[Object], again: float | None) -> None:
+def test_key_is_requeued_until_the_first_token_expires(secrets: list[Object], again: float | None) -> None:
     driven = Scene([info({"kubeconfig": "payload"})], secrets).sync()
     assert driven.result == (None if again is None else RequeueAfter(again))
 
@@ -95,7 +95,7 @@ def test_it_looks_again_when_the_first_signature_expires(secrets: list[Object], 
     ("outcome", "fails"),
     [(NotFound("gone"), False), (Conflict("newer"), True), (ServerFailure("x"), True), (Unknown("?"), True)],
 )
-def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
+def test_failed_update_is_retried(outcome: Outcome, fails: bool) -> None:
     def answer(_command: Command) -> Outcome:
         return outcome
 
@@ -103,8 +103,8 @@ def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
     assert len(scene.sync(answer, raises=CommandError if fails else None).commands) == 1
 
 
-def test_the_signature_of_a_token_that_cannot_be_read_stays() -> None:
-    """Nothing tells that it may not sign any more."""
+def test_signature_of_unreadable_token_is_kept() -> None:
+    """The token may still be valid."""
     scene = Scene([info(SIGNED)], [])
     scene.bench.spoil(SECRETS, KEY)
     assert scene.sync().commands == []
@@ -112,8 +112,8 @@ def test_the_signature_of_a_token_that_cannot_be_read_stays() -> None:
     scene.sync(raises=UnreadableError)
 
 
-def test_a_token_signs_as_long_as_it_lives(cluster: SimulatedCluster) -> None:
-    """With the signer alone: nothing deletes the token, and its signature goes all the same."""
+def test_signature_is_removed_when_the_token_expires(cluster: SimulatedCluster) -> None:
+    """Only the signer runs: the signature is removed although no controller deletes the token."""
     options = read_options([f"--controllers={SPEC.name}"])
     cluster.manager(options=options)
     cluster.create(CONFIGMAPS, info({"kubeconfig": "payload"}))

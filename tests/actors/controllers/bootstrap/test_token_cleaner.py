@@ -1,4 +1,4 @@
-"""Bootstrap tokens are deleted when they expire: upstream's cases, what goes wrong, and in a cluster.
+"""Token cleaner: upstream's cases, failures, and a simulated cluster.
 
 Cases: kubernetes v1.36 pkg/controller/bootstrap/tokencleaner_test.go.
 """
@@ -37,7 +37,7 @@ def scene(*secrets: Object) -> tuple[Bench, TokenCleaner]:
         (expiring(NOW - 3600, type="Opaque"), None),
     ],
 )
-def test_one_that_has_not_expired_stays(secret: Object, again: float | None) -> None:
+def test_unexpired_token_is_kept(secret: Object, again: float | None) -> None:
     bench, cleaner = scene(secret)
     driven = drive(cleaner, KEY, bench.accept, tables=bench.tables)
     assert driven.commands == []
@@ -45,7 +45,7 @@ def test_one_that_has_not_expired_stays(secret: Object, again: float | None) -> 
 
 
 @pytest.mark.parametrize("secret", [expiring(NOW - 3600), expiring(NOW), token({"expiration": "garbage"})])
-def test_one_that_has_expired_is_deleted_as_it_was_seen(secret: Object) -> None:
+def test_expired_token_is_deleted_with_uid_and_version_as_preconditions(secret: Object) -> None:
     bench, cleaner = scene({**secret, "metadata": {**secret["metadata"], "resourceVersion": "7"}})
     [command] = drive(cleaner, KEY, bench.accept, tables=bench.tables).commands
     assert command == Delete("v1/secrets", KEY, uid="uid-of-bootstrap-token-abc123", resource_version="7")
@@ -56,7 +56,7 @@ def test_one_that_has_expired_is_deleted_as_it_was_seen(secret: Object) -> None:
     ("outcome", "fails"),
     [(NotFound("gone"), False), (Conflict("extended"), True), (ServerFailure("x"), True), (Unknown("?"), True)],
 )
-def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
+def test_failed_deletion_is_retried(outcome: Outcome, fails: bool) -> None:
     def answer(_command: Command) -> Outcome:
         return outcome
 
@@ -65,7 +65,7 @@ def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
     assert len(driven.commands) == 1
 
 
-def test_it_goes_at_its_very_time_and_one_that_was_extended_later(cluster: SimulatedCluster) -> None:
+def test_token_is_deleted_at_its_expiry_even_after_an_extension(cluster: SimulatedCluster) -> None:
     cluster.manager(options=read_options([f"--controllers={SPEC.name}"]))
     now = cluster.clock.now()
     other = "bootstrap-token-def456"
@@ -80,7 +80,7 @@ def test_it_goes_at_its_very_time_and_one_that_was_extended_later(cluster: Simul
     gone: dict[str, float] = {}
     names = {"bootstrap-token-abc123", other, "bootstrap-token-stays0", "of-another-type"}
     while cluster.clock.now() < now + 100:
-        there = {one["metadata"]["name"] for one in cluster.list(SECRETS, "kube-system")}
+        there = {secret["metadata"]["name"] for secret in cluster.list(SECRETS, "kube-system")}
         gone |= {name: cluster.clock.now() - now for name in names - there - gone.keys()}
         cluster.run_for(1.0)
     assert gone.keys() == {"bootstrap-token-abc123", other}
@@ -89,7 +89,7 @@ def test_it_goes_at_its_very_time_and_one_that_was_extended_later(cluster: Simul
     assert len(cluster.list(SECRETS, "default")) == 1
 
 
-def test_a_clock_that_was_an_hour_behind_holds_a_token_up_for_a_minute() -> None:
+def test_corrected_clock_delays_deletion_by_a_minute_at_most() -> None:
     behind = Fault(kind=FaultKind.CLOCK_JUMPED, start=0.0, until=20.0, seconds=-3600.0)
     cluster = SimulatedCluster(faults=(behind,))
     cluster.manager(options=read_options([f"--controllers={SPEC.name}"]))

@@ -1,4 +1,4 @@
-"""What Secrets of bootstrap tokens say, and the signatures: upstream's cases.
+"""Secrets of bootstrap tokens, and their signatures: upstream's cases.
 
 Cases: kubernetes v1.36 staging/src/k8s.io/cluster-bootstrap util/secrets/secrets_test.go and token/jws/jws_test.go,
 pkg/controller/bootstrap/util_test.go.
@@ -39,12 +39,12 @@ HOUR = 3600.0
         ("bootstrap-token-abc123\n", None),
     ],
 )
-def test_the_id_of_a_token_is_in_its_name(name: str, token_id: str | None) -> None:
+def test_token_id_is_parsed_from_the_name_of_the_secret(name: str, token_id: str | None) -> None:
     assert token_id_of(name) == token_id
 
 
 @pytest.mark.parametrize(
-    ("said", "expiry"),
+    ("expiration", "expiry"),
     [
         ("", None),
         (format_time(NOW), NOW),
@@ -54,13 +54,13 @@ def test_the_id_of_a_token_is_in_its_name(name: str, token_id: str | None) -> No
         ("\udc80", float("-inf")),
     ],
 )
-def test_when_a_token_expires(said: str, expiry: float | None) -> None:
+def test_expiration_is_parsed(expiration: str, expiry: float | None) -> None:
     secret = token()
-    secret["data"]["expiration"] = base64.b64encode(said.encode(errors="surrogateescape")).decode()
+    secret["data"]["expiration"] = base64.b64encode(expiration.encode(errors="surrogateescape")).decode()
     assert expiry_of(secret) == expiry
 
 
-def test_what_has_no_data_expires_never() -> None:
+def test_secret_without_data_never_expires() -> None:
     assert expiry_of({"metadata": {}}) is None
 
 
@@ -79,7 +79,7 @@ def test_what_has_no_data_expires_never() -> None:
         ({"token-secret": ""}, "no token-secret"),
     ],
 )
-def test_which_tokens_sign(data: dict[str, str], why: str) -> None:
+def test_token_signs_only_if_its_secret_is_valid(data: dict[str, str], why: str) -> None:
     secret = token(data)
     if not why:
         assert signing_token(secret, now=NOW) == BootstrapToken(ID, b"tokenSecret")
@@ -88,7 +88,7 @@ def test_which_tokens_sign(data: dict[str, str], why: str) -> None:
         signing_token(secret, now=NOW)
 
 
-def test_one_of_another_name_does_not_sign() -> None:
+def test_secret_with_malformed_name_does_not_sign() -> None:
     for name in (ID, "bootstrap-token-def456"):
         with pytest.raises(UnusableSecretError):
             signing_token(token(name=name), now=NOW)
@@ -102,6 +102,6 @@ def test_one_of_another_name_does_not_sign() -> None:
         (CONTENT, "", "UfkqvDGiIFxrMnFseDj9LYJOLNrvjW8aHhF71mvvAs8"),
     ],
 )
-def test_signatures_are_upstreams_to_the_byte(content: str, secret: str, signature: str) -> None:
+def test_signature_equals_upstreams(content: str, secret: str, signature: str) -> None:
     made = detached_signature(content, key_id="joshua", key=secret.encode())
     assert made == f"eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..{signature}"

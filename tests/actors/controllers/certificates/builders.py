@@ -1,4 +1,4 @@
-"""CertificateSigningRequests as the server holds them."""
+"""Builders of CertificateSigningRequests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def csr(
     age: float = 60.0,
     **spec: Any,
 ) -> Object:
-    """By default what a kubelet asks for that renews its certificate."""
+    """Return a request; by default that of a kubelet for the renewal of its client certificate."""
     status: dict[str, Any] = {}
     if conditions := list(conditions):
         status["conditions"] = conditions

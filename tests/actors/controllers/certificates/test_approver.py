@@ -1,4 +1,4 @@
-"""The approver: whom it recognizes, what it asks, and what it writes.
+"""Approver: recognized requests, access reviews, and approvals.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/approver/sarapprove_test.go.
 """
@@ -67,13 +67,17 @@ def parse(pem: bytes) -> RequestContent:
         (csr(pem=request_pem(NODE, NODES, uris=["spiffe://a"])), False, False),
     ],
 )
-def test_whom_it_recognizes(request_: Object, own: bool, node: bool) -> None:
+def test_requests_of_kubelets_are_recognized(request_: Object, own: bool, node: bool) -> None:
     content = parse(base64.b64decode(request_["spec"]["request"]))
     assert (is_own_node_client(request_, content), is_node_client(request_, content)) == (own, node)
 
 
 def run(request: Object, *allowed: str, outcome: Outcome | None = None) -> Driven:
-    """allowed: subresources that the user may create. outcome: of the approval, if it is not accepted."""
+    """Sync a request.
+
+    allowed: subresources that the user may create.
+    outcome: outcome of the approval; by default it succeeds.
+    """
     bench = Bench({CERTIFICATE_SIGNING_REQUESTS: [request]})
 
     def answer(command: Command) -> Outcome:
@@ -91,7 +95,7 @@ def run(request: Object, *allowed: str, outcome: Outcome | None = None) -> Drive
 
 
 def reviews(driven: Driven) -> list[dict[str, Any]]:
-    return [orjson.loads(one.body)["spec"] for one in driven.of(Create)]
+    return [orjson.loads(creation.body)["spec"] for creation in driven.of(Create)]
 
 
 @pytest.mark.parametrize(
@@ -103,16 +107,18 @@ def reviews(driven: Driven) -> list[dict[str, Any]]:
         ("system:bootstrap:abc", ("nodeclient",), ["nodeclient"], OTHER),
     ],
 )
-def test_who_may_is_approved(user: str, allowed: tuple[str, ...], asked_for: list[str], message: str) -> None:
+def test_request_is_approved_if_its_user_is_allowed(
+    user: str, allowed: tuple[str, ...], asked_for: list[str], message: str
+) -> None:
     driven = run(csr(user=user), *allowed)
-    assert [one["resourceAttributes"]["subresource"] for one in reviews(driven)] == asked_for
+    assert [review["resourceAttributes"]["subresource"] for review in reviews(driven)] == asked_for
     [update] = driven.of(Update)
     assert (update.key, update.subresource) == ("r", "approval")
     approval = {"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message}
     assert decode_object(update.body)["status"] == {"conditions": [approval]}
 
 
-def test_what_is_asked() -> None:
+def test_access_review_contains_the_user_of_the_request() -> None:
     request = csr(user="kubelet", uid="7", groups=["a", "b"], extra={"k": ["v"]})
     [review] = reviews(run(request, "nodeclient"))
     assert review == {
@@ -130,7 +136,7 @@ def test_what_is_asked() -> None:
     }
 
 
-def test_who_may_not_is_tried_again_quietly() -> None:
+def test_request_of_forbidden_user_is_retried_without_log() -> None:
     with pytest.raises(RetryQuietly) as refused:
         run(csr())
     assert str(refused.value) == (
@@ -148,29 +154,30 @@ def test_who_may_not_is_tried_again_quietly() -> None:
         csr(usages=("server auth",)),
     ],
 )
-def test_what_is_decided_or_not_recognized_is_left_alone(request_: Object) -> None:
+def test_decided_or_unrecognized_request_is_ignored(request_: Object) -> None:
     driven = run(request_, "selfnodeclient", "nodeclient")
     assert (driven.of(Create), driven.of(Update)) == ([], [])
 
 
-def test_other_conditions_stay() -> None:
+def test_other_conditions_are_kept() -> None:
     driven = run(csr(conditions=[condition("Other")]), "selfnodeclient")
     [update] = driven.of(Update)
-    assert [one["type"] for one in decode_object(update.body)["status"]["conditions"]] == ["Other", "Approved"]
+    types = [condition["type"] for condition in decode_object(update.body)["status"]["conditions"]]
+    assert types == ["Other", "Approved"]
 
 
 @pytest.mark.parametrize("outcome", [Conflict("newer"), Forbidden("no")])
-def test_an_approval_that_is_refused_is_tried_again(outcome: Outcome) -> None:
+def test_rejected_approval_is_retried(outcome: Outcome) -> None:
     with pytest.raises(CommandError):
         run(csr(), "selfnodeclient", outcome=outcome)
 
 
-def test_what_is_no_request_is_tried_again() -> None:
+def test_malformed_request_is_retried() -> None:
     with pytest.raises(UnreadableRequestError, match='unable to parse csr "r": PEM block type must be CERTIFICATE'):
         run(csr(pem=b"garbage"))
 
 
-def test_a_permission_that_comes_later_is_found(cluster: SimulatedCluster) -> None:
+def test_request_is_approved_when_the_permission_is_granted_later(cluster: SimulatedCluster) -> None:
     granted: set[str] = set()
     seen: list[Access] = []
 
@@ -186,10 +193,10 @@ def test_a_permission_that_comes_later_is_found(cluster: SimulatedCluster) -> No
     assert approvals(cluster) == []
     granted.add("nodeclient")
     assert cluster.run_until(lambda: approvals(cluster) == [OTHER], within=60)
-    assert {one.user.name for one in seen if "subresource" in one.attributes} == {"system:admin"}
+    assert {access.user.name for access in seen if "subresource" in access.attributes} == {"system:admin"}
 
 
-def test_a_request_that_is_malformed_stops_no_other(cluster: SimulatedCluster) -> None:
+def test_malformed_request_does_not_block_others(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=(SPEC,))
     cluster.run_for(5)
     for number, wrong in enumerate(({"spec": {}}, {"spec": {"request": "AAAA"}}, {"status": {"conditions": "x"}})):
@@ -201,7 +208,7 @@ def test_a_request_that_is_malformed_stops_no_other(cluster: SimulatedCluster) -
 
 
 def plant(cluster: SimulatedCluster, obj: Object) -> None:
-    """Stored past all checks, as another release may have."""
+    """Store an object without validation, as another release may have done."""
     obj = {**obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
     state = cluster.server._cluster.state
     cluster.server._transact(
@@ -212,4 +219,4 @@ def plant(cluster: SimulatedCluster, obj: Object) -> None:
 def approvals(cluster: SimulatedCluster) -> list[str]:
     request = cluster.get(CERTIFICATE_SIGNING_REQUESTS, "r")
     assert request is not None
-    return [one["message"] for one in request["status"].get("conditions") or ()]
+    return [condition["message"] for condition in request["status"].get("conditions") or ()]

@@ -1,4 +1,4 @@
-"""The cleaner of PodCertificateRequests.
+"""Cleaner of PodCertificateRequests.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/cleaner/pcrcleaner_test.go.
 """
@@ -50,25 +50,26 @@ def look(*requests: Object, outcomes: dict[str, Outcome] | None = None) -> Drive
         (aged(LIFE + 1, **DENIED), True),
     ],
 )
-def test_what_goes(made: Object, goes: bool) -> None:
+def test_only_old_requests_are_deleted(made: Object, goes: bool) -> None:
     deletions = look(made).of(Delete)
-    assert [one.key for one in deletions] == (["default/bar"] if goes else [])
-    assert all(one.uid for one in deletions)
+    assert [deletion.key for deletion in deletions] == (["default/bar"] if goes else [])
+    assert all(deletion.uid for deletion in deletions)
 
 
-def test_what_is_gone_or_another_is_no_error_and_a_failure_is_tried_again() -> None:
+def test_not_found_and_conflict_are_ignored_and_other_failures_raise() -> None:
     old = [aged(LIFE, name) for name in "abc"]
     gone = {"default/a": NotFound(), "default/b": Conflict()}
-    assert [one.key for one in look(*old, outcomes={**gone}).of(Delete)] == ["default/a", "default/b", "default/c"]
+    deletions = look(*old, outcomes={**gone}).of(Delete)
+    assert [deletion.key for deletion in deletions] == ["default/a", "default/b", "default/c"]
     with pytest.raises(CommandError):
         look(*old, outcomes={"default/a": ServerFailure("down")})
 
 
-def test_a_time_that_is_none_keeps_its_request_and_no_other() -> None:
+def test_request_with_invalid_time_is_kept_and_does_not_block_others() -> None:
     bad = aged(0.0, "bad")
     bad["metadata"]["creationTimestamp"] = None
-    assert [one.key for one in look(bad, aged(LIFE)).of(Delete)] == ["default/bar"]
+    assert [deletion.key for deletion in look(bad, aged(LIFE)).of(Delete)] == ["default/bar"]
 
 
-def test_it_is_off_by_default() -> None:
+def test_cleaner_is_disabled_by_default() -> None:
     assert not SPEC.enabled_if(Options())

@@ -1,4 +1,4 @@
-"""The cleaner of requests: its six rules, and a look at many.
+"""Cleaner of CertificateSigningRequests: its six rules, and passes over several requests.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/cleaner/cleaner_test.go.
 """
@@ -62,11 +62,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("request_", "reason"), CASES)
-def test_what_goes_and_why(request_: Object, reason: str) -> None:
+def test_request_is_deleted_by_age_and_condition(request_: Object, reason: str) -> None:
     expires = NOW - 1 if reason == EXPIRED else None
     assert reason_to_clean(request_, now=NOW, expires=expires) == reason
     driven, bench = look(request_)
-    assert [one.key for one in driven.of(Delete)] == (["r"] if reason else [])
+    assert [deletion.key for deletion in driven.of(Delete)] == (["r"] if reason else [])
     assert bench is not None
 
 
@@ -82,30 +82,30 @@ def look(*requests: Object, outcomes: dict[str, Outcome] | None = None) -> tuple
     return drive_steps(cleaner.clean(), answer, tables=bench.tables), bench
 
 
-def test_only_what_was_looked_at_is_deleted() -> None:
+def test_deletion_has_uid_and_version_as_preconditions() -> None:
     driven, _ = look(csr(age=25 * HOUR))
     [deletion] = driven.of(Delete)
     assert deletion.uid
     assert deletion.resource_version
 
 
-def test_a_time_that_is_none_keeps_its_request_and_no_other() -> None:
+def test_request_with_invalid_time_is_kept_and_does_not_block_others() -> None:
     bad = csr("bad", conditions=[{"type": "Denied", "status": "True", "lastUpdateTime": "soon"}])
     driven, _ = look(bad, csr(age=25 * HOUR))
-    assert [one.key for one in driven.of(Delete)] == ["r"]
+    assert [deletion.key for deletion in driven.of(Delete)] == ["r"]
 
 
-def test_a_deletion_that_fails_holds_up_no_other_and_is_tried_again() -> None:
+def test_failed_deletion_is_retried_and_does_not_block_others() -> None:
     old = [csr(name, age=25 * HOUR) for name in ("a", "b", "c", "d")]
     old.append(csr("e", conditions=had("Approved", MINUTE), certificate=ENDED))
     gone = {"b": NotFound(), "c": Conflict()}
     driven, _ = look(*old, outcomes={**gone})
-    assert [one.key for one in driven.of(Delete)] == ["a", "b", "c", "d", "e"]
+    assert [deletion.key for deletion in driven.of(Delete)] == ["a", "b", "c", "d", "e"]
     with pytest.raises(CommandError):
         look(*old, outcomes={"a": ServerFailure("down")})
 
 
-def test_it_looks_again_after_an_hour(cluster: SimulatedCluster) -> None:
+def test_pass_is_repeated_after_an_hour(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=(SPEC,))
     cluster.run_for(10)
     cluster.create(CERTIFICATE_SIGNING_REQUESTS, {**csr(signer="example.com/other"), "status": {}})

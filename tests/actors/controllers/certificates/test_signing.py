@@ -1,4 +1,4 @@
-"""The signer: what it signs for whom, for how long, and what becomes of the rest.
+"""Signer: signed and rejected requests, lifetimes, flags, and replaced CA files.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/signer/signer_test.go.
 """
@@ -95,7 +95,7 @@ def approved(**fields: Any) -> Object:
         approved(conditions=[APPROVED, condition("Failed", status="False")]),
     ],
 )
-def test_what_it_signs(request_: Object) -> None:
+def test_valid_request_is_signed(request_: Object) -> None:
     status = written(run(request_))
     assert status["conditions"] == request_["status"]["conditions"]
     made = certificate_of(status)
@@ -155,7 +155,7 @@ def test_what_it_signs(request_: Object) -> None:
         ),
     ],
 )
-def test_what_it_never_signs_has_failed(request_: Object, why: str) -> None:
+def test_invalid_request_gets_condition_failed(request_: Object, why: str) -> None:
     status = written(run(request_))
     assert "certificate" not in status
     assert status["conditions"] == [
@@ -183,11 +183,11 @@ def test_what_it_never_signs_has_failed(request_: Object, why: str) -> None:
         approved(signer="kubernetes.io/other"),
     ],
 )
-def test_what_it_leaves_alone(request_: Object) -> None:
+def test_unapproved_issued_or_foreign_request_is_ignored(request_: Object) -> None:
     assert run(request_).commands == []
 
 
-def test_a_signer_without_keys_signs_nothing() -> None:
+def test_signer_without_keys_signs_nothing() -> None:
     assert run(approved(), signers=(SERVING,)).commands == []
 
 
@@ -206,16 +206,16 @@ HOUR = 3600.0
         (600, 300.0, 300.0),
     ],
 )
-def test_for_how_long(requested: int | None, most: float, seconds: float) -> None:
+def test_lifetime_is_limited_by_the_maximum_and_ten_minutes(requested: int | None, most: float, seconds: float) -> None:
     assert lifetime(requested, most=most) == seconds
 
 
-def test_what_is_asked_for_is_how_long_it_is_valid() -> None:
+def test_certificate_is_valid_for_the_requested_time() -> None:
     made = certificate_of(written(run(approved(expirationSeconds=7200))))
     assert made.not_valid_before_utc.timestamp() == NOW - 300
     assert made.not_valid_after_utc.timestamp() == NOW + 7200
     longest = certificate_of(written(run(approved())))
-    assert longest.not_valid_after_utc.timestamp() == NOW + 10 * DAY  # of its authority
+    assert longest.not_valid_after_utc.timestamp() == NOW + 10 * DAY  # of the CA's certificate
 
 
 @pytest.mark.parametrize(
@@ -239,14 +239,14 @@ def test_what_is_asked_for_is_how_long_it_is_valid() -> None:
         (approved(pem=b"x"), PAIR, 'unable to parse csr "r": PEM block type must be CERTIFICATE REQUEST'),
     ],
 )
-def test_what_cannot_be_signed_now_is_tried_again(request_: Object, pair: PemKeyPair, why: str) -> None:
+def test_request_that_cannot_be_signed_is_retried(request_: Object, pair: PemKeyPair, why: str) -> None:
     with pytest.raises(ValueError) as refused:
         run(request_, pair=pair)
     assert str(refused.value).startswith(why)
     assert isinstance(refused.value, SigningError) or "parse" in why
 
 
-def test_a_certificate_for_another_version_is_not_kept() -> None:
+def test_conflict_discards_the_certificate() -> None:
     def refusing(bench: Bench) -> Any:
         def answer(command: Any) -> Outcome:
             return Conflict("newer") if isinstance(command, Update) else bench.accept(command)
@@ -257,7 +257,7 @@ def test_a_certificate_for_another_version_is_not_kept() -> None:
         run(approved(), answer=refusing)
 
 
-# --- which files
+# --- CA files of each signer
 
 
 @pytest.mark.parametrize(
@@ -284,13 +284,13 @@ def test_a_certificate_for_another_version_is_not_kept() -> None:
         ),
     ],
 )
-def test_which_signers_have_which_files(flags: tuple[str, ...], files: dict[str, Files]) -> None:
+def test_files_of_each_signer_follow_the_flags(flags: tuple[str, ...], files: dict[str, Files]) -> None:
     options = read_options([f"--cluster-signing-{flag}" for flag in flags])
     assert dict(files_of_signers(options)) == files
     assert SPEC.enabled_if(options) == bool(files)
 
 
-def test_files_that_cannot_be_used_are_found_before_the_start(tmp_path: Path) -> None:
+def test_unusable_files_are_reported_before_the_start(tmp_path: Path) -> None:
     flags = [f"--cluster-signing-{part}-file={tmp_path / part}" for part in ("cert", "key")]
     [check] = SPEC.start_checks
     missing = f"open {tmp_path / 'cert'}: no such file or directory"
@@ -318,7 +318,7 @@ def issued(cluster: SimulatedCluster, name: str = "r") -> x509.Certificate | Non
     return certificate_of(request["status"]) if "certificate" in request["status"] else None
 
 
-def test_a_kubelet_gets_its_certificate_and_the_next_one_from_new_keys(cluster: SimulatedCluster) -> None:
+def test_replaced_authority_signs_the_next_certificate(cluster: SimulatedCluster) -> None:
     begin = cluster.clock.now()
     first, second = (authority_pair(name, begin=begin - DAY, end=begin + DAY) for name in ("first", "second"))
     disk, flags = files("rotated", first)
@@ -329,10 +329,11 @@ def test_a_kubelet_gets_its_certificate_and_the_next_one_from_new_keys(cluster: 
     cluster.create(CERTIFICATE_SIGNING_REQUESTS, {**csr("s"), "status": {}})
     assert cluster.run_until(lambda: issued(cluster, "s") is not None, within=30)
     made = [issued(cluster, name) for name in ("r", "s")]
-    assert [one.issuer.rfc4514_string() for one in made if one is not None] == ["CN=first", "CN=second"]
+    issuers = [certificate.issuer.rfc4514_string() for certificate in made if certificate is not None]
+    assert issuers == ["CN=first", "CN=second"]
 
 
-def test_keys_that_are_mended_sign_what_waits(cluster: SimulatedCluster) -> None:
+def test_pending_request_is_signed_once_the_keys_are_valid(cluster: SimulatedCluster) -> None:
     begin = cluster.clock.now()
     old, good = (authority_pair("same", begin=begin - 2 * DAY, end=begin + end) for end in (-DAY, DAY))
     disk, flags = files("mended", old)

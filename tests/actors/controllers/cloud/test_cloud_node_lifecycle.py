@@ -1,4 +1,4 @@
-"""Nodes whose machine is gone or switched off, in a simulated cluster with a fake cloud."""
+"""Nodes whose instance is deleted or shut down, in a simulated cluster with a fake cloud."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PERIOD = 5.0
 
 
 class Cloud(FakeCloud):
-    """A fake cloud whose calls about machines may fail. asked: nodes whose existence was called for, in order."""
+    """Fake cloud whose queries may fail. queried: nodes whose existence was queried, in order."""
 
     instances: Instances  # type: ignore[assignment]
 
@@ -31,19 +31,19 @@ class Cloud(FakeCloud):
         super().__init__()
         self.machines: FakeInstances = self.instances  # type: ignore[assignment]
         self.instances = self
-        self.asked: list[str] = []
-        self.asked_for_shut_down = 0
+        self.queried: list[str] = []
+        self.shut_down_queries = 0
         self.exists_error: Exception | None = None
         self.shut_down_error: Exception | None = None
 
     def exists(self, node: Object) -> bool:
-        self.asked.append(name_of(node))
+        self.queried.append(name_of(node))
         if self.exists_error is not None:
             raise self.exists_error
         return self.machines.exists(node)
 
     def is_shut_down(self, node: Object) -> bool:
-        self.asked_for_shut_down += 1
+        self.shut_down_queries += 1
         if self.shut_down_error is not None:
             raise self.shut_down_error
         return self.machines.is_shut_down(node)
@@ -59,7 +59,7 @@ def cloud() -> Cloud:
 
 @pytest.fixture
 def cluster(cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]) -> SimulatedCluster:
-    """With a manager that has only this controller, and no nodes."""
+    """Return a cluster without nodes whose manager runs only this controller."""
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", f"--node-monitor-period={PERIOD:.0f}s")
     cluster.manager(controllers=[SPEC], options=options)
@@ -77,9 +77,7 @@ def events(cluster: SimulatedCluster) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown", None])
-def test_a_node_that_is_not_ready_and_not_in_the_cloud_is_deleted(
-    ready: str | None, cluster: SimulatedCluster, cloud: Cloud
-) -> None:
+def test_unready_node_without_instance_is_deleted(ready: str | None, cluster: SimulatedCluster, cloud: Cloud) -> None:
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready=ready))
     cluster.create(NODES, node(ready=ready, name="n2"))
@@ -88,37 +86,35 @@ def test_a_node_that_is_not_ready_and_not_in_the_cloud_is_deleted(
     assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
 
 
-def test_a_node_that_is_ready_is_not_asked_for(cluster: SimulatedCluster, cloud: Cloud) -> None:
+def test_instance_of_ready_node_is_not_queried(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready="True"))
     cluster.run_for(60.0)
     assert cluster.get(NODES, "n1") is not None
-    assert cloud.asked == []
+    assert cloud.queried == []
 
 
-def test_a_node_whose_cloud_has_an_error_is_kept_and_asked_for_every_period(
-    cluster: SimulatedCluster, cloud: Cloud
-) -> None:
+def test_node_is_kept_and_queried_every_period_while_the_cloud_fails(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cloud.machines.terminate("n1")
     cloud.exists_error = RuntimeError("the cloud is in the rain")
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(3 * PERIOD + 1)
     assert cluster.get(NODES, "n1") is not None
-    assert len(cloud.asked) == 4
+    assert len(cloud.queried) == 4
     cloud.exists_error = None
     cluster.run_for(PERIOD)
     assert cluster.get(NODES, "n1") is None
 
 
-def test_changes_of_a_node_do_not_have_it_asked_for_more_often(cluster: SimulatedCluster, cloud: Cloud) -> None:
+def test_changes_of_a_node_do_not_cause_more_queries(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cluster.create(NODES, node(ready="False"))
     for count in range(40):
         cluster.merge(NODES, "n1", {"metadata": {"annotations": {"count": str(count)}}})
         cluster.run_for(PERIOD / 10)
-    assert 4 <= len(cloud.asked) <= 5
+    assert 4 <= len(cloud.queried) <= 5
 
 
-def test_a_node_that_is_shut_down_is_tainted_until_it_is_ready(cluster: SimulatedCluster, cloud: Cloud) -> None:
+def test_shut_down_node_is_tainted_until_it_is_ready(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cloud.machines.shut_down("n1")
     other = {"key": "mine", "effect": "NoSchedule"}
     cluster.create(NODES, node(ready="False", taints=(other,)))
@@ -126,16 +122,18 @@ def test_a_node_that_is_shut_down_is_tainted_until_it_is_ready(cluster: Simulate
     assert taints_of(cluster) == [("mine", "NoSchedule"), (SHUTDOWN, "NoSchedule")]
     cloud.machines.start("n1")
     cluster.run_for(2 * PERIOD)
-    assert len(taints_of(cluster)) == 2, "it is not ready yet"
+    assert len(taints_of(cluster)) == 2, "the node is not ready yet"
     cluster.merge(NODES, "n1", {"status": node(ready="True")["status"]}, subresource="status")
     cluster.run_for(2.0)
     assert taints_of(cluster) == [("mine", "NoSchedule")]
     assert events(cluster) == []
 
 
-@pytest.mark.parametrize(("error", "asked"), [(RuntimeError("no answer"), 3), (NotSupportedError("unimplemented"), 1)])
-def test_a_cloud_that_does_not_know_whether_a_machine_is_shut_down_taints_nothing(
-    error: Exception, asked: int, cluster: SimulatedCluster, cloud: Cloud
+@pytest.mark.parametrize(
+    ("error", "queries"), [(RuntimeError("no answer"), 3), (NotSupportedError("unimplemented"), 1)]
+)
+def test_node_is_not_tainted_if_the_cloud_cannot_report_shutdown(
+    error: Exception, queries: int, cluster: SimulatedCluster, cloud: Cloud
 ) -> None:
     cloud.machines.shut_down("n1")
     cloud.shut_down_error = error
@@ -143,10 +141,10 @@ def test_a_cloud_that_does_not_know_whether_a_machine_is_shut_down_taints_nothin
     cluster.run_for(2 * PERIOD + 1)
     assert taints_of(cluster) == []
     assert cluster.get(NODES, "n1") is not None
-    assert cloud.asked_for_shut_down == asked, "a cloud that cannot tell is not asked again"
+    assert cloud.shut_down_queries == queries, "not queried again if unsupported"
 
 
-def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: SimulatedCluster, cloud: Cloud) -> None:
+def test_result_for_node_that_is_ready_again_is_ignored(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cluster.calls.latency = 30.0
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready="False"))
@@ -157,7 +155,7 @@ def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: Simu
     assert events(cluster) == []
 
 
-def test_a_slow_answer_about_one_node_holds_up_no_other(cluster: SimulatedCluster, cloud: Cloud) -> None:
+def test_slow_query_of_one_node_does_not_delay_others(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cluster.calls.latency = 40.0
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(2.0)
@@ -166,11 +164,11 @@ def test_a_slow_answer_about_one_node_holds_up_no_other(cluster: SimulatedCluste
     cluster.create(NODES, node(ready="False", name="n2"))
     cluster.run_for(2.0)
     assert cluster.get(NODES, "n2") is None
-    asked = [call for _, call in cluster.calls.made if isinstance(call, InstanceExists)]
-    assert len(asked) == 2, "the first is still under way"
+    queries = [call for _, call in cluster.calls.made if isinstance(call, InstanceExists)]
+    assert len(queries) == 2, "the first is still pending"
 
 
-def test_people_take_a_machine_away_with_an_annotation(cluster: SimulatedCluster) -> None:
+def test_annotation_removes_a_machine_from_the_cloud(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(2.0)
     cluster.merge(NODES, "n1", {"metadata": {"annotations": {INSTANCE: "stopped"}}})
@@ -181,7 +179,7 @@ def test_people_take_a_machine_away_with_an_annotation(cluster: SimulatedCluster
     assert cluster.get(NODES, "n1") is None
 
 
-def test_a_manager_without_a_cloud_skips_the_controllers_that_need_one(
+def test_cloud_controllers_are_skipped_without_a_cloud(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     for flags, running in (
@@ -203,7 +201,7 @@ def test_a_manager_without_a_cloud_skips_the_controllers_that_need_one(
 
 
 @pytest.mark.parametrize("killed", ["controller:cloud-node-lifecycle-controller", "dispatcher"])
-def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
+def test_node_is_deleted_once_despite_a_crash_during_the_query(
     killed: str, cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
 ) -> None:
     cluster = make_cluster(cloud=cloud)
@@ -218,7 +216,7 @@ def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
     assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
 
 
-def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: SimulatedCluster, cloud: Cloud) -> None:
+def test_new_node_of_the_same_name_is_not_deleted(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cluster.calls.latency = 30.0
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready="False"))
@@ -226,14 +224,14 @@ def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: Simul
     cluster.delete(NODES, "n1")
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(25.0)
-    assert cluster.get(NODES, "n1") is not None, "the answer was about the other"
+    assert cluster.get(NODES, "n1") is not None, "the result was for the previous node"
     cluster.run_for(60.0)
     assert cluster.get(NODES, "n1") is None
     deletions = [request for _, client, request in cluster.network.requests if request.method == "DELETE"]
     assert [b'"uid"' in request.body for request in deletions] == [True]
 
 
-def test_a_deletion_that_fails_is_told_and_tried_again_next_time(
+def test_failed_deletion_is_logged_and_retried_in_the_next_pass(
     cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
 ) -> None:
     refused = Fault(kind=FaultKind.COMMAND_ANSWERED, until=8.0, status=500, resource="nodes", object="n1")

@@ -1,4 +1,4 @@
-"""Namespaces, accounts and token Secrets, as maps."""
+"""Builders of namespaces, service accounts and token Secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def namespace(name: str = "default", phase: str = "Active") -> Object:
 
 def account(name: str = "default", *, where: str = "default", uid: str = "", secrets: tuple[str, ...] = ()) -> Object:
     meta = {"name": name, "namespace": where, **({"uid": uid} if uid else {})}
-    return {"metadata": meta, **({"secrets": [{"name": one} for one in secrets]} if secrets else {})}
+    return {"metadata": meta, **({"secrets": [{"name": secret} for secret in secrets]} if secrets else {})}
 
 
 def token_secret(
@@ -26,7 +26,11 @@ def token_secret(
     data: Any = None,
     **meta: Any,
 ) -> Object:
-    """of, uid: the account that its annotations name. data: not encoded yet."""
+    """Return a token Secret.
+
+    of, uid: name and uid of the account in its annotations.
+    data: values before base64 encoding.
+    """
     annotations = {key: value for key, value in ((ACCOUNT_NAME, of), (ACCOUNT_UID, uid)) if value is not None}
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in (data or {}).items()}
     whole = {"name": name, "namespace": "default", "annotations": annotations, **meta}

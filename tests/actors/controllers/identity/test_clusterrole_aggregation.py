@@ -1,4 +1,4 @@
-"""Aggregated ClusterRoles: upstream's cases, what goes wrong, and in a cluster.
+"""ClusterRole aggregation: upstream's cases, failures, and a simulated cluster.
 
 Cases: kubernetes v1.36 pkg/controller/clusterroleaggregation/clusterroleaggregation_controller_test.go.
 """
@@ -35,15 +35,15 @@ def role(name: str, labels: dict[str, str], rules: list[Object] | None) -> Objec
 
 
 def combined(selectors: list[dict[str, str]], *rules: list[Object], **more: Any) -> Object:
-    rule = {"clusterRoleSelectors": [{"matchLabels": one} for one in selectors]}
-    whole = role("combined", {}, [one for some in rules for one in some] or None)
+    rule = {"clusterRoleSelectors": [{"matchLabels": labels} for labels in selectors]}
+    whole = role("combined", {}, [rule for some in rules for rule in some] or None)
     return {**whole, "aggregationRule": rule, **more}
 
 
-def sync(*roles: Object, raises: type[Exception] | None = None, answer: Any = None, spoilt: str = "") -> Driven:
+def sync(*roles: Object, raises: type[Exception] | None = None, answer: Any = None, unreadable: str = "") -> Driven:
     bench = Bench({CLUSTER_ROLES: roles}, indexes=SPEC.indexes)
-    if spoilt:
-        bench.spoil(CLUSTER_ROLES, spoilt)
+    if unreadable:
+        bench.spoil(CLUSTER_ROLES, unreadable)
     reconciler = ClusterRoleAggregation(tables=bench.tables, log=quiet_log())
     return drive(reconciler, "combined", answer or bench.accept, tables=bench.tables, raises=raises)
 
@@ -100,7 +100,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("roles", "rules"), CASES.values(), ids=CASES.keys())
-def test_which_rules_are_applied(roles: list[Object], rules: list[Object] | None) -> None:
+def test_rules_of_selected_roles_are_applied(roles: list[Object], rules: list[Object] | None) -> None:
     commands = sync(*roles).commands
     if rules is None:
         assert commands == []
@@ -112,28 +112,28 @@ def test_which_rules_are_applied(roles: list[Object], rules: list[Object] | None
     body = orjson.loads(command.body)
     meta = body.pop("metadata")
     assert body == {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": rules}
-    assert meta.keys() == {"name", "uid", "resourceVersion"}, "the version that was looked at"
+    assert meta.keys() == {"name", "uid", "resourceVersion"}, "the resourceVersion is a precondition"
 
 
-def test_a_selector_that_is_none_fails() -> None:
+def test_malformed_selector_fails() -> None:
     bad = {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}
     assert sync({**combined([]), "aggregationRule": {"clusterRoleSelectors": [bad]}}, raises=ValueError).commands == []
 
 
-def test_one_that_changed_meanwhile_is_looked_at_again() -> None:
+def test_conflict_is_retried() -> None:
     roles = [role("hammer", BAR, HAMMER), combined([BAR])]
     assert len(sync(*roles, raises=CommandError, answer=lambda _command: Conflict("newer")).commands) == 1
 
 
-def test_while_a_role_cannot_be_read_rules_come_and_none_go() -> None:
+def test_rules_are_added_but_not_removed_while_a_role_is_unreadable() -> None:
     hammer, saw = role("hammer", BAR, HAMMER), role("saw", BAR, SAW)
-    assert len(sync(hammer, saw, combined([BAR], HAMMER), spoilt="elsewhere").commands) == 1
-    assert sync(hammer, combined([BAR], HAMMER, SAW), spoilt="elsewhere", raises=UnreadableError).commands == []
-    assert sync(hammer, combined([BAR]), spoilt="combined", raises=UnreadableError).commands == []
+    assert len(sync(hammer, saw, combined([BAR], HAMMER), unreadable="elsewhere").commands) == 1
+    assert sync(hammer, combined([BAR], HAMMER, SAW), unreadable="elsewhere", raises=UnreadableError).commands == []
+    assert sync(hammer, combined([BAR]), unreadable="combined", raises=UnreadableError).commands == []
 
 
-def test_rules_follow_the_roles_through_two_floors(cluster: SimulatedCluster) -> None:
-    """As admin has edit's rules, and edit view's."""
+def test_rules_are_aggregated_over_two_levels(cluster: SimulatedCluster) -> None:
+    """The roles admin, edit and view of Kubernetes are aggregated in this way."""
     cluster.manager()
     gets: list[Object] = [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]
 

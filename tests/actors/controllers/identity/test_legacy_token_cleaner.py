@@ -1,4 +1,4 @@
-"""The cleaner of legacy tokens by hand: upstream's cases.
+"""Legacy token cleaner, driven directly: upstream's cases.
 
 Cases: kubernetes v1.36 pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner_test.go.
 """
@@ -32,7 +32,10 @@ from kcm.protocols.times import format_time
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.identity.objects import account, token_secret
 
-BEFORE, AFTER = NOW - YEAR - DAY, NOW - YEAR + DAY  # a day from the time before which what is unused goes
+BEFORE, AFTER = (
+    NOW - YEAR - DAY,
+    NOW - YEAR + DAY,
+)  # a token must have been used between
 TODAY, LONG_AGO, LATELY = date_of(NOW), date_of(BEFORE), date_of(AFTER)
 
 
@@ -67,15 +70,15 @@ def clean(
 
 def done(driven: Driven) -> list[type[Command]]:
     assert isinstance(driven.commands[0], Get)
-    return [type(one) for one in driven.commands[1:]]
+    return [type(command) for command in driven.commands[1:]]
 
 
 @pytest.mark.parametrize("since", [None, "", "soon", "2001-13-01", "01-01-2001", date_of(NOW - YEAR)])
-def test_nothing_is_done_before_use_was_noted_for_long_enough(since: str | None) -> None:
+def test_nothing_is_deleted_before_usage_was_tracked_for_the_period(since: str | None) -> None:
     assert done(clean(secret(labels={INVALID_SINCE: LONG_AGO}), since=since)) == []
 
 
-def test_the_day_on_which_noting_began_does_not_count() -> None:
+def test_first_day_of_tracking_does_not_count() -> None:
     assert done(clean(secret(), since=date_of(NOW - YEAR))) == []
     assert done(clean(secret(), since=date_of(NOW - YEAR - DAY))) == [Patch]
 
@@ -100,11 +103,11 @@ def test_the_day_on_which_noting_began_does_not_count() -> None:
         (secret(labels={INVALID_SINCE: LONG_AGO}, uid=None), [Delete]),
     ],
 )
-def test_a_token_is_marked_and_then_deleted(given: Object, expected: list[type[Command]]) -> None:
+def test_unused_token_is_labelled_then_deleted(given: Object, expected: list[type[Command]]) -> None:
     assert done(clean(given)) == expected
 
 
-def test_a_mark_is_of_today_and_a_deletion_of_what_was_looked_at() -> None:
+def test_label_has_the_date_of_today_and_deletion_has_preconditions() -> None:
     [_, patch] = clean(secret()).commands
     assert isinstance(patch, Patch)
     assert orjson.loads(patch.body) == {"metadata": {"uid": "uid-of-token", "labels": {INVALID_SINCE: TODAY}}}
@@ -114,7 +117,7 @@ def test_a_mark_is_of_today_and_a_deletion_of_what_was_looked_at() -> None:
     assert delete.resource_version
 
 
-def test_a_token_that_its_account_does_not_list_was_made_by_somebody() -> None:
+def test_token_that_its_account_does_not_list_is_kept() -> None:
     given = secret(labels={INVALID_SINCE: LONG_AGO})
     assert done(clean(given, accounts=[account(secrets=("other",))])) == []
     assert done(clean(given, accounts=[])) == []
@@ -137,7 +140,7 @@ SOURCES: list[Object] = [
 
 
 @pytest.mark.parametrize("spec", SOURCES, ids=lambda spec: str(spec)[:60])
-def test_a_token_that_a_pod_names_stays(spec: Object) -> None:
+def test_mounted_token_is_kept(spec: Object) -> None:
     given = secret(labels={INVALID_SINCE: LONG_AGO})
     assert done(clean(given, pods=[mounting("p", **spec)])) == []
     other = orjson.loads(orjson.dumps(spec).replace(b'"token"', b'"other"'))
@@ -147,7 +150,7 @@ def test_a_token_that_a_pod_names_stays(spec: Object) -> None:
 @pytest.mark.parametrize(
     ("outcome", "fails"), [(NotFound("x"), False), (Conflict("x"), True), (ServerFailure("x"), True)]
 )
-def test_what_fails_is_tried_again(outcome: Outcome, fails: bool) -> None:
+def test_failed_write_is_retried(outcome: Outcome, fails: bool) -> None:
     driven = clean(secret(), outcome=outcome, raises=CommandError if fails else None)
     assert done(driven) == [Patch]
 
@@ -156,13 +159,13 @@ def test_what_fails_is_tried_again(outcome: Outcome, fails: bool) -> None:
     ("text", "date"),
     [("2027-01-15", 1_799_971_200.0), ("2027-1-15", None), ("2027-02-30", None), ("", None), ("2027-01-15T", None)],
 )
-def test_dates_are_of_one_form(text: str, date: float | None) -> None:
+def test_only_iso_dates_are_parsed(text: str, date: float | None) -> None:
     assert read_date(text) == date
     if date is not None:
         assert date_of(date + DAY - 1) == text
 
 
-def test_a_period_that_is_none_keeps_it_from_starting() -> None:
+def test_invalid_period_prevents_the_start() -> None:
     flag = "--legacy-service-account-token-clean-up-period"
     assert list(check_period(read_options([f"{flag}=1s"]))) == []
     [trouble] = check_period(read_options([f"{flag}=0s"]))

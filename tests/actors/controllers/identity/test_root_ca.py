@@ -1,4 +1,4 @@
-"""What is published as the authority of the API server, and what keeps its publishers from starting."""
+"""Root certificates of the publishers, and errors that prevent the start of controllers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def trouble(path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", [b"", b"x", KEY])
-def test_what_holds_no_certificate_is_refused(tmp_path: Path, text: bytes) -> None:
+def test_file_without_certificate_is_rejected(tmp_path: Path, text: bytes) -> None:
     with pytest.raises(ValueError, match="data does not contain any valid RSA or ECDSA certificates"):
         check_certificates(text)
     path = tmp_path / "ca.crt"
@@ -29,7 +29,7 @@ def test_what_holds_no_certificate_is_refused(tmp_path: Path, text: bytes) -> No
     assert trouble(str(path)) == [f"error parsing root-ca-file at {path}: {why}"]
 
 
-def test_a_file_of_certificates_may_hold_other_things(tmp_path: Path) -> None:
+def test_other_blocks_in_the_file_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
     path.write_bytes(b"the authority\n" + AUTHORITY + KEY)
     assert trouble(str(path)) == []
@@ -39,13 +39,13 @@ def test_a_file_of_certificates_may_hold_other_things(tmp_path: Path) -> None:
     assert line.startswith(f"error parsing root-ca-file at {path}: ")
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_error_for_missing_file_contains_its_path() -> None:
     assert trouble("/no/ca.crt") == [
         "error parsing root-ca-file at /no/ca.crt: open /no/ca.crt: no such file or directory"
     ]
 
 
-def test_a_key_that_cannot_be_read_keeps_the_token_controller_from_starting() -> None:
+def test_unreadable_key_prevents_the_start_of_the_token_controller() -> None:
     def lines(path: str) -> list[str]:
         options = read_options([f"--service-account-private-key-file={path}"])
         return [line for check in tokens.SPEC.start_checks for line in check(options)]
@@ -57,7 +57,7 @@ def test_a_key_that_cannot_be_read_keeps_the_token_controller_from_starting() ->
     assert check_root_ca in root_ca_publisher.SPEC.start_checks
 
 
-def test_the_token_controller_is_switched_by_its_key_alone() -> None:
+def test_token_controller_is_enabled_by_its_key_alone() -> None:
     assert tokens.SPEC.by_its_flags_alone
     assert not tokens.SPEC.enabled_if(read_options([]))
     assert tokens.SPEC.enabled_if(read_options([f"--service-account-private-key-file={key_file()}"]))

@@ -1,4 +1,4 @@
-"""kube-root-ca.crt: upstream's cases, what is counted, and in a cluster.
+"""Root CA publisher: upstream's cases, metrics, and a simulated cluster.
 
 Cases: kubernetes v1.36 pkg/controller/certificates/rootcacertpublisher/{publisher,metrics}_test.go.
 """
@@ -48,8 +48,8 @@ AUTHORITY = "fake-root-ca"
 TERMINATING = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})
 
 
-def published(data: Any = None, *, said: str | None = DESCRIPTION) -> Object:
-    annotations = {} if said is None else {ANNOTATION: said}
+def published(data: Any = None, *, description: str | None = DESCRIPTION) -> Object:
+    annotations = {} if description is None else {ANNOTATION: description}
     meta = {"name": "kube-root-ca.crt", "namespace": "default", "annotations": annotations}
     return {"metadata": meta, "data": {"ca.crt": AUTHORITY} if data is None else data}
 
@@ -76,32 +76,30 @@ class Scene:
     [
         ([], Create),
         ([published()], None),
-        ([published(said="in other words")], None),
-        ([published(said=None)], Update),
-        ([published(said="")], Update),
+        ([published(description="in other words")], None),
+        ([published(description=None)], Update),
+        ([published(description="")], Update),
         ([published({"ca.crt": "other"})], Update),
         ([published({"ca.crt": AUTHORITY, "more": "x"})], Update),
         ([published({})], Update),
         ([{"metadata": {"name": "kube-root-ca.crt", "namespace": "default"}}], Update),
     ],
 )
-def test_each_namespace_has_the_certificates_and_nothing_else(
-    found: list[Object], written: type[Command] | None
-) -> None:
+def test_config_map_is_created_or_restored(found: list[Object], written: type[Command] | None) -> None:
     scene = Scene(*found)
     commands = scene.sync()
-    assert [type(one) for one in commands] == ([] if written is None else [written])
+    assert [type(command) for command in commands] == ([] if written is None else [written])
     if written is not None:
         driven = Scene(*found)
         [body] = bodies(drive(driven.reconciler, "default", driven.bench.accept, tables=driven.bench.tables), written)
         assert body["data"] == {"ca.crt": AUTHORITY}
         assert body["metadata"]["annotations"][ANNOTATION] == DESCRIPTION
-    assert scene.sync() == [], "though the watch is late"
+    assert scene.sync() == [], "although the watch is late"
     assert scene.counted("200") == (2.0, 2)
 
 
-def test_what_others_say_of_it_stays() -> None:
-    found = published({"ca.crt": "other"}, said=None)
+def test_other_metadata_is_kept() -> None:
+    found = published({"ca.crt": "other"}, description=None)
     found["metadata"] |= {"labels": {"mine": "x"}, "annotations": {"mine": "y"}}
     scene = Scene(found)
     [body] = bodies(drive(scene.reconciler, "default", scene.bench.accept, tables=scene.bench.tables), Update)
@@ -119,7 +117,9 @@ def test_what_others_say_of_it_stays() -> None:
         (ServerFailure("x", code=503), True, "503"),
     ],
 )
-def test_a_namespace_that_ends_needs_none(outcome: Outcome, fails: bool, code: str) -> None:
+def test_creation_fails_unless_the_namespace_is_missing_or_terminating(
+    outcome: Outcome, fails: bool, code: str
+) -> None:
     scene = Scene()
     scene.sync(lambda _command: outcome, raises=CommandError if fails else None)
     assert scene.counted(code) == (1.0, 1)
@@ -138,11 +138,11 @@ def test_a_namespace_that_ends_needs_none(outcome: Outcome, fails: bool, code: s
         (Unknown(), 500),
     ],
 )
-def test_a_sync_is_counted_by_the_servers_answer(failure: Failure, code: int) -> None:
+def test_failed_sync_is_counted_by_status_code(failure: Failure, code: int) -> None:
     assert code_of(failure) == code
 
 
-def test_a_sync_that_is_broken_off_is_not_counted() -> None:
+def test_abandoned_sync_is_not_counted() -> None:
     scene = Scene()
     drive(scene.reconciler, "default", scene.bench.accept, tables=scene.bench.tables, stop_after=1)
     assert [family.name for family, _ in scene.metrics.collect()] == []
@@ -158,12 +158,12 @@ def test_a_sync_that_is_broken_off_is_not_counted() -> None:
         (EventType.DELETED, "Active", False),
     ],
 )
-def test_a_namespace_is_looked_at_when_it_comes_and_while_it_is_active(type_: str, phase: str, woken: bool) -> None:
+def test_namespace_is_enqueued_when_added_or_active(type_: str, phase: str, woken: bool) -> None:
     change = Change(type=type_, key="shop", raw=encode_object(namespace("shop", phase)), controller=None)
     assert list(new_or_active(change, Scene().bench.tables)) == (["shop"] if woken else [])
 
 
-def test_in_a_cluster_it_is_restored(cluster: SimulatedCluster) -> None:
+def test_changed_or_deleted_config_map_is_restored_in_a_cluster(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
     cluster.create(NAMESPACES, {"metadata": {"name": "shop"}})
     cluster.run_for(5.0)

@@ -1,4 +1,4 @@
-"""The default service account: upstream's cases, and in a cluster.
+"""Default service account: upstream's cases, and a simulated cluster.
 
 Cases: kubernetes v1.36 pkg/controller/serviceaccount/serviceaccounts_controller_test.go.
 """
@@ -39,14 +39,14 @@ def scene(namespaces: list[Object], accounts: list[Object]) -> tuple[Bench, Serv
         ([], [], []),
     ],
 )
-def test_an_active_namespace_has_the_default_account(
+def test_default_account_is_created_in_active_namespace(
     namespaces: list[Object], accounts: list[Object], created: list[str]
 ) -> None:
     bench, reconciler = scene(namespaces, accounts)
     driven = drive(reconciler, "default", bench.accept, tables=bench.tables)
     assert created_keys(driven) == created
     assert len(driven.commands) == len(created)
-    assert drive(reconciler, "default", bench.accept, tables=bench.tables).commands == [], "though the watch is late"
+    assert drive(reconciler, "default", bench.accept, tables=bench.tables).commands == [], "although the watch is late"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_active_namespace_has_the_default_account(
         (ServerFailure("x"), True),
     ],
 )
-def test_what_is_there_and_what_is_ending_are_no_failures(outcome: Outcome, fails: bool) -> None:
+def test_creation_fails_unless_account_exists_or_namespace_is_terminating(outcome: Outcome, fails: bool) -> None:
     bench, reconciler = scene([namespace()], [])
 
     def answer(_command: Command) -> Outcome:
@@ -68,12 +68,12 @@ def test_what_is_there_and_what_is_ending_are_no_failures(outcome: Outcome, fail
     drive(reconciler, "default", answer, tables=bench.tables, raises=CommandError if fails else None)
 
 
-def test_accounts_come_with_their_namespaces_and_come_back(cluster: SimulatedCluster) -> None:
+def test_account_is_created_with_its_namespace_and_after_deletion(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
     cluster.run_for(5.0)
 
     def where() -> set[str]:
-        return {one["metadata"]["namespace"] for one in cluster.list(SERVICE_ACCOUNTS)}
+        return {account["metadata"]["namespace"] for account in cluster.list(SERVICE_ACCOUNTS)}
 
     assert where() == {"default", "kube-node-lease", "kube-public", "kube-system"}
     cluster.create(NAMESPACES, {"metadata": {"name": "shop"}})
@@ -85,10 +85,10 @@ def test_accounts_come_with_their_namespaces_and_come_back(cluster: SimulatedClu
     assert len(cluster.list(SERVICE_ACCOUNTS, "shop")) == 2
     cluster.delete(SERVICE_ACCOUNTS, "shop/other")
     cluster.run_for(5.0)
-    assert [one["metadata"]["name"] for one in cluster.list(SERVICE_ACCOUNTS, "shop")] == ["default"]
+    assert [account["metadata"]["name"] for account in cluster.list(SERVICE_ACCOUNTS, "shop")] == ["default"]
 
 
-def test_it_writes_nothing_once_all_are_there(cluster: SimulatedCluster) -> None:
+def test_nothing_is_written_if_all_accounts_exist(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
     cluster.run_for(5.0)
     for name in ("default", "kube-system"):

@@ -1,4 +1,4 @@
-"""The token controller by hand: upstream's cases.
+"""Token controller, driven directly: upstream's cases.
 
 Cases: kubernetes v1.36 pkg/controller/serviceaccount/tokens_controller_test.go, TestTokenCreation.
 """
@@ -41,7 +41,11 @@ TOKEN_KEY = SecretKey("default/token", "uid-of-token", "default", "uid-of-defaul
 
 
 class Scene:
-    """accounts, secrets: as the tables show them. live: accounts that only the server has."""
+    """Token controller and its tables.
+
+    accounts, secrets: content of the tables.
+    live: accounts of the API server that are not in the table.
+    """
 
     def __init__(
         self,
@@ -50,9 +54,12 @@ class Scene:
         live: list[Object] | None = None,
     ) -> None:
         self.bench = Bench({SERVICE_ACCOUNTS: accounts or [], SECRETS: secrets or []}, indexes=(BY_ACCOUNT,))
-        self.live = {make_key("default", name_of(one)): one for one in live or ()}
+        self.live = {make_key("default", name_of(account)): account for account in live or ()}
         self.tokens = Tokens(
-            tables=self.bench.tables, sign=lambda said: f"token of {said['sub']}", authority=b"CA Data", log=quiet_log()
+            tables=self.bench.tables,
+            sign=lambda claims: f"token of {claims['sub']}",
+            authority=b"CA Data",
+            log=quiet_log(),
         )
 
     def answer(self, command: Command) -> Outcome:
@@ -65,13 +72,16 @@ class Scene:
         running = self.tokens.reconcile_secret(key)
         return drive_steps(running, answer or self.answer, tables=self.bench.tables, **more)
 
-    def gone(self, name: str = "default", uid: str = "uid-of-default", **more: Any) -> Driven:
+    def sync_account(self, name: str = "default", uid: str = "uid-of-default", **more: Any) -> Driven:
         running = self.tokens.reconcile_account(AccountKey(f"default/{name}", uid))
         return drive_steps(running, more.pop("answer", self.answer), tables=self.bench.tables, **more)
 
 
-def asked(driven: Driven) -> list[tuple[str, str]]:
-    return [(type(one).__name__, f"{one.resource.rpartition('/')[2]} {one.key}") for one in driven.commands]
+def requests(driven: Driven) -> list[tuple[str, str]]:
+    """Return the type of each command, and the resource and key that it names."""
+    return [
+        (type(command).__name__, f"{command.resource.rpartition('/')[2]} {command.key}") for command in driven.commands
+    ]
 
 
 def data_of(driven: Driven) -> dict[str, str]:
@@ -80,67 +90,67 @@ def data_of(driven: Driven) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
 
-# Accounts that go.
+# Deleted accounts.
 
 
-def test_the_tokens_of_an_account_go_with_it() -> None:
+def test_tokens_of_deleted_account_are_deleted() -> None:
     others = [
         token_secret("of-another", of="other", uid="uid-of-other"),
         token_secret("of-one-before", uid="uid-of-one-before"),
         token_secret("elsewhere", namespace="elsewhere"),
     ]
     scene = Scene(secrets=[token_secret("filled"), token_secret("new", uid=None), *others])
-    driven = scene.gone()
-    assert sorted(one.key for one in driven.of(Delete)) == ["default/filled", "default/new"]
-    assert {one.uid for one in driven.of(Delete)} == {"uid-of-filled", "uid-of-new"}
-    assert [len(batch) for batch in driven.batches] == [1, 2], "a look at the account, and all deletions at once"
-    assert scene.gone().commands == [], "though the watch is late"
+    driven = scene.sync_account()
+    assert sorted(deletion.key for deletion in driven.of(Delete)) == ["default/filled", "default/new"]
+    assert {deletion.uid for deletion in driven.of(Delete)} == {"uid-of-filled", "uid-of-new"}
+    assert [len(batch) for batch in driven.batches] == [1, 2], "a live read of the account, then all deletions at once"
+    assert scene.sync_account().commands == [], "although the watch is late"
 
 
 @pytest.mark.parametrize("shown", [False, True])
-def test_a_secret_that_names_no_uid_is_left_to_another_account_of_the_name(*, shown: bool) -> None:
-    """It was deleted, where the other account was not shown yet (seed 15000476 of all controllers together)."""
+def test_secret_without_uid_is_kept_for_another_account_of_the_name(*, shown: bool) -> None:
+    """The Secret was deleted if the other account was not in the table yet (seed 15000476 of all controllers)."""
     other = [account(uid="another")]
     secrets = [token_secret("old"), token_secret("new", uid=None)]
-    driven = Scene(other if shown else [], secrets, live=other).gone()
-    assert [one.key for one in driven.of(Delete)] == ["default/old"]
+    driven = Scene(other if shown else [], secrets, live=other).sync_account()
+    assert [deletion.key for deletion in driven.of(Delete)] == ["default/old"]
 
 
-def test_an_account_that_is_there_keeps_its_tokens() -> None:
-    assert Scene([account()], [token_secret()]).gone().commands == []
+def test_tokens_of_existing_account_are_kept() -> None:
+    assert Scene([account()], [token_secret()]).sync_account().commands == []
 
 
-def test_an_account_that_another_has_taken_the_place_of_is_gone() -> None:
-    driven = Scene([account(uid="another")], [token_secret("old"), token_secret("new", uid="another")]).gone()
-    assert [one.key for one in driven.of(Delete)] == ["default/old"]
+def test_tokens_of_replaced_account_are_deleted() -> None:
+    driven = Scene([account(uid="another")], [token_secret("old"), token_secret("new", uid="another")]).sync_account()
+    assert [deletion.key for deletion in driven.of(Delete)] == ["default/old"]
 
 
 @pytest.mark.parametrize(("outcome", "fails"), [(NotFound("x"), False), (Conflict("x"), True), (ServerFailure(), True)])
-def test_a_token_that_is_gone_already_is_no_failure(outcome: Outcome, fails: bool) -> None:
+def test_deletion_fails_unless_the_token_is_already_deleted(outcome: Outcome, fails: bool) -> None:
     scene = Scene(secrets=[token_secret()])
     answer = failing(after=0, outcome=outcome, to=Delete, otherwise=scene.answer)
-    assert len(scene.gone(answer=answer, raises=CommandError if fails else None).of(Delete)) == 1
+    assert len(scene.sync_account(answer=answer, raises=CommandError if fails else None).of(Delete)) == 1
 
 
 # Secrets.
 
 
-def test_a_secret_without_its_account_is_deleted_after_a_look_at_the_server() -> None:
+def test_secret_is_deleted_after_a_live_read_of_its_account() -> None:
     scene = Scene(secrets=[token_secret(data=COMPLETE)])
     driven = scene.secret()
-    assert asked(driven) == [("Get", "serviceaccounts default/default"), ("Delete", "secrets default/token")]
+    assert requests(driven) == [("Get", "serviceaccounts default/default"), ("Delete", "secrets default/token")]
     [delete] = driven.of(Delete)
     assert (delete.uid, delete.depends_on) == ("uid-of-token", (SECRETS.id,))
 
 
-def test_an_account_that_the_table_does_not_show_yet_keeps_it() -> None:
+def test_secret_of_account_that_is_not_in_the_table_yet_is_kept() -> None:
     driven = Scene(secrets=[token_secret(data=COMPLETE)], live=[account(uid="uid-of-default")]).secret()
-    assert asked(driven) == [("Get", "serviceaccounts default/default")]
+    assert requests(driven) == [("Get", "serviceaccounts default/default")]
 
 
 def test_another_account_of_the_name_does_not() -> None:
     scene = Scene([account(uid="another")], [token_secret(data=COMPLETE)], live=[account(uid="another")])
-    assert asked(scene.secret())[-1] == ("Delete", "secrets default/token")
+    assert requests(scene.secret())[-1] == ("Delete", "secrets default/token")
 
 
 @pytest.mark.parametrize(
@@ -161,13 +171,13 @@ def test_a_secret_is_given_what_it_lacks(data: dict[str, str] | None, written: d
     if written is None:
         assert driven.commands == []
         return
-    assert asked(driven) == [("Get", "secrets default/token"), ("Update", "secrets default/token")]
+    assert requests(driven) == [("Get", "secrets default/token"), ("Update", "secrets default/token")]
     before = {key: value for key, value in (data or {}).items() if value}
     assert data_of(driven) == {**COMPLETE, **before, **written, "token": written.get("token", "ABC")}
-    assert scene.secret().commands == [], "though the watch is late"
+    assert scene.secret().commands == [], "although the watch is late"
 
 
-def test_a_secret_is_told_whose_it_is() -> None:
+def test_account_is_written_to_the_annotations_of_the_secret() -> None:
     driven = Scene([account()], [token_secret(uid=None)]).secret(TOKEN_KEY._replace(account_uid=""))
     [update] = driven.of(Update)
     annotations = decode_object(update.body)["metadata"]["annotations"]
@@ -188,7 +198,7 @@ def test_a_secret_that_has_changed_waits_for_its_event() -> None:
             return Done(encode_object(token_secret(uid="uid-of-default", resourceVersion="999")))
         return scene.answer(command)
 
-    assert asked(scene.secret(answer=answer)) == [("Get", "secrets default/token")]
+    assert requests(scene.secret(answer=answer)) == [("Get", "secrets default/token")]
 
 
 @pytest.mark.parametrize(
@@ -201,19 +211,19 @@ def test_a_secret_that_has_changed_waits_for_its_event() -> None:
         (Update, ServerFailure("x"), True),
     ],
 )
-def test_a_secret_that_is_gone_meanwhile_is_no_failure(to: type[Command], outcome: Outcome, fails: bool) -> None:
+def test_concurrently_deleted_secret_is_ignored(to: type[Command], outcome: Outcome, fails: bool) -> None:
     scene = Scene([account()], [token_secret()])
     answer = failing(after=0, outcome=outcome, to=to, otherwise=scene.answer)
     assert isinstance(scene.secret(answer=answer, raises=CommandError if fails else None).commands[-1], to)
 
 
-def test_malformed_data_is_written_anew() -> None:
+def test_malformed_data_is_replaced() -> None:
     spoiled = token_secret(data=COMPLETE)
     spoiled["data"]["token"] = "!"
     assert data_of(Scene([account()], [spoiled]).secret())["token"].startswith("token of")
 
 
-# Secrets that go.
+# Deleted Secrets.
 
 
 @pytest.mark.parametrize(
@@ -226,21 +236,21 @@ def test_malformed_data_is_written_anew() -> None:
         ([], []),
     ],
 )
-def test_an_account_names_a_secret_that_is_gone_no_more(accounts: list[Object], expected: list[str]) -> None:
+def test_reference_to_deleted_secret_is_removed(accounts: list[Object], expected: list[str]) -> None:
     driven = Scene(accounts).secret()
-    assert [type(one).__name__ for one in driven.commands] == expected
+    assert [type(command).__name__ for command in driven.commands] == expected
     for update in driven.of(Update):
         assert decode_object(update.body)["secrets"] == [{"name": "other"}]
 
 
-def test_a_secret_that_another_has_taken_the_place_of_is_gone() -> None:
+def test_reference_to_replaced_secret_is_removed() -> None:
     driven = Scene([account(secrets=("token",))], [token_secret(metadata_uid="x")]).secret(
         TOKEN_KEY._replace(uid="one before")
     )
-    assert [type(one).__name__ for one in driven.commands] == ["Get", "Update"]
+    assert [type(command).__name__ for command in driven.commands] == ["Get", "Update"]
 
 
-# Which keys a change concerns.
+# Keys that a change enqueues.
 
 
 def change(obj: Object, type_: str, previous: Object | None = None) -> Change:
@@ -249,22 +259,22 @@ def change(obj: Object, type_: str, previous: Object | None = None) -> Change:
     return Change(type=type_, key=key, raw=encode_object(obj), controller=None, previous=before)
 
 
-def test_a_secret_without_an_account_concerns_nobody() -> None:
+def test_secret_without_account_is_not_enqueued() -> None:
     tables = Scene().bench.tables
     assert list(secret_of_account(change(token_secret(of=None, uid=None), EventType.ADDED), tables)) == []
     [key] = secret_of_account(change(token_secret(metadata={}, uid=None), EventType.ADDED), tables)
     assert str(key) == "default/token  of default"
 
 
-def test_the_account_that_is_gone_is_the_one_before() -> None:
+def test_deleted_or_replaced_account_is_enqueued() -> None:
     tables = Scene().bench.tables
-    one, other = account(uid="one"), account(uid="other")
-    assert [key.uid for key in deleted_account(change(one, EventType.DELETED), tables)] == ["one"]
-    assert [key.uid for key in deleted_account(change(other, EventType.MODIFIED, one), tables)] == ["one"]
-    assert list(deleted_account(change(one, EventType.ADDED), tables)) == []
+    first, other = account(uid="one"), account(uid="other")
+    assert [key.uid for key in deleted_account(change(first, EventType.DELETED), tables)] == ["one"]
+    assert [key.uid for key in deleted_account(change(other, EventType.MODIFIED, first), tables)] == ["one"]
+    assert list(deleted_account(change(first, EventType.ADDED), tables)) == []
 
 
-def test_what_a_token_says() -> None:
+def test_token_contains_the_legacy_claims() -> None:
     whose = account("builder", uid="u1")
     assert uid_of(whose) == "u1"
     assert claims(whose, token_secret("builder-token")) == {
@@ -277,11 +287,11 @@ def test_what_a_token_says() -> None:
     }
 
 
-# Errors that last.
+# Lasting errors.
 
 
 def with_errors(status: int) -> SimulatedCluster:
-    """A minute long the server answers with an error what is asked about the Secret."""
+    """Return a cluster whose API server rejects all requests for the Secret for a minute."""
     broken = Fault(
         kind=FaultKind.COMMAND_ANSWERED, start=5.0, until=65.0, status=status, process="manager", object="default/token"
     )
@@ -296,25 +306,25 @@ def make_token(cluster: SimulatedCluster) -> None:
     cluster.create(SECRETS, token_secret(uid=None))
 
 
-def is_filled(cluster: SimulatedCluster) -> bool:
+def is_complete(cluster: SimulatedCluster) -> bool:
     secret = cluster.get(SECRETS, "default/token")
     return secret is not None and "token" in secret.get("data", {})
 
 
 @pytest.mark.parametrize("status", [410, 503])
-def test_a_secret_is_filled_after_errors_that_last(status: int) -> None:
-    """It waited for its next event, for ever (seeds 15010148 and 15020057 of all controllers together)."""
+def test_secret_is_completed_after_a_minute_of_errors(status: int) -> None:
+    """The Secret stayed incomplete until its next event (seeds 15010148 and 15020057 of all controllers)."""
     cluster = with_errors(status)
     cluster.run_for(6.0)
     make_token(cluster)
-    assert not cluster.run_until(lambda: is_filled(cluster), within=50.0)
-    assert cluster.run_until(lambda: is_filled(cluster), within=120.0)
+    assert not cluster.run_until(lambda: is_complete(cluster), within=50.0)
+    assert cluster.run_until(lambda: is_complete(cluster), within=120.0)
 
 
-def test_the_token_of_an_account_that_is_gone_goes_after_errors_that_last() -> None:
+def test_token_of_deleted_account_is_deleted_after_a_minute_of_errors() -> None:
     cluster = with_errors(503)
     make_token(cluster)
-    assert cluster.run_until(lambda: is_filled(cluster), within=4.0)
+    assert cluster.run_until(lambda: is_complete(cluster), within=4.0)
     cluster.run_for(6.0)
     cluster.delete(SERVICE_ACCOUNTS, "default/default")
     assert not cluster.run_until(lambda: cluster.get(SECRETS, "default/token") is None, within=50.0)

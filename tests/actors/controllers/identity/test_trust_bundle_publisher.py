@@ -1,4 +1,4 @@
-"""The ClusterTrustBundle of the API server: upstream's cases, in a cluster.
+"""Trust bundle publisher: upstream's cases in a simulated cluster.
 
 Cases: kubernetes v1.36 pkg/controller/certificates/clustertrustbundlepublisher/publisher_test.go.
 """
@@ -24,7 +24,7 @@ def bundle(name: str, text: str, signer: str = SIGNER) -> Object:
     return {"metadata": {"name": name}, "spec": {"signerName": signer, "trustBundle": text}}
 
 
-def test_a_bundle_is_named_after_its_signer_and_what_it_holds() -> None:
+def test_bundle_name_contains_signer_and_hash() -> None:
     # The first twelve bytes of its SHA-256.
     assert bundle_name(b"test-bundle") == "kubernetes.io:kube-apiserver-serving:757b08dc9883f53ec0609f1d"
 
@@ -45,23 +45,23 @@ def test_a_bundle_is_named_after_its_signer_and_what_it_holds() -> None:
         ([bundle("nobodys", OLD, "")], ["POST"], [NAME, "nobodys"]),
     ],
 )
-def test_the_signer_has_one_bundle(
+def test_one_bundle_of_the_signer_remains(
     cluster: SimulatedCluster, found: list[Object], written: list[str], left: list[str]
 ) -> None:
-    for one in found:
-        cluster.create(BUNDLES, one)
+    for existing in found:
+        cluster.create(BUNDLES, existing)
     manager = cluster.manager(controllers=[SPEC], options=OPTIONS)
     cluster.run_for(60.0)
     client = "kube-apiserver-serving-clustertrustbundle-publisher"
-    assert sorted(one.what.split()[0] for one in writes(cluster, client=client)) == sorted(written)
-    assert [name_of(one) for one in cluster.list(BUNDLES)] == left
+    assert sorted(write.what.split()[0] for write in writes(cluster, client=client)) == sorted(written)
+    assert [name_of(bundle) for bundle in cluster.list(BUNDLES)] == left
     kept = cluster.get(BUNDLES, NAME)
     assert kept is not None
     assert kept["spec"] == {"signerName": SIGNER, "trustBundle": AUTHORITY.decode()}
     assert manager.metrics.counter(TOTAL, "200").value > 0
 
 
-def test_it_comes_back(cluster: SimulatedCluster) -> None:
+def test_deleted_bundle_is_published_again(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC], options=OPTIONS)
     cluster.run_for(30.0)
     cluster.delete(BUNDLES, NAME)

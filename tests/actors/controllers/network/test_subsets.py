@@ -53,11 +53,11 @@ def test_ports_with_the_same_addresses_are_together(given: list[Object], expecte
 def test_subsets_may_share_a_list_of_ports_or_have_one_that_is_gone_with_them() -> None:
     shared = [port(1), port(2)]
     hosts = [host(f"1.2.3.{number}") for number in range(1, 9)]
-    together = repacked(subset(shared, one) for one in hosts)
-    apart = repacked(subset([port(1), port(2)], one) for one in hosts)
+    together = repacked(subset(shared, host) for host in hosts)
+    apart = repacked(subset([port(1), port(2)], host) for host in hosts)
     assert together == apart == [subset(shared, *hosts)]
-    each = repacked(subset([port(number)], one) for number, one in enumerate(hosts, 1))
-    assert each == [subset([port(number)], one) for number, one in enumerate(hosts, 1)]
+    each = repacked(subset([port(number)], host) for number, host in enumerate(hosts, 1))
+    assert each == [subset([port(number)], host) for number, host in enumerate(hosts, 1)]
 
 
 def test_versions_of_pods_do_not_count() -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the controllers of nodes."""
+"""Fixtures for the tests of the node controllers."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tests.actors.controllers.nodes.fleet import Fleet
 
 @pytest.fixture
 def fleet(cluster: SimulatedCluster) -> Fleet:
-    """Three zones of ten nodes that speak, and no manager yet."""
+    """Return three zones of ten healthy nodes, without a manager."""
     return Fleet(cluster)

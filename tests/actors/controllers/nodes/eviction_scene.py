@@ -1,4 +1,4 @@
-"""The taint-eviction controller alone on a cluster, and time."""
+"""Simulated cluster with a manager that runs only the taint eviction controller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARKED, CANCELLED = "Marking for deletion Pod default/p1", "Cancelling deletion 
 
 
 class Scene:
-    """What is asked is timed from when the objects were created, or the controller was ready."""
+    """Times are relative to the creation of the objects, or to the start of the controller if that was later."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -29,8 +29,8 @@ class Scene:
 
     def create(self, *pods: Object, on: Object | None = None) -> None:
         self.cluster.create(NODES, on or node())
-        for one in pods:
-            self.cluster.create(PODS, one)
+        for pod in pods:
+            self.cluster.create(PODS, pod)
         self.cluster.run_for(0.5)
         self.began = self.cluster.clock.monotonic()
 
@@ -41,12 +41,12 @@ class Scene:
         self.cluster.run_for(seconds)
 
     def evictions(self) -> dict[str, float]:
-        """When each pod was deleted, in virtual seconds."""
+        """Return when each pod was deleted, in virtual seconds."""
         sent = writes(self.cluster, client="node-controller", since=self.began)
-        return {one.what.removeprefix("DELETE pods/"): one.at for one in sent if one.what.startswith("DELETE")}
+        return {write.what.removeprefix("DELETE pods/"): write.at for write in sent if write.what.startswith("DELETE")}
 
     def sent(self) -> list[str]:
-        return [one.what for one in writes(self.cluster, client="node-controller")]
+        return [write.what for write in writes(self.cluster, client="node-controller")]
 
     def events(self, about: str = "p1") -> list[str]:
         self.cluster.run_for(2.0)

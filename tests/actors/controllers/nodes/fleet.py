@@ -1,4 +1,4 @@
-"""A cluster of three zones with ten nodes each, whose kubelets are the test."""
+"""Simulated cluster with three zones of ten nodes, whose kubelets the test controls."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from kcm.protocols.times import format_micro_time, format_time, parse_time
 from kcm.runtime.simulation.clock import START
 
 BEAT, FIRST_BEAT = 10.0, 2.5  # seconds between heartbeats; the monitor's passes are at 0, 5, 10, …
-LEADER, LEADER_BEAT = "some-leader", 2.0  # as in every real cluster, some Lease is renewed every few seconds
+LEADER, LEADER_BEAT = "some-leader", 2.0  # every real cluster has a Lease that is renewed every few seconds
 CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 
 
 def options_of(*flags: str) -> Options:
-    """What the command line says; requests are not limited, so that time is what the zones' rates make of it."""
+    """Parse the flags. Requests are not rate limited, so that times depend only on the eviction rates of zones."""
     return read_options(["--kube-api-qps=-1", *flags])
 
 
 class Fleet:
-    """Kubelets renew their Leases at 2.5 s, 12.5 s, … while they speak, and set their conditions right if need be.
+    """Nodes, their kubelets and Leases. Kubelets that are not silenced send heartbeats at 2.5 s, 12.5 s, …
 
-    A leader somewhere renews its own. Zones are "eu:a", "eu:b", "eu:c"; nodes "a0" to "a9" and so on. Node 0 of each
-    zone runs a pod.
+    A heartbeat renews the Lease, and posts the status Ready if the condition is Unknown. Another Lease is renewed every
+    2 s. Zones are "eu:a", "eu:b", "eu:c"; nodes are "a0" to "a9" and so on. Node 0 of each zone runs a pod.
     """
 
     def __init__(self, cluster: SimulatedCluster, *, zones: str = "abc", size: int = 10) -> None:
@@ -57,7 +57,7 @@ class Fleet:
             self.cluster.create(LEASES, lease)
 
     def run_pod(self, name: str, node: str, **meta: object) -> None:
-        """A pod that is Running and Ready there; "" is nowhere."""
+        """Create a running, ready pod on a node. node: "" leaves the pod unscheduled."""
         containers = [{"name": "c", "image": "i"}]
         spec: Object = {"terminationGracePeriodSeconds": 600, "containers": containers}
         if node:
@@ -68,25 +68,25 @@ class Fleet:
         self.cluster.merge(PODS, f"default/{name}", {"status": status}, subresource="status")
 
     def manager(self, *flags: str) -> ControllerSystem:
-        """Only the controllers of nodes."""
+        """Start a manager that runs only the node lifecycle controller."""
         return self.cluster.manager(controllers=[node_lifecycle.SPEC], options=options_of(*flags))
 
     def silence(self, *zones_or_names: str) -> None:
         self.silent |= set(self._nodes(zones_or_names))
 
-    def speak(self, *zones_or_names: str) -> None:
-        """With their next heartbeat."""
+    def recover(self, *zones_or_names: str) -> None:
+        """Let kubelets send heartbeats again, from the next one on."""
         self.silent -= set(self._nodes(zones_or_names))
 
-    def say(self, name: str, ready: str) -> None:
-        """Its kubelet posts its status now."""
+    def post_status(self, name: str, ready: str) -> None:
+        """Post the status of a node now, as its kubelet does."""
         self.cluster.merge(NODES, name, {"status": self._status(ready)}, subresource="status")
 
     def run_until(self, second: float) -> None:
-        """So many virtual seconds after the start."""
+        """Run until this virtual second after the start."""
         self.cluster.run_for(second - self.cluster.clock.monotonic())
 
-    # What there is to see.
+    # Observations.
 
     def node(self, name: str) -> Object:
         node = self.cluster.get(NODES, name)
@@ -94,7 +94,7 @@ class Fleet:
         return node
 
     def ready(self, name: str) -> Mapping[str, str]:
-        """The condition."""
+        """Return the condition Ready of a node."""
         condition = find_condition(self.node(name)["status"]["conditions"], "Ready")
         assert condition is not None
         return condition
@@ -103,12 +103,12 @@ class Fleet:
         return {self.ready(name)["status"] for name in self.names[zone]}
 
     def taints(self, name: str) -> set[tuple[str, str]]:
-        """(the key's last part, effect)."""
+        """Return the taints of a node as (last part of the key, effect)."""
         taints = self.node(name)["spec"].get("taints") or ()
         return {(taint["key"].rpartition("/")[2], taint["effect"]) for taint in taints}
 
     def tainted(self, zone: str = "", key: str = UNREACHABLE) -> dict[str, int]:
-        """When nodes were tainted NoExecute: whole virtual seconds since the start, in order."""
+        """Return when nodes were tainted NoExecute, in whole virtual seconds since the start, sorted by time."""
         found = {}
         for node in self.cluster.list(NODES):
             for taint in node["spec"].get("taints") or ():
@@ -124,7 +124,7 @@ class Fleet:
         return str(condition["status"])
 
     def events(self, reason: str) -> list[tuple[str, str, str]]:
-        """(type, name of the object, message) of the events with this reason."""
+        """Return the events with this reason as (type, name of the object, message)."""
         return [
             (event["type"], event["involvedObject"]["name"], event["message"])
             for event in self.cluster.list(EVENTS)
@@ -145,7 +145,7 @@ class Fleet:
                 lease = make_key(LEASE_NAMESPACE, name)
                 self.cluster.merge(LEASES, lease, {"spec": {"renewTime": self._micro()}})
                 if self.ready(name)["status"] == "Unknown":
-                    self.say(name, "True")
+                    self.post_status(name, "True")
         self.cluster.clock.call_at("kubelets", self.cluster.clock.monotonic() + BEAT, self._beat)
 
     def _lead(self) -> None:

@@ -1,4 +1,4 @@
-"""Changes to nodes and pods, and the requests and events about them."""
+"""Changes of nodes and pods, and the requests and events about them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def set_phase(cluster: SimulatedCluster, name: str, phase: str, **status: Any) -
 
 
 class Sent(NamedTuple):
-    """A write that the server received. at: virtual seconds; what: "PATCH pods/p1/status"."""
+    """Write that the server received. at: virtual seconds. what: method and path, like "PATCH pods/p1/status"."""
 
     at: float
     what: str
@@ -26,7 +26,7 @@ class Sent(NamedTuple):
 
 
 def writes(cluster: SimulatedCluster, *, client: str, since: float = 0.0) -> list[Sent]:
-    """The writes of a client, without its events."""
+    """Return the writes of a client, without its events."""
     return [
         Sent(at - since, f"{request.method} {_short(request.path)}", decode_object(request.body))
         for at, who, request in cluster.transport.requests
@@ -39,7 +39,7 @@ def _short(path: str) -> str:
 
 
 def messages(cluster: SimulatedCluster, *, about: str) -> list[tuple[str, str, str]]:
-    """(type, reason, message) of the events on the object of this name, repeated as often as they count."""
+    """Return the events about an object as (type, reason, message), each repeated by its count."""
     events = [event for event in cluster.list(EVENTS) if event["involvedObject"]["name"] == about]
     return [
         (event["type"], event["reason"], event["message"])

@@ -1,4 +1,4 @@
-"""Pods that no kubelet will delete."""
+"""Pod garbage collector in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def start(cluster: SimulatedCluster, threshold: int = 12500, *, qps: float = 20.
 
 
 def sent(cluster: SimulatedCluster) -> list[str]:
-    return [one.what for one in writes(cluster, client=CLIENT)]
+    return [write.what for write in writes(cluster, client=CLIENT)]
 
 
 def deleted(cluster: SimulatedCluster) -> list[str]:
@@ -44,10 +44,10 @@ def deleted(cluster: SimulatedCluster) -> list[str]:
 
 
 def left(cluster: SimulatedCluster) -> set[str]:
-    return {name_of(one) for one in cluster.list(PODS, "default")}
+    return {name_of(pod) for pod in cluster.list(PODS, "default")}
 
 
-# Too many that have ended.
+# Surplus terminated pods.
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def left(cluster: SimulatedCluster) -> set[str]:
         (1, {"a": "Pending", "b": "Running", "c": "Unknown", "d": "Failed"}, []),
     ],
 )
-def test_beyond_the_threshold_the_oldest_go_and_before_them_evicted_ones(
+def test_surplus_terminated_pods_are_deleted_evicted_ones_first_then_by_age(
     cluster: SimulatedCluster, threshold: int, phases: dict[str, str], expected: list[str]
 ) -> None:
     cluster.create(NODES, node())
@@ -77,11 +77,11 @@ def test_beyond_the_threshold_the_oldest_go_and_before_them_evicted_ones(
         cluster.run_for(2.0)
     start(cluster, threshold)
     cluster.run_for(70.0)
-    assert sent(cluster) == [f"DELETE pods/{name}" for name in expected], "those at their end are not marked first"
+    assert sent(cluster) == [f"DELETE pods/{name}" for name in expected], "terminated pods are not set to failed first"
     assert left(cluster) == phases.keys() - set(expected)
 
 
-def test_pods_of_one_age_go_by_name(cluster: SimulatedCluster) -> None:
+def test_pods_of_equal_age_are_deleted_by_name(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node())
     for name in ("b", "c", "a"):
         cluster.create(PODS, pod(name, node="n1"))
@@ -91,9 +91,9 @@ def test_pods_of_one_age_go_by_name(cluster: SimulatedCluster) -> None:
     assert deleted(cluster) == ["a", "b"]
 
 
-def test_of_a_thousand_ended_pods_the_oldest_half_goes(cluster: SimulatedCluster) -> None:
+def test_oldest_half_of_a_thousand_terminated_pods_is_deleted(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node())
-    names = [f"p{number * 7919 % 1000:03}" for number in range(1000)]  # in no order
+    names = [f"p{number * 7919 % 1000:03}" for number in range(1000)]  # not in the order of creation
     for name in names:
         cluster.create(PODS, pod(name, node="n1"))
         set_phase(cluster, name, "Succeeded")
@@ -104,9 +104,7 @@ def test_of_a_thousand_ended_pods_the_oldest_half_goes(cluster: SimulatedCluster
     assert left(cluster) == set(names[500:])
 
 
-def test_a_pod_is_deleted_without_grace_by_its_uid_and_told_in_the_log(
-    cluster: SimulatedCluster, logs: LogCapture
-) -> None:
+def test_pod_is_deleted_by_uid_without_grace_period_and_logged(cluster: SimulatedCluster, logs: LogCapture) -> None:
     cluster.create(NODES, node())
     for name in ("a", "b"):
         cluster.create(PODS, pod(name, node="n1"))
@@ -125,7 +123,7 @@ def test_a_pod_is_deleted_without_grace_by_its_uid_and_told_in_the_log(
     assert manager.metrics.counter(FORCE_DELETIONS, "default", "terminated").value == 1
 
 
-# Of nodes that are gone.
+# Pods of deleted nodes.
 
 
 def orphan(cluster: SimulatedCluster, name: str = "p1", *, on: str = "gone", phase: str = "Running") -> None:
@@ -133,7 +131,7 @@ def orphan(cluster: SimulatedCluster, name: str = "p1", *, on: str = "gone", pha
     set_phase(cluster, name, phase)
 
 
-def test_pods_of_a_node_that_is_gone_go_after_its_quarantine(cluster: SimulatedCluster) -> None:
+def test_pods_of_deleted_node_are_deleted_after_the_quarantine(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node("there"))
     cluster.create(NODES, node("gone"))
     start(cluster)
@@ -154,7 +152,7 @@ def test_pods_of_a_node_that_is_gone_go_after_its_quarantine(cluster: SimulatedC
     assert left(cluster) == {"lucky"}
 
 
-def test_a_pod_that_is_not_at_its_end_is_set_to_failed_and_says_why(cluster: SimulatedCluster) -> None:
+def test_running_pod_is_set_to_failed_with_a_condition(cluster: SimulatedCluster) -> None:
     start(cluster)
     orphan(cluster)
     cluster.run_for(70.0)
@@ -174,7 +172,7 @@ def test_a_pod_that_is_not_at_its_end_is_set_to_failed_and_says_why(cluster: Sim
     }
 
 
-def test_disruption_target_follows_the_conditions_of_the_kubelet(cluster: SimulatedCluster) -> None:
+def test_disruption_target_is_appended_to_the_conditions(cluster: SimulatedCluster) -> None:
     start(cluster)
     orphan(cluster)
     set_phase(cluster, "p1", "Running", conditions=[{"type": "Ready", "status": "True"}])
@@ -185,7 +183,7 @@ def test_disruption_target_follows_the_conditions_of_the_kubelet(cluster: Simula
     assert [condition["type"] for condition in held["status"]["conditions"]] == ["Ready", "DisruptionTarget"]
 
 
-def test_pods_of_a_node_that_comes_back_in_time_stay(cluster: SimulatedCluster) -> None:
+def test_pods_of_node_that_reappears_in_quarantine_are_kept(cluster: SimulatedCluster) -> None:
     start(cluster)
     orphan(cluster, on="late")
     cluster.run_for(30.0)
@@ -194,7 +192,7 @@ def test_pods_of_a_node_that_comes_back_in_time_stay(cluster: SimulatedCluster) 
     assert sent(cluster) == []
 
 
-def test_a_node_that_is_missing_again_has_its_whole_quarantine(cluster: SimulatedCluster) -> None:
+def test_quarantine_restarts_when_the_node_is_missing_again(cluster: SimulatedCluster) -> None:
     start(cluster)
     orphan(cluster, on="flaps")
     cluster.run_for(10.0)
@@ -207,7 +205,7 @@ def test_a_node_that_is_missing_again_has_its_whole_quarantine(cluster: Simulate
     assert deleted(cluster) == ["p1"]
 
 
-def test_the_server_is_asked_whether_the_node_is_there_after_all(
+def test_node_is_read_live_after_the_quarantine(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     late = Fault(kind=FaultKind.WATCH_LAGGING, start=2.0, until=300.0, resource="nodes", seconds=80.0)
@@ -219,11 +217,11 @@ def test_the_server_is_asked_whether_the_node_is_there_after_all(
     orphan(cluster, "p2", on="gone")
     cluster.run_for(75.0)
     assert deleted(cluster) == ["p2"]
-    asked = {request.path for _, who, request in cluster.transport.requests if who == CLIENT}
-    assert {"/api/v1/nodes/late", "/api/v1/nodes/gone"} <= asked
+    paths = {request.path for _, who, request in cluster.transport.requests if who == CLIENT}
+    assert {"/api/v1/nodes/late", "/api/v1/nodes/gone"} <= paths
 
 
-def test_without_an_answer_a_node_counts_as_there(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_node_counts_as_existing_if_the_live_read_fails(make_cluster: Callable[..., SimulatedCluster]) -> None:
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, until=200.0, status=500, resource="nodes", object="gone")
     cluster = make_cluster(faults=[broken])
     start(cluster)
@@ -234,7 +232,7 @@ def test_without_an_answer_a_node_counts_as_there(make_cluster: Callable[..., Si
     assert deleted(cluster) == ["p1"]
 
 
-# That are being deleted, and nobody is there to finish it.
+# Terminating pods without a kubelet that could delete them.
 
 
 @pytest.mark.parametrize(
@@ -245,9 +243,7 @@ def test_without_an_answer_a_node_counts_as_there(make_cluster: Callable[..., Si
         ("Running", ["PATCH pods/p1/status", "DELETE pods/p1"]),
     ],
 )
-def test_a_pod_that_is_deleted_before_it_has_a_node_goes(
-    cluster: SimulatedCluster, phase: str, expected: list[str]
-) -> None:
+def test_terminating_unscheduled_pod_is_deleted(cluster: SimulatedCluster, phase: str, expected: list[str]) -> None:
     cluster.create(NODES, node())
     cluster.create(PODS, pod("p1", metadata={"finalizers": ["test/hold"]}))
     cluster.create(PODS, pod("waits"))
@@ -258,7 +254,7 @@ def test_a_pod_that_is_deleted_before_it_has_a_node_goes(
     start(cluster)
     cluster.run_for(10.0)
     assert sent(cluster) == expected
-    bodies = [one.body["status"] for one in writes(cluster, client=CLIENT) if one.what.startswith("PATCH")]
+    bodies = [write.body["status"] for write in writes(cluster, client=CLIENT) if write.what.startswith("PATCH")]
     assert all("conditions" not in status for status in bodies)
 
 
@@ -273,7 +269,7 @@ def test_a_pod_that_is_deleted_before_it_has_a_node_goes(
         (None, [taint(OUT_OF_SERVICE)], True),
     ],
 )
-def test_on_a_node_that_is_out_of_service_pods_go_that_are_being_deleted(
+def test_terminating_pods_on_out_of_service_node_are_deleted(
     cluster: SimulatedCluster, ready: str | None, taints: Sequence[Object], expected: bool
 ) -> None:
     out = node(taints=taints, ready=ready)
@@ -296,17 +292,17 @@ def test_on_a_node_that_is_out_of_service_pods_go_that_are_being_deleted(
     assert manager.metrics.counter(FORCE_DELETIONS, "default", "out-of-service").value == len(deleted(cluster))
 
 
-# What becomes otherwise during a pass.
+# Changes during a pass.
 
 
-def slow_to_answer(make_cluster: Callable[..., SimulatedCluster], *, since: float) -> SimulatedCluster:
-    """The answer to the first write to pod "a" is lost: the pass waits until it gives up."""
+def with_lost_response(make_cluster: Callable[..., SimulatedCluster], *, since: float) -> SimulatedCluster:
+    """Return a cluster that loses the response to the first write to pod "a": the pass waits for its timeout."""
     lost = Fault(kind=FaultKind.OUTCOME_LOST, start=since, resource="pods", object="default/a", most=1)
     return make_cluster(faults=[lost])
 
 
-def test_pods_of_a_node_that_comes_back_during_a_pass_stay(make_cluster: Callable[..., SimulatedCluster]) -> None:
-    cluster = slow_to_answer(make_cluster, since=30.0)
+def test_pods_of_node_that_reappears_during_a_pass_are_kept(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cluster = with_lost_response(make_cluster, since=30.0)
     start(cluster)
     orphan(cluster, "a", on="back")
     orphan(cluster, "b", on="back", phase="Failed")
@@ -319,10 +315,10 @@ def test_pods_of_a_node_that_comes_back_during_a_pass_stay(make_cluster: Callabl
     assert left(cluster) == {"a", "b"}
 
 
-def test_pods_of_a_node_that_is_back_in_service_during_a_pass_stay(
+def test_pods_of_node_back_in_service_during_a_pass_are_kept(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    cluster = slow_to_answer(make_cluster, since=0.5)
+    cluster = with_lost_response(make_cluster, since=0.5)
     for name in ("n1", "n2"):
         cluster.create(NODES, node(name))
         set_taints(cluster, name, taint(OUT_OF_SERVICE))
@@ -339,10 +335,10 @@ def test_pods_of_a_node_that_is_back_in_service_during_a_pass_stay(
     assert set(deleted(cluster)) == {"c"}
 
 
-# The pass.
+# Schedule and metrics of the pass.
 
 
-def test_it_looks_every_twenty_seconds_from_the_start_on(cluster: SimulatedCluster) -> None:
+def test_pass_runs_every_twenty_seconds(cluster: SimulatedCluster) -> None:
     manager = start(cluster)
     cluster.run_for(1.0)
     first = cluster.describe(manager, NAME)["reconciled"]
@@ -350,7 +346,7 @@ def test_it_looks_every_twenty_seconds_from_the_start_on(cluster: SimulatedClust
     assert (first, cluster.describe(manager, NAME)["reconciled"]) == (1, 4)
 
 
-def test_a_pod_with_several_reasons_is_deleted_once_in_a_pass(cluster: SimulatedCluster) -> None:
+def test_pod_with_several_reasons_is_deleted_once_per_pass(cluster: SimulatedCluster) -> None:
     manager = start(cluster, 1)
     cluster.create(PODS, pod("a", node="gone", metadata={"finalizers": ["test/hold"]}))
     cluster.create(PODS, pod("b"))
@@ -358,11 +354,11 @@ def test_a_pod_with_several_reasons_is_deleted_once_in_a_pass(cluster: Simulated
         set_phase(cluster, name, "Succeeded")
     cluster.delete(PODS, "default/a")
     cluster.run_for(50.0)
-    assert deleted(cluster) == ["a"] * 3, "in each of three passes, in the last of which it is orphaned as well"
+    assert deleted(cluster) == ["a"] * 3, "once in each of three passes; in the last one it is also orphaned"
     assert manager.metrics.counter(FORCE_DELETION_ERRORS, "default", "orphaned").value == 0
 
 
-def test_what_fails_is_counted_told_and_tried_in_the_next_pass(
+def test_failed_deletion_is_counted_logged_and_retried_in_the_next_pass(
     make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
 ) -> None:
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, until=30.0, status=500, resource="pods", object="default/a")
@@ -382,7 +378,7 @@ def test_what_fails_is_counted_told_and_tried_in_the_next_pass(
     assert any(entry["event"] == "pod not deleted" and entry["key"] == "default/a" for entry in logs.entries)
 
 
-def test_a_pod_that_is_gone_already_is_no_failure(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_deletion_of_missing_pod_succeeds(make_cluster: Callable[..., SimulatedCluster]) -> None:
     late = Fault(kind=FaultKind.WATCH_LAGGING, start=5.0, until=80.0, resource="pods", seconds=60.0)
     cluster = make_cluster(faults=[late])
     manager = start(cluster)
@@ -396,7 +392,7 @@ def test_a_pod_that_is_gone_already_is_no_failure(make_cluster: Callable[..., Si
     assert manager.metrics.counter(FORCE_DELETION_ERRORS, "default", "orphaned").value == 0
 
 
-def test_a_pod_that_cannot_be_marked_is_not_deleted(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_pod_that_cannot_be_set_to_failed_is_not_deleted(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cluster = make_cluster(
         faults=[Fault(kind=FaultKind.COMMAND_ANSWERED, start=30.0, until=50.0, status=500, resource="pods")]
     )
@@ -408,7 +404,7 @@ def test_a_pod_that_cannot_be_marked_is_not_deleted(make_cluster: Callable[..., 
     assert deleted(cluster) == ["p1"]
 
 
-def test_the_use_of_its_rate_limit_is_shown(cluster: SimulatedCluster) -> None:
+def test_rate_limiter_use_is_exported(cluster: SimulatedCluster) -> None:
     def use() -> float:
         values = {family.name: series for family, series in manager.metrics.collect()}
         ((_, gauge),) = values["gc_controller_rate_limiter_use"]

@@ -1,4 +1,4 @@
-"""Pods leave a node that has a NoExecute taint: at once, after their time, or never."""
+"""Taint eviction: pods on nodes with NoExecute taints, and their toleration times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.objects import node, pod, taint, toleration
 OTHER = taint("other")
 
 
-# How long a pod may stay.
+# Toleration times.
 
 
 @pytest.mark.parametrize(
@@ -42,25 +42,25 @@ OTHER = taint("other")
         ([toleration(seconds=9)], [taint(), OTHER], (False, 0)),
     ],
 )
-def test_the_shortest_of_the_tolerations_that_count_is_a_pods_time(tolerations, taints, expected) -> None:
+def test_toleration_time_is_the_shortest_of_the_used_tolerations(tolerations, taints, expected) -> None:
     assert stay(tolerations, taints) == expected
 
 
 @given(st.lists(st.integers(-5, 100) | st.none(), min_size=1, max_size=5))
-def test_more_taints_never_lengthen_a_pods_time(limits: list[int | None]) -> None:
+def test_additional_taints_never_lengthen_the_toleration_time(limits: list[int | None]) -> None:
     tolerations = [toleration(str(number), seconds=seconds) for number, seconds in enumerate(limits)]
     taints = [taint(str(number)) for number in range(len(limits))]
     times = [stay(tolerations, taints[: count + 1]).seconds for count in range(len(limits))]
     assert times == sorted(times, reverse=True)
 
 
-def test_only_taints_with_the_effect_no_execute_count() -> None:
+def test_only_no_execute_taints_are_considered() -> None:
     some = [taint("a", "NoSchedule"), taint("b"), taint("c", "PreferNoSchedule"), taint("d")]
-    assert [one["key"] for one in no_execute_taints(node(taints=some))] == ["b", "d"]
+    assert [taint["key"] for taint in no_execute_taints(node(taints=some))] == ["b", "d"]
     assert no_execute_taints({"metadata": {"name": "bare"}}) == []
 
 
-# One pod, one node, the controller, and time.
+# One node and its pods.
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def scene(cluster: SimulatedCluster) -> Scene:
         ([taint(), OTHER], [toleration()], True),
     ],
 )
-def test_a_pod_that_comes_to_a_node_is_evicted_if_it_does_not_tolerate_its_taints(
+def test_new_pod_is_evicted_unless_it_tolerates_the_taints(
     scene: Scene, taints: Sequence[Object], tolerations: Sequence[Object], evicted: bool
 ) -> None:
     scene.create(on=node(taints=taints))
@@ -93,7 +93,7 @@ def test_a_pod_that_comes_to_a_node_is_evicted_if_it_does_not_tolerate_its_taint
 @pytest.mark.parametrize(
     ("tolerations", "evicted"), [([], True), ([toleration()], False), ([toleration(seconds=100)], False)]
 )
-def test_a_pod_is_looked_at_once_it_is_bound_to_a_tainted_node(
+def test_pod_is_processed_when_bound_to_tainted_node(
     scene: Scene, tolerations: Sequence[Object], evicted: bool
 ) -> None:
     scene.create(pod("p1", tolerations=tolerations), on=node(taints=[taint()]))
@@ -114,7 +114,7 @@ def test_a_pod_is_looked_at_once_it_is_bound_to_a_tainted_node(
         ([taint(effect="NoSchedule")], [], False),
     ],
 )
-def test_a_pod_is_looked_at_when_its_node_is_tainted(
+def test_pod_is_processed_when_its_node_is_tainted(
     scene: Scene, taints: Sequence[Object], tolerations: Sequence[Object], evicted: bool
 ) -> None:
     scene.create(pod("p1", tolerations=tolerations, node="n1"))
@@ -125,7 +125,7 @@ def test_a_pod_is_looked_at_when_its_node_is_tainted(
     assert list(scene.evictions()) == (["p1"] if evicted else [])
 
 
-def test_each_pod_of_a_node_leaves_when_its_own_time_is_up_to_the_second(scene: Scene) -> None:
+def test_each_pod_is_evicted_after_its_own_toleration_time(scene: Scene) -> None:
     scene.create(
         pod("now", node="n1"),
         pod("soon", tolerations=[toleration(seconds=1)], node="n1"),
@@ -141,7 +141,7 @@ def test_each_pod_of_a_node_leaves_when_its_own_time_is_up_to_the_second(scene: 
     }
 
 
-def test_with_a_taint_that_none_tolerates_all_leave_at_once(scene: Scene) -> None:
+def test_untolerated_taint_evicts_all_pods_at_once(scene: Scene) -> None:
     scene.create(
         pod("a", node="n1"),
         pod("b", tolerations=[toleration(seconds=1)], node="n1"),
@@ -152,14 +152,14 @@ def test_with_a_taint_that_none_tolerates_all_leave_at_once(scene: Scene) -> Non
     assert scene.evictions() == dict.fromkeys("abc", pytest.approx(0, abs=0.05))
 
 
-def test_of_two_taints_the_shorter_toleration_counts(scene: Scene) -> None:
+def test_shorter_toleration_of_two_taints_applies(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=1), toleration("other", seconds=100)], node="n1"))
     scene.taint(taint(), OTHER)
     scene.run_for(200.0)
     assert scene.evictions() == {"p1": pytest.approx(1, abs=0.05)}
 
 
-def test_the_condition_says_why_before_the_pod_is_deleted_by_its_uid(scene: Scene) -> None:
+def test_condition_is_written_before_the_pod_is_deleted_by_uid(scene: Scene) -> None:
     scene.create(pod("p1", node="n1"), on=node(taints=[taint()]))
     marked, deleted = writes(scene.cluster, client="node-controller")
     found = scene.cluster.get(PODS, "default/p1")
@@ -176,14 +176,14 @@ def test_the_condition_says_why_before_the_pod_is_deleted_by_its_uid(scene: Scen
         "message": "Taint manager: deleting due to NoExecute taint",
     }
     assert deleted.body["preconditions"] == {"uid": uid}
-    assert "gracePeriodSeconds" not in deleted.body, "the pod's own grace"
+    assert "gracePeriodSeconds" not in deleted.body, "the pod's own grace period"
     assert found["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
-# Time that is running.
+# Changes during the toleration time.
 
 
-def test_a_pod_stays_if_its_node_is_well_again_in_time(scene: Scene) -> None:
+def test_pod_is_kept_if_the_taint_is_removed_in_time(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
@@ -193,7 +193,7 @@ def test_a_pod_stays_if_its_node_is_well_again_in_time(scene: Scene) -> None:
     assert scene.events() == [CANCELLED]
 
 
-def test_another_taint_or_another_time_of_the_taint_moves_nothing(scene: Scene) -> None:
+def test_other_taints_and_times_do_not_change_the_eviction_time(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=10), toleration("other", seconds=3)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
@@ -206,20 +206,20 @@ def test_another_taint_or_another_time_of_the_taint_moves_nothing(scene: Scene) 
 
 
 @pytest.mark.parametrize("seconds", [0, 100])
-def test_a_toleration_that_changes_moves_nothing(scene: Scene, seconds: int) -> None:
+def test_changed_toleration_does_not_change_the_eviction_time(scene: Scene, seconds: int) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=7)], node="n1"), on=node(taints=[taint()]))
     scene.run_for(2.0)
     found = scene.cluster.get(PODS, "default/p1")
     assert found is not None
-    others = [one for one in found["spec"]["tolerations"] if one["key"] != "drain"]
+    others = [toleration for toleration in found["spec"]["tolerations"] if toleration["key"] != "drain"]
     changed = {"spec": {"tolerations": [*others, toleration(seconds=7), toleration("drain", seconds=seconds)]}}
     scene.cluster.merge(PODS, "default/p1", changed)
     scene.run_for(50.0)
-    # From when the pod was first seen: it was made half a second before the scene began.
+    # Since the pod was first seen: it was created half a second before the scene began.
     assert scene.evictions() == {"p1": pytest.approx(6.5, abs=0.05)}
 
 
-def test_a_taint_that_is_not_tolerated_ends_the_time_at_once(scene: Scene) -> None:
+def test_untolerated_second_taint_evicts_at_once(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=100)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
@@ -229,7 +229,7 @@ def test_a_taint_that_is_not_tolerated_ends_the_time_at_once(scene: Scene) -> No
     assert scene.events() == [CANCELLED, MARKED]
 
 
-def test_a_second_taint_gives_a_time_and_without_it_there_is_none(scene: Scene) -> None:
+def test_removed_second_taint_cancels_the_eviction(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(), toleration("other", seconds=60)], node="n1"))
     scene.taint(taint())
     scene.run_for(100.0)
@@ -241,7 +241,7 @@ def test_a_second_taint_gives_a_time_and_without_it_there_is_none(scene: Scene) 
     assert scene.events() == [CANCELLED]
 
 
-def test_a_pod_that_goes_by_itself_cancels_its_eviction(scene: Scene) -> None:
+def test_deletion_of_the_pod_cancels_its_eviction(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"), on=node(taints=[taint()]))
     scene.cluster.delete(PODS, "default/p1", grace_seconds=0)
     scene.run_for(100.0)
@@ -249,10 +249,10 @@ def test_a_pod_that_goes_by_itself_cancels_its_eviction(scene: Scene) -> None:
     assert scene.events() == [CANCELLED]
 
 
-def test_a_pod_that_takes_the_name_of_another_has_a_time_of_its_own(scene: Scene) -> None:
+def test_new_pod_of_the_same_name_has_its_own_time(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"), on=node(taints=[taint()]))
     scene.run_for(5.0)
-    scene.manager.pause("taint-eviction-controller")  # so that it sees the two only when both are there
+    scene.manager.pause("taint-eviction-controller")  # so that both pods exist when it resumes
     scene.run_for(0.1)
     scene.cluster.delete(PODS, "default/p1", grace_seconds=0)
     scene.cluster.create(PODS, pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
@@ -263,7 +263,7 @@ def test_a_pod_that_takes_the_name_of_another_has_a_time_of_its_own(scene: Scene
     assert scene.events() == [CANCELLED, MARKED]
 
 
-def test_a_pods_time_runs_on_when_its_node_is_deleted(scene: Scene) -> None:
+def test_eviction_time_continues_when_the_node_is_deleted(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
@@ -272,7 +272,7 @@ def test_a_pods_time_runs_on_when_its_node_is_deleted(scene: Scene) -> None:
     assert scene.evictions() == {"p1": pytest.approx(10, abs=0.05)}
 
 
-def test_no_pod_of_a_deleted_node_is_given_a_time(scene: Scene) -> None:
+def test_pods_of_deleted_node_are_not_evicted(scene: Scene) -> None:
     scene.create(on=node(taints=[taint()]))
     scene.cluster.delete(NODES, "n1")
     scene.run_for(1.0)
@@ -281,7 +281,7 @@ def test_no_pod_of_a_deleted_node_is_given_a_time(scene: Scene) -> None:
     assert scene.evictions() == {}
 
 
-def test_a_pod_on_its_way_out_is_not_marked_again(scene: Scene) -> None:
+def test_terminating_pod_is_not_marked_again(scene: Scene) -> None:
     scene.create(pod("p1", node="n1"), on=node(taints=[taint()]))
     scene.run_for(5.0)
     scene.cluster.merge(PODS, "default/p1", {"metadata": {"labels": {"changed": "yes"}}})
@@ -293,7 +293,7 @@ def test_a_pod_on_its_way_out_is_not_marked_again(scene: Scene) -> None:
     assert scene.events() == [MARKED]
 
 
-def test_a_pod_that_somebody_else_is_deleting_is_evicted_all_the_same(scene: Scene) -> None:
+def test_pod_that_is_being_deleted_is_evicted_too(scene: Scene) -> None:
     scene.create(pod("p1", node="n1"))
     scene.cluster.delete(PODS, "default/p1", grace_seconds=3600)
     scene.taint(taint())
@@ -301,7 +301,7 @@ def test_a_pod_that_somebody_else_is_deleting_is_evicted_all_the_same(scene: Sce
     assert scene.sent() == ["PATCH pods/p1/status", "DELETE pods/p1"]
 
 
-def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: SimulatedCluster) -> None:
+def test_evicted_pods_of_a_replica_set_move_to_other_nodes(cluster: SimulatedCluster) -> None:
     cluster.hollow_nodes(nodes=3, zones=1)
     cluster.manager(controllers=[replicaset.SPEC, SPEC])
     cluster.run_for(5.0)
@@ -311,14 +311,16 @@ def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: Simu
     cluster.create(REPLICASETS, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
     cluster.run_for(20.0)
     leaving = cluster.list(NODES)[0]["metadata"]["name"]
-    before = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in cluster.list(PODS)}
+    before = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in cluster.list(PODS)}
     assert leaving in before.values()
     set_taints(cluster, leaving, taint())
     cluster.run_for(60.0)
-    after = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in cluster.list(PODS)}
+    after = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in cluster.list(PODS)}
     assert len(after) == 9
     assert leaving not in after.values()
-    assert {uid: name for uid, name in before.items() if name != leaving}.items() <= after.items(), "no other moved"
+    assert {uid: name for uid, name in before.items() if name != leaving}.items() <= after.items(), (
+        "other pods have not moved"
+    )
 
 
 @pytest.mark.parametrize("flag", ["--enable-taint-manager=false", "--enable-taint-manager=true"])

@@ -1,4 +1,4 @@
-"""Evictions while the controller, the server or a watch fails."""
+"""Evictions during failures of the controller, the server or a watch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def scene(cluster: SimulatedCluster) -> Scene:
     return Scene(cluster)
 
 
-def test_a_new_incarnation_gives_every_pod_its_whole_time_again(scene: Scene) -> None:
+def test_restarted_controller_restarts_the_toleration_times(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=100)], node="n1"))
     scene.taint(taint())
     scene.run_for(60.0)
@@ -34,9 +34,7 @@ def test_a_new_incarnation_gives_every_pod_its_whole_time_again(scene: Scene) ->
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.011, 0.025, 0.035, 0.045, 0.06])
-def test_a_crash_in_the_middle_of_an_eviction_neither_forgets_nor_doubles_it(
-    make_cluster: Callable[..., SimulatedCluster], moment: float
-) -> None:
+def test_pod_is_evicted_once_despite_a_crash(make_cluster: Callable[..., SimulatedCluster], moment: float) -> None:
     cluster = make_cluster(latency=0.01)
     scene = Scene(cluster)
     scene.create(pod("p1", tolerations=[toleration(seconds=5)], node="n1"), pod("p2", node="n1"))
@@ -52,7 +50,7 @@ def test_a_crash_in_the_middle_of_an_eviction_neither_forgets_nor_doubles_it(
     assert sorted(deletions) == ["DELETE pods/p1", "DELETE pods/p2"]
 
 
-def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
+def test_node_is_read_live_before_a_pod_is_evicted(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     late = Fault(kind=FaultKind.WATCH_LAGGING, start=5.0, until=40.0, resource="nodes", seconds=30.0)
@@ -63,15 +61,15 @@ def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
     )
     scene.taint(taint())
     scene.run_for(3.0)
-    scene.taint()  # which the watch does not show before the pods' time is up
+    scene.taint()  # the watch delivers it after the eviction time of the pods
     scene.run_for(100.0)
     assert scene.evictions() == {}
     assert scene.events() == [CANCELLED]
 
 
 @pytest.mark.parametrize("path", ["GET", "PATCH"])
-def test_a_taint_that_goes_while_an_answer_is_on_its_way_spares_the_pod(scene: Scene, path: str) -> None:
-    """Campaign, setting nodes, seed 55."""
+def test_taint_removed_during_the_live_read_keeps_the_pod(scene: Scene, path: str) -> None:
+    """Found by seed 55 of the campaign's setting `nodes`."""
     scene.create(pod("p1", tolerations=[toleration(seconds=5)], node="n1"))
     scene.taint(taint())
 
@@ -89,28 +87,28 @@ def test_a_taint_that_goes_while_an_answer_is_on_its_way_spares_the_pod(scene: S
     assert scene.events() == [MARKED, CANCELLED]
 
 
-def looks(scene: Scene) -> int:
-    """How often the node was fetched."""
-    asked = [
+def live_reads(scene: Scene) -> int:
+    """Return the number of live reads of the node."""
+    reads = [
         (request.method, request.path)
         for _, who, request in scene.cluster.transport.requests
         if who == "node-controller"
     ]
-    return asked.count(("GET", "/api/v1/nodes/n1"))
+    return reads.count(("GET", "/api/v1/nodes/n1"))
 
 
-def test_one_look_at_the_node_serves_many_pods(scene: Scene) -> None:
+def test_one_live_read_serves_all_pods_of_a_node(scene: Scene) -> None:
     scene.create(*(pod(f"p{number}", tolerations=[toleration(seconds=10)], node="n1") for number in range(30)))
     scene.taint(taint())
     scene.run_for(60.0)
     assert len(scene.evictions()) == 30
-    assert looks(scene) == 1
+    assert live_reads(scene) == 1
 
 
-def test_where_the_node_cannot_be_fetched_that_is_not_tried_again_for_each_pod(
+def test_failed_live_read_is_not_retried_for_each_pod(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """Each pod had retries of its own: some 300 within these 30 s."""
+    """Each pod was retried by itself: some 300 reads within these 30 s."""
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=12.0, until=43.0, status=500, resource="nodes", object="n1")
     scene = Scene(make_cluster(faults=[broken]))
     scene.create(*(pod(f"p{number}", tolerations=[toleration(seconds=10)], node="n1") for number in range(30)))
@@ -119,10 +117,10 @@ def test_where_the_node_cannot_be_fetched_that_is_not_tried_again_for_each_pod(
     evictions = scene.evictions()
     assert len(evictions) == 30
     assert min(evictions.values()) > 39.0
-    assert 25 <= looks(scene) <= 35
+    assert 25 <= live_reads(scene) <= 35
 
 
-def test_what_the_server_fails_to_do_is_tried_again_and_told_once(
+def test_failed_eviction_is_retried_and_its_event_recorded_once(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=3.0, until=60.0, status=500, object="default/p1")
@@ -134,7 +132,7 @@ def test_what_the_server_fails_to_do_is_tried_again_and_told_once(
     assert scene.events() == [MARKED]
 
 
-def test_the_clock_on_the_wall_may_jump(scene: Scene) -> None:
+def test_wall_clock_jump_does_not_change_eviction_times(scene: Scene) -> None:
     scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
@@ -152,5 +150,5 @@ def test_evictions_are_counted_and_timed(scene: Scene, logs: LogCapture) -> None
     assert metrics.counter(EVICTIONS).value == 2
     duration = metrics.histogram(EVICTION_DURATION)
     assert sum(duration.counts) == 2
-    assert 0 < duration.sum < 0.1, "seconds from when the time was up"
+    assert 0 < duration.sum < 0.1, "seconds since the end of the toleration time"
     assert [entry["key"] for entry in logs.entries if entry["event"] == "pod evicted"] == ["default/p2", "default/p1"]

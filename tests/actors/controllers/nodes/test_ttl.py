@@ -1,4 +1,4 @@
-"""How long kubelets may keep Secrets, by the size of the cluster."""
+"""Annotation with the TTL of Secrets in kubelets, by the size of the cluster."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from tests.support.objects import node
         (5000, 300, 0, 0),
     ],
 )
-def test_the_step_changes_only_beyond_its_bounds(before: int, seconds_before: int, after: int, seconds: int) -> None:
+def test_boundary_changes_only_beyond_its_limits(before: int, seconds_before: int, after: int, seconds: int) -> None:
     current = [boundary.ttl_seconds for boundary in TTL_BOUNDARIES].index(seconds_before)
     assert TTL_BOUNDARIES[current].size_min <= before <= TTL_BOUNDARIES[current].size_max
     assert TTL_BOUNDARIES[boundary_for(after, current=current)].ttl_seconds == seconds
 
 
 @given(st.integers(0, 20_000), st.integers(0, len(TTL_BOUNDARIES) - 1))
-def test_the_step_always_holds_for_the_number_of_nodes(nodes: int, current: int) -> None:
+def test_boundary_always_includes_the_number_of_nodes(nodes: int, current: int) -> None:
     boundary = boundary_for(nodes, current=current)
     assert TTL_BOUNDARIES[boundary].size_min <= nodes <= TTL_BOUNDARIES[boundary].size_max
     assert boundary_for(nodes, current=boundary) == boundary
@@ -53,7 +53,7 @@ def annotate(cluster: SimulatedCluster, value: str | None) -> None:
 
 
 def patches(cluster: SimulatedCluster) -> list[tuple[str, object]]:
-    return [(one.what, one.body) for one in writes(cluster, client="ttl-controller")]
+    return [(write.what, write.body) for write in writes(cluster, client="ttl-controller")]
 
 
 def wanted(seconds: int) -> object:
@@ -73,7 +73,7 @@ def wanted(seconds: int) -> object:
         ({ANNOTATION: "000"}, False),
     ],
 )
-def test_a_node_is_patched_if_its_annotation_is_not_the_number(
+def test_node_is_patched_if_its_annotation_differs(
     cluster: SimulatedCluster, annotations: dict[str, str], patched: bool
 ) -> None:
     cluster.create(NODES, {"metadata": {"name": "n1", "annotations": annotations}})
@@ -82,7 +82,7 @@ def test_a_node_is_patched_if_its_annotation_is_not_the_number(
     assert patches(cluster) == ([("PATCH nodes/n1", wanted(0))] if patched else [])
 
 
-def test_a_cluster_that_grows_tells_each_node_at_its_next_change(cluster: SimulatedCluster) -> None:
+def test_growth_of_the_cluster_patches_each_node_at_its_next_change(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
     for number in range(100):
         cluster.create(NODES, node(f"n{number}"))
@@ -90,7 +90,7 @@ def test_a_cluster_that_grows_tells_each_node_at_its_next_change(cluster: Simula
     assert len(patches(cluster)) == 100
     cluster.create(NODES, node("last"))
     cluster.run_for(30.0)
-    assert patches(cluster)[100:] == [("PATCH nodes/last", wanted(15))], "the others hear of it later"
+    assert patches(cluster)[100:] == [("PATCH nodes/last", wanted(15))], "other nodes are patched at their next change"
     cluster.merge(NODES, "n7", {"metadata": {"labels": {"changed": "yes"}}})
     cluster.run_for(5.0)
     assert patches(cluster)[101:] == [("PATCH nodes/n7", wanted(15))]
@@ -100,14 +100,14 @@ def test_a_cluster_that_grows_tells_each_node_at_its_next_change(cluster: Simula
     cluster.run_for(5.0)
     cluster.merge(NODES, "n8", {"metadata": {"labels": {"changed": "yes"}}})
     cluster.run_for(5.0)
-    assert patches(cluster)[102:] == [("PATCH nodes/n8", wanted(15))], "90 nodes are still in that boundary"
+    assert patches(cluster)[102:] == [("PATCH nodes/n8", wanted(15))], "90 nodes are within the boundary"
     cluster.delete(NODES, "n70")
     cluster.merge(NODES, "n8", {"metadata": {"labels": {"changed": "again"}}})
     cluster.run_for(5.0)
     assert patches(cluster)[103:] == [("PATCH nodes/n8", wanted(0))]
 
 
-def test_a_node_that_goes_meanwhile_is_no_failure(cluster: SimulatedCluster) -> None:
+def test_concurrently_deleted_node_is_ignored(cluster: SimulatedCluster) -> None:
     manager = cluster.manager(controllers=[SPEC])
     cluster.run_for(3.0)
     cluster.create(NODES, node())
@@ -118,7 +118,7 @@ def test_a_node_that_goes_meanwhile_is_no_failure(cluster: SimulatedCluster) -> 
     assert cluster.describe(manager, "controller:ttl-controller")["failed"] == 0
 
 
-def test_unrelated_annotations_stay(cluster: SimulatedCluster) -> None:
+def test_other_annotations_are_kept(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, {"metadata": {"name": "n1", "annotations": {"mine": "x"}}})
     cluster.manager(controllers=[SPEC])
     cluster.run_for(5.0)

@@ -44,8 +44,12 @@ def claim(of: str | None = None, *, current: str | None = None, target: str | No
     return {"metadata": {"name": "c", "namespace": "default"}, "spec": spec, "status": status}
 
 
-def bench_of(one: Object, volumes: tuple[Object, ...] = (), claims: tuple[Object, ...] = ()) -> Bench:
-    objects = {VOLUME_ATTRIBUTES_CLASSES: [one], PERSISTENT_VOLUMES: volumes, PERSISTENT_VOLUME_CLAIMS: claims}
+def bench_of(attributes_class: Object, volumes: tuple[Object, ...] = (), claims: tuple[Object, ...] = ()) -> Bench:
+    objects = {
+        VOLUME_ATTRIBUTES_CLASSES: [attributes_class],
+        PERSISTENT_VOLUMES: volumes,
+        PERSISTENT_VOLUME_CLAIMS: claims,
+    }
     return Bench(objects, indexes=SPEC.indexes)
 
 

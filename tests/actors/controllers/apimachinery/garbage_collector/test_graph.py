@@ -1,7 +1,7 @@
-"""The page with the owner graph.
+"""Page /graph of the garbage collector: the owner graph.
 
-Source of the cases: kubernetes v1.36 pkg/controller/garbagecollector/dump_test.go. What it has of single nodes without
-references ("drop-no-ref") and of owners that are not in the graph ("missing") is here asked of a cluster.
+Source of the cases: kubernetes v1.36 pkg/controller/garbagecollector/dump_test.go. Its cases of single nodes without
+references ("drop-no-ref") and of owners that are not in the graph ("missing") are tested with a simulated cluster.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def test_graph_around_uids_contains_the_connected_objects(
     assert ([node.uid for node in around.nodes], around.edges) == (nodes, edges)
 
 
-def test_a_circle_is_walked_once() -> None:
+def test_cycle_is_visited_once() -> None:
     circle = Graph([GraphNode("a"), GraphNode("b")], [("a", "b"), ("b", "a")])
     assert graph_around(circle, ["a"]) == circle
 
 
-def test_an_empty_graph() -> None:
+def test_graph_without_objects() -> None:
     assert dot(Graph([], [])) == "strict digraph full {\n}\n"
 
 
-def test_its_text_is_quoted_as_in_go() -> None:
+def test_text_is_quoted_as_in_go() -> None:
     uid = 'ref1-[]"\\Iñtërnâtiônàlizætiøn,🐹'
     odd = GraphNode(uid, "ref1group", "version", "ref1kind", "ref1ns", "ref1name\n\x01")
     other = GraphNode("ref2-", "", "v1", "ref2kind", missing=True, being_deleted=True, deleting_dependents=True)
@@ -112,14 +112,14 @@ def shown(family: Family, path: str = "/graph", **query: list[str]) -> PageShown
 
 
 def graph(page: PageShown) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
-    """Nodes by name, without label and uid; edges by names."""
+    """Return the nodes by name, without label and uid, and the edges as pairs of names."""
     assert (page.found, page.content_type) == (True, CONTENT_TYPE)
     text = page.body.decode()
     blocks = re.findall(r"\[\n(.*?)\n  \];", text, re.DOTALL)
     nodes = [dict(re.findall(r'^    (\w+)="(.*)"$', block, re.MULTILINE)) for block in blocks]
     names = {node["uid"]: node["name"] for node in nodes}
     arrows = re.findall(r'^  "(.*)" -> "(.*)";$', text, re.MULTILINE)
-    edges = sorted((names[one], names[other]) for one, other in arrows)
+    edges = sorted((names[tail], names[other]) for tail, other in arrows)
     left_out = ("label", "uid", "name")
     return {node["name"]: {k: v for k, v in node.items() if k not in left_out} for node in nodes}, edges
 
@@ -131,7 +131,7 @@ def node(kind: str, group: str = "", namespace: str = "default", **states: bool)
     return found
 
 
-def test_owners_and_what_they_own_are_shown_and_nothing_else(family: Family) -> None:
+def test_only_owners_and_dependents_are_shown(family: Family) -> None:
     family.generations()
     nodes, edges = graph(shown(family))
     assert nodes == {
@@ -143,7 +143,7 @@ def test_owners_and_what_they_own_are_shown_and_nothing_else(family: Family) -> 
     assert edges == [("p", "rs"), ("q", "rs"), ("rs", "d")]
 
 
-def test_only_what_is_connected_with_these_uids(family: Family) -> None:
+def test_only_objects_connected_with_the_uids_are_shown(family: Family) -> None:
     family.generations()
     owner = family.make(CONFIGMAPS, "owner")
     child = family.make(CONFIGMAPS, "child", owner)
@@ -155,7 +155,7 @@ def test_only_what_is_connected_with_these_uids(family: Family) -> None:
     assert len(graph(shown(family, uid=both))[0]) == 6
 
 
-def test_a_deletion_in_the_foreground_is_seen(family: Family) -> None:
+def test_foreground_deletion_is_shown(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.make(CONFIGMAPS, "child", owner, finalizers=["example.com/hold"])
     family.settle()
@@ -167,8 +167,8 @@ def test_a_deletion_in_the_foreground_is_seen(family: Family) -> None:
     }
 
 
-def test_owners_that_no_table_shows(family: Family) -> None:
-    """One of a kind that is not served may exist. One that the server does not know does not."""
+def test_owners_outside_of_the_tables(family: Family) -> None:
+    """An owner of a kind that is not served may exist; an owner that the server does not find is absent."""
     ghost = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ghost", "uid": "ghost-uid"}}
     odd: Object = {"apiVersion": "odd.io/v1", "kind": "Odd", "metadata": {"name": "odd", "uid": "odd-uid"}}
     family.make(CONFIGMAPS, "child", ghost, odd)
@@ -179,7 +179,7 @@ def test_owners_that_no_table_shows(family: Family) -> None:
     assert nodes["ghost"] in (node("ConfigMap", virtual=True), node("ConfigMap", namespace="", missing=True))
 
 
-def test_an_owner_without_a_namespace(family: Family) -> None:
+def test_cluster_scoped_owner_is_shown(family: Family) -> None:
     owner = family.make(NODES, "n")
     family.make(CONFIGMAPS, "child", owner)
     family.settle()
@@ -191,8 +191,8 @@ def test_unknown_debug_path_returns_no_page(family: Family, path: str) -> None:
     assert shown(family, path) == PageShown(False)
 
 
-def test_whose_words_these_are(family: Family) -> None:
-    """Upstream's label of a node, as people and their scripts know it."""
+def test_labels_are_upstreams(family: Family) -> None:
+    """Labels of nodes are upstream's, because scripts may depend on them."""
     family.generations()
     found: Any = family.meta(PODS, "p")
     text = shown(family).body.decode()

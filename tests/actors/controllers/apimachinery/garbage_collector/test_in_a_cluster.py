@@ -1,4 +1,4 @@
-"""The garbage collector against the API server, with custom resources, restarts, and resources that break."""
+"""Garbage collector in a simulated cluster, with custom resources, restarts and failures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")
 NAME = "garbage-collector-controller"
-SOON = 20.0  # seconds: a table of a new resource, and a look at it
+SOON = 20.0  # seconds until a new resource has a table and its objects are synced
 
 
 class Family:
-    """A cluster whose manager is a garbage collector and nothing else."""
+    """Cluster with a manager that runs only the garbage collector, and builders of owners and dependents."""
 
     def __init__(self, log: FilteringBoundLogger, *faults: Fault) -> None:
         self.cluster = SimulatedCluster(log=log, faults=faults)
@@ -33,7 +33,7 @@ class Family:
         self.cluster.run_for(1.0)
 
     def make(self, resource: Resource, name: str, *owners: Object, block: bool = True, **more: Any) -> Object:
-        """owners: as made by this. more: fields of its metadata."""
+        """Create an object. owners: results of make(). more: fields of the metadata."""
         references = [self.reference(owner, blockOwnerDeletion=block) for owner in owners]
         obj: dict[str, Any] = {"metadata": {"name": name, **more}}
         if references:
@@ -57,7 +57,7 @@ class Family:
         }
 
     def generations(self) -> None:
-        """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod without an owner."""
+        """Create Deployment d, its ReplicaSet rs with pods p and q, and a pod without an owner."""
         deployment = self.make(DEPLOYMENTS, "d")
         replicaset = self.make(REPLICASETS, "rs", deployment)
         for name in ("p", "q"):
@@ -77,7 +77,7 @@ class Family:
 
     def meta(self, resource: Resource, name: str) -> Object:
         found = self.get(resource, name)
-        assert found is not None, f"{resource} {name} is gone"
+        assert found is not None, f"{resource} {name} is deleted"
         meta: Object = found["metadata"]
         return meta
 
@@ -99,17 +99,17 @@ def family(log: FilteringBoundLogger) -> Family:
     return Family(log)
 
 
-# Policies.
+# Propagation policies.
 
 
-def test_in_the_background_what_is_owned_goes_with_its_owner(family: Family) -> None:
+def test_background_deletion_deletes_dependents(family: Family) -> None:
     family.generations()
     family.delete(DEPLOYMENTS, "d", "Background")
     assert family.names(REPLICASETS) == []
     assert family.names(PODS) == ["nobodys"]
 
 
-def test_orphans_stay_and_forget_their_owner(family: Family) -> None:
+def test_orphaned_dependents_are_kept_without_their_owner(family: Family) -> None:
     family.generations()
     family.delete(REPLICASETS, "rs", "Orphan")
     assert family.names(REPLICASETS) == []
@@ -117,7 +117,7 @@ def test_orphans_stay_and_forget_their_owner(family: Family) -> None:
     assert "ownerReferences" not in family.meta(PODS, "q")
 
 
-def test_in_the_foreground_the_owner_goes_last(family: Family) -> None:
+def test_foreground_deletion_deletes_the_owner_last(family: Family) -> None:
     family.generations()
     family.finalizers(PODS, "p", "example.com/wait")
     family.delete(DEPLOYMENTS, "d", "Foreground")
@@ -129,7 +129,7 @@ def test_in_the_foreground_the_owner_goes_last(family: Family) -> None:
     assert family.names(REPLICASETS) + family.names(DEPLOYMENTS) == []
 
 
-def test_an_owner_does_not_wait_for_what_does_not_block(family: Family) -> None:
+def test_owner_does_not_wait_for_unblocking_dependents(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.make(CONFIGMAPS, "owned", owner, block=False, finalizers=["example.com/wait"])
     family.settle()
@@ -138,7 +138,7 @@ def test_an_owner_does_not_wait_for_what_does_not_block(family: Family) -> None:
     assert family.meta(CONFIGMAPS, "owned")["deletionTimestamp"]
 
 
-def test_an_owner_waits_no_longer_for_what_blocks_no_more(family: Family) -> None:
+def test_owner_stops_waiting_when_a_dependent_does_not_block_any_more(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.make(CONFIGMAPS, "owned", owner, finalizers=["example.com/wait"])
     family.settle()
@@ -151,8 +151,8 @@ def test_an_owner_waits_no_longer_for_what_blocks_no_more(family: Family) -> Non
 
 
 def test_dependent_with_another_owner_is_kept_with_that_owner(family: Family) -> None:
-    one, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
-    family.make(CONFIGMAPS, "shared", one, other)
+    first, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
+    family.make(CONFIGMAPS, "shared", first, other)
     family.settle()
     family.delete(CONFIGMAPS, "one")
     assert [each["name"] for each in family.meta(CONFIGMAPS, "shared")["ownerReferences"]] == ["other"]
@@ -160,16 +160,16 @@ def test_dependent_with_another_owner_is_kept_with_that_owner(family: Family) ->
     assert family.names(CONFIGMAPS) == []
 
 
-def test_one_with_a_solid_owner_leaves_an_owner_that_waits(family: Family) -> None:
-    one, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
-    family.make(CONFIGMAPS, "shared", one, other)
+def test_dependent_with_solid_owner_is_detached_from_waiting_owner(family: Family) -> None:
+    first, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
+    family.make(CONFIGMAPS, "shared", first, other)
     family.settle()
     family.delete(CONFIGMAPS, "one", "Foreground")
     assert family.get(CONFIGMAPS, "one") is None
     assert [each["name"] for each in family.meta(CONFIGMAPS, "shared")["ownerReferences"]] == ["other"]
 
 
-def test_an_objects_own_finalizer_decides_how_its_deletion_propagates(family: Family) -> None:
+def test_finalizer_of_the_object_determines_the_propagation_policy(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     middle = family.make(CONFIGMAPS, "middle", owner, finalizers=["orphan"])
     family.make(CONFIGMAPS, "last", middle)
@@ -179,7 +179,7 @@ def test_an_objects_own_finalizer_decides_how_its_deletion_propagates(family: Fa
     assert "ownerReferences" not in family.meta(CONFIGMAPS, "last")
 
 
-def test_a_circle_of_owners_goes_in_the_foreground(family: Family) -> None:
+def test_cycle_of_owners_is_deleted_in_the_foreground(family: Family) -> None:
     first = family.make(CONFIGMAPS, "first")
     second = family.make(CONFIGMAPS, "second", first)
     third = family.make(CONFIGMAPS, "third", second)
@@ -190,13 +190,13 @@ def test_a_circle_of_owners_goes_in_the_foreground(family: Family) -> None:
     assert family.names(CONFIGMAPS) == []
 
 
-# Owners that are not there.
+# Absent owners.
 
 
 def test_object_created_for_a_deleted_owner_is_deleted(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.delete(CONFIGMAPS, "owner")
-    family.make(CONFIGMAPS, "owner")  # another one, of the same name
+    family.make(CONFIGMAPS, "owner")  # a new object with the same name
     family.make(PODS, "p", owner)
     family.settle()
     assert family.names(PODS) == []
@@ -213,7 +213,7 @@ def test_object_adopted_by_a_deleted_owner_is_deleted(family: Family) -> None:
     assert family.names(PODS) == []
 
 
-def test_an_owner_of_an_unknown_kind_counts_as_there(family: Family) -> None:
+def test_owner_of_unknown_kind_counts_as_existing(family: Family) -> None:
     stranger = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
     family.make(PODS, "p", stranger)
     family.settle(600.0)
@@ -261,7 +261,7 @@ def counts(family: Family) -> list[int]:
     return [event["count"] for event in family.cluster.list(EVENTS) if event["reason"] == "OwnerRefInvalidNamespace"]
 
 
-def test_a_cluster_scoped_owner_owns_in_every_namespace(family: Family) -> None:
+def test_cluster_scoped_owner_has_dependents_in_all_namespaces(family: Family) -> None:
     node = family.make(NODES, "n1")
     for namespace in ("default", "kube-system"):
         family.make(CONFIGMAPS, "owned", node, namespace=namespace)
@@ -272,7 +272,7 @@ def test_a_cluster_scoped_owner_owns_in_every_namespace(family: Family) -> None:
     assert family.events() == []
 
 
-def test_a_cluster_scoped_object_is_never_deleted_for_an_owner_in_a_namespace(family: Family) -> None:
+def test_cluster_scoped_object_is_kept_without_its_namespaced_owner(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.settle()
     family.make(NODES, "n1", owner)
@@ -285,7 +285,7 @@ def test_a_cluster_scoped_object_is_never_deleted_for_an_owner_in_a_namespace(fa
     assert family.names(NODES) == ["n1"]
 
 
-def test_a_child_that_names_another_kind_with_the_uid_goes_and_a_good_one_stays(family: Family) -> None:
+def test_dependent_with_wrong_owner_kind_is_deleted_and_valid_one_kept(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.make(CONFIGMAPS, "good", owner)
     family.make(CONFIGMAPS, "bad", {**owner, "kind": "Secret"})
@@ -293,7 +293,7 @@ def test_a_child_that_names_another_kind_with_the_uid_goes_and_a_good_one_stays(
     assert family.names(CONFIGMAPS) == ["good", "owner"]
 
 
-def test_a_bad_child_that_comes_first_does_not_take_a_good_one_along(family: Family) -> None:
+def test_invalid_dependent_before_a_valid_one_does_not_affect_it(family: Family) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     family.system.halt()
     family.make(CONFIGMAPS, "bad", {**owner, "kind": "Secret"})
@@ -303,7 +303,7 @@ def test_a_bad_child_that_comes_first_does_not_take_a_good_one_along(family: Fam
     assert family.names(CONFIGMAPS) == ["good", "owner"]
 
 
-# Whatever else happens.
+# Restarts, custom resources and failures.
 
 
 def test_dependents_of_an_owner_deleted_before_the_start_are_deleted(family: Family) -> None:
@@ -328,7 +328,7 @@ def test_interrupted_deletion_is_completed_by_the_next_manager(family: Family) -
     assert "ownerReferences" not in family.meta(PODS, "p")
 
 
-def test_custom_resources_own_and_are_owned(family: Family) -> None:
+def test_custom_resources_are_owners_and_dependents(family: Family) -> None:
     family.cluster.create(CRDS, crd())
     family.settle(SOON)
     thing = family.make(THINGS, "thing")
@@ -341,7 +341,7 @@ def test_custom_resources_own_and_are_owned(family: Family) -> None:
     family.make(THINGS, "shared", *shared)
     family.settle()
     family.delete(CONFIGMAPS, "one")
-    assert len(family.meta(THINGS, "shared")["ownerReferences"]) == 1, "by a patch that custom resources take"
+    assert len(family.meta(THINGS, "shared")["ownerReferences"]) == 1, "custom resources support merge patches only"
     family.delete(CONFIGMAPS, "other", "Orphan")
     assert "ownerReferences" not in family.meta(THINGS, "shared")
 
@@ -352,13 +352,13 @@ def test_dependent_waits_until_the_kind_of_its_owner_is_served(family: Family) -
     family.cluster.delete(CRDS, "things.example.com")
     family.make(CONFIGMAPS, "owned", thing)
     family.settle(60.0)
-    assert family.names(CONFIGMAPS) == ["owned"], "nobody knows whether its owner exists"
+    assert family.names(CONFIGMAPS) == ["owned"], "it is unknown whether the owner exists"
     family.cluster.create(CRDS, crd())
     family.settle(SOON + 60.0)
     assert family.names(CONFIGMAPS) == []
 
 
-def test_a_resource_that_cannot_be_listed_stalls_only_what_rests_on_it(log: FilteringBoundLogger) -> None:
+def test_unlistable_resource_delays_only_its_dependents(log: FilteringBoundLogger) -> None:
     broken = Fault(
         kind=FaultKind.COMMAND_ANSWERED, start=0.0, until=300.0, resource="things", process="manager", status=500
     )
@@ -373,7 +373,7 @@ def test_a_resource_that_cannot_be_listed_stalls_only_what_rests_on_it(log: Filt
     assert family.names(PODS) == ["nobodys"]
     family.delete(THINGS, "thing")
     family.settle(60.0)
-    assert family.names(CONFIGMAPS) == ["things-own"], "the server does not say whether its owner exists"
+    assert family.names(CONFIGMAPS) == ["things-own"], "it is unknown whether the owner exists"
     assert family.system.checks()[NAME]() is None
     assert family.system.metrics.counter(SYNC_ERRORS).value > 0
     assert family.cluster.run_until(lambda: family.names(CONFIGMAPS) == [], within=300.0)
@@ -388,18 +388,19 @@ def test_finalizer_of_another_controller_is_kept(family: Family) -> None:
     assert family.meta(CONFIGMAPS, "owner")["finalizers"] == ["example.com/mine"]
 
 
-def test_switched_off_it_collects_nothing(log: FilteringBoundLogger) -> None:
+def test_disabled_collector_deletes_nothing(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
-    others = ",".join(f"-{one.name}" for one in BUILT_IN if one.discovers is not None and not one.discovers.only_shared)
+    specs = (spec for spec in BUILT_IN if spec.discovers is not None and not spec.discovers.only_shared)
+    others = ",".join(f"-{spec.name}" for spec in specs)
     flags = ["--enable-garbage-collector=false", f"--controllers=*,{others.replace(f'-{NAME},', '')}"]
     system = cluster.manager(options=read_options(flags))
     assert NAME not in system.enabled
-    assert "namespace-controller" in system.enabled  # which discovers nothing that nobody else does
+    assert "namespace-controller" in system.enabled  # it uses only tables that other controllers discover
     cluster.run_for(1.0)
     assert not system.actors.is_alive("discovery")
 
 
-def test_two_managers_collect_once(log: FilteringBoundLogger) -> None:
+def test_two_managers_delete_each_object_once(log: FilteringBoundLogger) -> None:
     family = Family(log)
     family.system.halt()
     for number in range(2):

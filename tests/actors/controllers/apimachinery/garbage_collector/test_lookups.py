@@ -50,7 +50,7 @@ def test_lookup_continues_after_other_changes_and_ends_when_references_change() 
     assert lookups.begun(HEAVY, 3, REFERENCES[1:]).position == 0
 
 
-def test_an_owner_is_asked_for_once_and_others_wait_for_the_answer() -> None:
+def test_owner_is_looked_up_once_and_others_wait_for_the_result() -> None:
     lookups = Lookups()
     batch = [(0, owner(REFERENCES[0]))]
     assert lookups.ask(batch, for_=HEAVY) == batch

@@ -1,4 +1,4 @@
-"""Objects with thousands of owners that do not exist, and what the dependents of other namespaces wait meanwhile."""
+"""Objects with thousands of absent owners, and the delay of dependents in other namespaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def family(log: FilteringBoundLogger) -> Family:
 
 
 def absent(number: int, *, kind: str = "ConfigMap") -> Object:
-    """An owner that does not exist."""
+    """Return an owner that does not exist."""
     return {
         "apiVersion": "v1",
         "kind": kind,
@@ -27,7 +27,7 @@ def absent(number: int, *, kind: str = "ConfigMap") -> Object:
 
 
 def seconds_until(family: Family, resource: Resource, name: str, *, within: float, namespace: str = "default") -> float:
-    """Virtual seconds until the object is deleted, in steps of a second."""
+    """Return the virtual seconds until the object is deleted, in steps of a second."""
     waited = 0.0
     while family.get(resource, name, namespace) is not None:
         assert waited < within, f"{name} is still there after {waited} s"
@@ -85,7 +85,7 @@ def test_object_with_more_owners_than_are_remembered_is_deleted(family: Family) 
     assert len(lookups(family)) == 6000
 
 
-def test_object_with_thousands_of_absent_owners_stays_with_its_only_solid_one(family: Family) -> None:
+def test_object_with_thousands_of_absent_owners_is_kept_with_its_solid_owner(family: Family) -> None:
     owner = family.make(SECRETS, "owner")
     family.make(CONFIGMAPS, "heavy", *map(absent, range(1000)), owner, *map(absent, range(1000, 1500)))
     family.settle(90.0)

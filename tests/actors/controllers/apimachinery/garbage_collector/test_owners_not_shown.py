@@ -1,4 +1,4 @@
-"""Owners that no table shows, that are missing, or that cannot be owners; and versions that change meanwhile.
+"""Owners that are in no table, absent or invalid, and objects that change concurrently.
 
 Source of the cases: kubernetes v1.36 pkg/controller/garbagecollector/garbagecollector_test.go, TestConflictingData.
 """
@@ -29,8 +29,8 @@ def family(log: FilteringBoundLogger) -> Family:
 
 
 @pytest.mark.parametrize("order", ["the node first", "the pod first"])
-def test_a_missing_owner_takes_what_is_in_its_namespace_and_nothing_that_is_in_none(family: Family, order: str) -> None:
-    """A namespaced kind cannot own what is in no namespace: the node is left alone, whoever is looked at first."""
+def test_absent_namespaced_owner_deletes_only_dependents_in_its_namespace(family: Family, order: str) -> None:
+    """A namespaced object cannot own a cluster-scoped one: the node is kept, whichever is synced first."""
     children = [(NODES, "bad"), (PODS, "good")]
     for resource, name in children if order == "the node first" else reversed(children):
         family.make(resource, name, MISSING)
@@ -79,11 +79,11 @@ def test_changed_object_is_deleted_unless_its_owners_have_changed(
     assert family.names(CONFIGMAPS) == left
 
 
-# The table of the owner's kind cannot be had; single objects can.
+# The owner's kind cannot be listed, but single objects can be read.
 
 
 class Unlisted:
-    """A Thing owns a ConfigMap, and the server lists no Things."""
+    """Cluster in which a Thing owns a ConfigMap, and the server does not support to list Things."""
 
     def __init__(self, family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
         self.family, self.looks = family, 0
@@ -113,7 +113,7 @@ def unlisted(family: Family, monkeypatch: pytest.MonkeyPatch) -> Unlisted:
     return Unlisted(family, monkeypatch)
 
 
-def test_owner_without_table_keeps_its_dependents_and_is_read_less_and_less_often(unlisted: Unlisted) -> None:
+def test_owner_without_table_keeps_its_dependents_and_is_read_with_backoff(unlisted: Unlisted) -> None:
     family = unlisted.family
     assert family.names(CONFIGMAPS) == ["one", "two"]
     before = unlisted.looks

@@ -1,9 +1,9 @@
-"""What upstream's tests have of the garbage collector, as far as the files beside this one have it not.
+"""Cases of upstream's tests of the garbage collector that the other files here do not contain.
 
 Source of the cases: kubernetes v1.36 pkg/controller/garbagecollector/garbagecollector_test.go and
-test/integration/garbagecollector; each test names its own. Not here, as we have no such part: TestProcessEvent and
-TestDependentsRace (a graph that is kept, under locks), TestGetAlternateOwnerIdentity (a node by uid alone: ours are
-found by all that a reference says).
+test/integration/garbagecollector; each test names its own. Not applicable here are TestProcessEvent and
+TestDependentsRace (a stored graph with locks) and TestGetAlternateOwnerIdentity (nodes identified by uid alone; here
+all fields of a reference identify the owner).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def named(owner: Object, api_version: str, kind: str = "") -> Object:
 
 
 class Answers:
-    """Requests to one object get this answer; others the server's."""
+    """Replaces the response to the requests for one object. asked: these requests."""
 
     def __init__(self, family: Family, monkeypatch: pytest.MonkeyPatch, method: str, end: str, status: int) -> None:
         self.asked: list[Request] = []
@@ -80,7 +80,7 @@ OWNED: Object = {
         (["1", "2", "3"], [{"$patch": "delete", "uid": uid} for uid in "123"], None),
     ],
 )
-def test_owners_are_taken_away_by_uid_or_by_saying_which_stay(
+def test_owner_references_are_removed_by_strategic_or_merge_patch(
     uids: list[str], strategic: list[Object], merged: list[str] | None
 ) -> None:
     patch = without_owners(PODS, OWNED, uids, strategic=True)
@@ -90,23 +90,24 @@ def test_owners_are_taken_away_by_uid_or_by_saying_which_stay(
     assert patch.patch_type == PatchType.MERGE
     meta = orjson.loads(patch.body)["metadata"]
     left = meta.pop("ownerReferences")
-    assert ([one["uid"] for one in left] if left is not None else None, meta) == (merged, {"resourceVersion": "7"})
+    remaining = [reference["uid"] for reference in left] if left is not None else None
+    assert (remaining, meta) == (merged, {"resourceVersion": "7"})
 
 
-def test_only_what_blocks_is_unblocked_and_all_else_kept() -> None:
+def test_only_blocking_references_are_unblocked() -> None:
     strategic = orjson.loads(unblocking(PODS, OWNED, strategic=True).body)
     blocking = [{"uid": "1", "name": "a", "blockOwnerDeletion": False}]
     assert strategic == {"metadata": {"uid": "100", "ownerReferences": blocking}}
     merged = orjson.loads(unblocking(PODS, OWNED, strategic=False).body)["metadata"]
     assert merged["resourceVersion"] == "7"
-    assert [(one["uid"], one["blockOwnerDeletion"]) for one in merged["ownerReferences"]] == [
+    assert [(reference["uid"], reference["blockOwnerDeletion"]) for reference in merged["ownerReferences"]] == [
         ("1", False),
         ("2", False),
         ("3", False),
     ]
 
 
-# What is collected: TestGetDeletableResources.
+# Collected resources: TestGetDeletableResources.
 
 
 @pytest.mark.parametrize(
@@ -124,16 +125,14 @@ def test_only_what_blocks_is_unblocked_and_all_else_kept() -> None:
 def test_resource_is_collected_if_it_supports_delete_list_and_watch(
     group: str, plural: str, verbs: tuple[str, ...], *, collected: bool
 ) -> None:
-    one = ServedResource(group=group, version="v1", plural=plural, kind="K", namespaced=True, verbs=verbs)
-    assert is_collected(one) == collected
+    resource = ServedResource(group=group, version="v1", plural=plural, kind="K", namespaced=True, verbs=verbs)
+    assert is_collected(resource) == collected
 
 
 # Absent owners: TestAttemptToDeleteItem, TestAbsentOwnerCache.
 
 
-def test_an_absent_owner_is_asked_for_once_for_all_that_name_it(
-    family: Family, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_absent_owner_is_looked_up_once_for_all_dependents(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Answers(family, monkeypatch, "GET", "/secrets/ghost", 0)
     ghost = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ghost", "uid": "ghost-uid"}}
     for name in ("one", "two", "three"):
@@ -149,7 +148,7 @@ def test_an_absent_owner_is_asked_for_once_for_all_that_name_it(
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-def test_concurrent_deletion_by_another_client_is_no_failure(
+def test_concurrent_deletion_by_another_client_is_ignored(
     family: Family, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     owner = family.make(CONFIGMAPS, "owner")
@@ -171,7 +170,7 @@ def test_concurrent_deletion_by_another_client_is_no_failure(
 # TestOrphanDependentsFailure.
 
 
-def test_an_owner_stays_until_all_its_dependents_are_orphans(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owner_is_kept_until_all_dependents_are_orphaned(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = family.make(CONFIGMAPS, "owner")
     for name in ("one", "two"):
         family.make(CONFIGMAPS, name, owner)
@@ -181,7 +180,7 @@ def test_an_owner_stays_until_all_its_dependents_are_orphans(family: Family, mon
     family.settle(5.0)
     assert family.meta(CONFIGMAPS, "owner")["finalizers"] == ["orphan"]
     assert "ownerReferences" not in family.meta(CONFIGMAPS, "one")
-    assert len(patches.asked) > 1, "it is tried again"
+    assert len(patches.asked) > 1, "the patch is retried"
     patches.stopped = True
     assert family.cluster.run_until(lambda: family.names(CONFIGMAPS) == ["one", "two"], within=60.0)
     assert "ownerReferences" not in family.meta(CONFIGMAPS, "two")
@@ -197,7 +196,7 @@ def two_versions(*, second_served: bool = True) -> Object:
     return found
 
 
-def test_an_owner_may_be_named_in_a_version_that_is_not_preferred(family: Family) -> None:
+def test_owner_reference_with_non_preferred_version_is_resolved(family: Family) -> None:
     """Good child, existing owner with non-preferred accessible API version."""
     family.cluster.create(CRDS, two_versions())
     family.settle(SOON)
@@ -215,7 +214,7 @@ def test_an_owner_may_be_named_in_a_version_that_is_not_preferred(family: Family
 def test_owner_in_a_version_that_is_not_served_counts_as_existing(
     log: FilteringBoundLogger, *, owner_first: bool
 ) -> None:
-    """Child, existing owner with inaccessible API version: neither before nor after that owner is deleted."""
+    """Child, existing owner with inaccessible API version: the child is kept before and after the owner's deletion."""
     family = Family(log)
     deployment = family.make(DEPLOYMENTS, "d")
     if owner_first:
@@ -231,7 +230,7 @@ def test_owner_in_a_version_that_is_not_served_counts_as_existing(
 
 @pytest.mark.parametrize("bad_first", [False, True])
 def test_unresolvable_reference_does_not_keep_other_dependents(log: FilteringBoundLogger, *, bad_first: bool) -> None:
-    """Child, non-existent owner with inaccessible API version, beside one that names an accessible one."""
+    """Child, non-existent owner with inaccessible API version, and another child with an accessible one."""
     family = Family(log)
     ghost = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "uid": "ghost-uid"}}
     children = [("bad", named(ghost, "extensions/v1beta1")), ("good", ghost)]
@@ -243,10 +242,8 @@ def test_unresolvable_reference_does_not_keep_other_dependents(log: FilteringBou
 
 
 @pytest.mark.parametrize("order", [("bad", "good"), ("good", "bad")])
-def test_a_child_that_names_another_kind_with_the_uid_takes_no_good_one_along(
-    family: Family, order: tuple[str, str]
-) -> None:
-    """Bad child, existing owner with incorrect API version: while nobody has seen the owner, and later."""
+def test_dependent_with_wrong_owner_kind_does_not_affect_valid_one(family: Family, order: tuple[str, str]) -> None:
+    """Bad child, existing owner with incorrect API version: before and after the owner is in a table."""
     deployment = family.make(DEPLOYMENTS, "d")
     owners = {"bad": named(deployment, "v1", SECRETS.kind), "good": deployment}
     for name in order:
@@ -273,7 +270,7 @@ def test_repeated_foreground_deletion_removes_the_finalizer_again(family: Family
     assert family.names(PODS) == []
 
 
-def test_a_definition_takes_its_objects_and_what_they_own_along_twice(family: Family) -> None:
+def test_deleted_crd_deletes_its_objects_and_their_dependents_repeatedly(family: Family) -> None:
     """TestCRDDeletionCascading."""
     for _ in range(2):
         family.cluster.create(CRDS, crd())
@@ -286,8 +283,8 @@ def test_a_definition_takes_its_objects_and_what_they_own_along_twice(family: Fa
         assert family.cluster.run_until(lambda: family.names(CONFIGMAPS) == [], within=60.0)
 
 
-def test_an_api_that_is_away_for_a_while_takes_nothing_along(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours: its tables go, and whoever asks for its objects is told that nothing is served there."""
+def test_temporarily_missing_api_deletes_no_dependents(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own case: the tables of the API are removed, and the server responds with 404 to requests for its objects."""
     family.cluster.create(CRDS, crd())
     family.settle(SOON)
     family.make(CONFIGMAPS, "owned", family.make(THINGS, "thing"))
@@ -303,9 +300,9 @@ def test_an_api_that_is_away_for_a_while_takes_nothing_along(family: Family, mon
             for field in ("groups", "items"):
                 if field in groups:
                     groups[field] = [
-                        one
-                        for one in groups[field]
-                        if "example.com" not in (one.get("name"), (one.get("metadata") or {}).get("name"))
+                        resource
+                        for resource in groups[field]
+                        if "example.com" not in (resource.get("name"), (resource.get("metadata") or {}).get("name"))
                     ]
             return Response(status=200, body=orjson.dumps(groups))
         return response
@@ -316,7 +313,7 @@ def test_an_api_that_is_away_for_a_while_takes_nothing_along(family: Family, mon
     with monkeypatch.context() as for_a_while:
         for_a_while.setattr(family.cluster.network, "serve", away)
         for_a_while.setattr(family.cluster.network.server, "watch", watching)
-        assert family.cluster.run_until(lambda: not any("things" in one for one in family.system.tables), within=60.0)
+        assert family.cluster.run_until(lambda: not any("things" in name for name in family.system.tables), within=60.0)
         family.settle(120.0)
         assert family.names(CONFIGMAPS) == ["owned"]
     family.settle(60.0)
@@ -326,7 +323,7 @@ def test_an_api_that_is_away_for_a_while_takes_nothing_along(family: Family, mon
     assert family.names(CONFIGMAPS) == []
 
 
-def test_an_owner_stays_one_when_its_kind_is_served_in_another_version(family: Family) -> None:
+def test_owner_is_found_when_its_kind_is_served_in_another_version(family: Family) -> None:
     family.cluster.create(CRDS, two_versions())
     family.settle(SOON)
     thing = family.make(THINGS, "thing")
@@ -343,7 +340,7 @@ def test_an_owner_stays_one_when_its_kind_is_served_in_another_version(family: F
     assert family.names(CONFIGMAPS) == ["v1", "v2"]
 
 
-def test_core_objects_and_custom_ones_own_each_other(family: Family) -> None:
+def test_core_and_custom_objects_own_each_other(family: Family) -> None:
     """TestMixedRelationships."""
     family.cluster.create(CRDS, crd())
     family.settle(SOON)
@@ -356,7 +353,7 @@ def test_core_objects_and_custom_ones_own_each_other(family: Family) -> None:
     assert (family.names(CONFIGMAPS), family.names(THINGS)) == ([], [])
 
 
-def test_with_an_owner_that_stays_beside_one_that_goes_it_stays(family: Family) -> None:
+def test_dependent_with_a_remaining_owner_is_kept(family: Family) -> None:
     """TestCascadingDeletion, and TestSolidOwnerDoesNotBlockWaitingOwner with the reference that is left."""
     goes, stays = family.make(CONFIGMAPS, "goes"), family.make(CONFIGMAPS, "stays")
     for name, owners in {"of-one": (goes,), "of-both": (goes, stays), "of-none": ()}.items():
@@ -369,7 +366,7 @@ def test_with_an_owner_that_stays_beside_one_that_goes_it_stays(family: Family) 
     assert reference["name"] == "stays"
 
 
-def test_many_children_across_namespaces_go_and_good_ones_stay(family: Family) -> None:
+def test_dependents_of_owners_in_other_namespaces_are_deleted_and_valid_ones_kept(family: Family) -> None:
     """TestCrossNamespaceReferences: children of an owner elsewhere, cluster-scoped or not, mixed with valid ones."""
     owner = family.make(CONFIGMAPS, "owner")
     for number in range(20):
@@ -386,7 +383,7 @@ def test_many_children_across_namespaces_go_and_good_ones_stay(family: Family) -
 # TestGarbageCollectorSync.
 
 
-def test_a_discovery_that_fails_for_a_while_forgets_nothing(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_discovery_failure_loses_no_state(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     family.generations()
     serve = family.cluster.network.serve
 

@@ -1,4 +1,4 @@
-"""The five conditions of a namespace that is being deleted.
+"""Conditions of a terminating namespace.
 
 Source of the cases: kubernetes v1.36 pkg/controller/namespace/deletion/status_condition_utils_test.go.
 """
@@ -30,13 +30,14 @@ def written(found: Findings, *, before: list[Object] | None = None) -> list[Obje
     return conditions
 
 
-def told(found: Findings, type: str) -> tuple[str, str, str]:
-    one = next(one for one in written(found) if one["type"] == type)
-    return one["status"], one["reason"], one["message"]
+def reported(found: Findings, type: str) -> tuple[str, str, str]:
+    condition = next(condition for condition in written(found) if condition["type"] == type)
+    return condition["status"], condition["reason"], condition["message"]
 
 
-def test_where_nothing_is_wrong_all_five_are_false_in_upstreams_order() -> None:
-    assert [(one["type"], one["status"], one["reason"], one["message"]) for one in written(Findings())] == [
+def test_all_conditions_are_false_without_findings() -> None:
+    fields = ("type", "status", "reason", "message")
+    assert [tuple(condition[field] for field in fields) for condition in written(Findings())] == [
         (DISCOVERY, "False", "ResourcesDiscovered", "All resources successfully discovered"),
         (PARSING, "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
         (CONTENT, "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
@@ -78,7 +79,7 @@ def test_where_nothing_is_wrong_all_five_are_false_in_upstreams_order() -> None:
 def test_finding_sets_reason_and_message_of_its_condition(
     found: Findings, type: str, reason: str, message: str
 ) -> None:
-    assert told(found, type) == ("True", reason, message)
+    assert reported(found, type) == ("True", reason, message)
 
 
 def condition(type: str, status: str, reason: str, message: str) -> dict[str, Any]:
@@ -86,15 +87,15 @@ def condition(type: str, status: str, reason: str, message: str) -> dict[str, An
     return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
 
 
-def test_a_new_message_does_not_change_since_when_it_is_so() -> None:
+def test_new_message_keeps_the_transition_time() -> None:
     before = condition(CONTENT, "True", "ContentDeletionFailed", "something else")
     first, *others = written(Findings(failures=["one"]), before=[before])
     assert first["message"] == "Failed to delete all resource types, 1 remaining: one"
     assert first["lastTransitionTime"] == format_time(BEFORE)
-    assert {one["lastTransitionTime"] for one in others} == {format_time(NOW)}
+    assert {condition["lastTransitionTime"] for condition in others} == {format_time(NOW)}
 
 
-def test_a_condition_is_good_again_once_its_cause_is_gone() -> None:
+def test_condition_becomes_false_without_its_finding() -> None:
     before = condition(DISCOVERY, "True", "DiscoveryFailed", "no such host")
     first = written(Findings(), before=[before])[0]
     assert (first["status"], first["reason"]) == ("False", "ResourcesDiscovered")

@@ -44,7 +44,7 @@ def items(*names: str, **meta: Any) -> Done:
 
 
 class Server:
-    """Answers by the kind of the command, each answer once, the last one for ever."""
+    """Return outcomes by the type of the command. The last outcome of each type is repeated."""
 
     def __init__(self, *, lists: list[Outcome], all: Outcome = SUCCESS, each: Outcome = SUCCESS) -> None:
         self._lists, self._all, self._each = lists, all, each
@@ -78,9 +78,9 @@ def found(server: Callable[[Command], Outcome], *resources: ServedResource) -> o
     [
         (items(), False),
         (items("a"), True),
-        (NotFound(), False),  # it is not served any more
+        (NotFound(), False),  # not served any more
         (UNSUPPORTED, False),
-        (ServerFailure("broken"), True),  # nobody knows
+        (ServerFailure("broken"), True),  # unknown
         (Forbidden("no"), True),
     ],
 )
@@ -89,8 +89,8 @@ def test_empty_collection_is_not_deleted(answer: Outcome, *, there: bool) -> Non
 
 
 def test_resource_that_cannot_be_listed_may_have_objects() -> None:
-    one = served("flakes", "delete", "deletecollection")
-    assert found(Server(lists=[]), one) == {one: WHOLE}
+    flakes = served("flakes", "delete", "deletecollection")
+    assert found(Server(lists=[]), flakes) == {flakes: WHOLE}
 
 
 def page(*names: str, follows: object = "") -> Done:
@@ -103,19 +103,19 @@ def page(*names: str, follows: object = "") -> Done:
     [
         ([page("a", follows="x"), page("b", follows="y"), page("c")], ("", "x", "y")),
         ([page("a", follows="x"), page()], ("", "x")),
-        # The last page that is known goes on to the end.
+        # The last known page has no limit.
         ([page("a", follows="x"), Gone("too old")], ("", "x")),
         ([page("a", follows="x"), ServerFailure("broken")], ("", "x")),
         ([page("a", follows=None)], WHOLE),
         ([page("a", follows=3)], WHOLE),
     ],
 )
-def test_a_long_collection_is_found_with_its_pages(lists: list[Outcome], pages: Pages) -> None:
+def test_pages_of_a_long_collection_are_found(lists: list[Outcome], pages: Pages) -> None:
     assert found(Server(lists=lists), served()) == {served(): pages}
 
 
-def test_resources_are_read_page_by_page_side_by_side() -> None:
-    """Each asks from where its own last page ended."""
+def test_resources_are_listed_concurrently_page_by_page() -> None:
+    """Each list continues with its own token."""
 
     def answer(command: Command) -> Outcome:
         assert isinstance(command, List)
@@ -133,14 +133,14 @@ def test_resources_are_read_page_by_page_side_by_side() -> None:
     }
 
 
-def test_a_collection_is_deleted_and_listed() -> None:
+def test_collection_is_deleted_then_listed() -> None:
     server = Server(lists=[items()])
     content = deleted(server, served())
     assert server.asked == ["delete all flakes.example.com in team", "list flakes.example.com in team"]
     assert (content.numbers, content.failures) == ({}, [])
 
 
-def test_pages_are_deleted_at_once_and_the_last_to_the_end() -> None:
+def test_pages_are_deleted_concurrently_and_the_last_without_limit() -> None:
     sent: list[tuple[str, int]] = []
 
     def answer(command: Command) -> Outcome:
@@ -154,23 +154,23 @@ def test_pages_are_deleted_at_once_and_the_last_to_the_end() -> None:
     assert len(driven.batches[0]) == 3
 
 
-def test_a_page_that_has_expired_is_left_to_the_next_look() -> None:
+def test_expired_page_is_left_to_the_next_sync() -> None:
     server = Server(lists=[items("a")], all=Gone("The provided continue parameter is too old"))
     content = deleted(server, served(), pages=("", "x"))
     assert (content.numbers, content.failures) == ({served().resource: 1}, [])
 
 
-def test_pages_that_cannot_be_deleted_are_deleted_object_by_object_once() -> None:
+def test_objects_of_undeletable_pages_are_deleted_once_each() -> None:
     server = Server(lists=[items("a", "b"), items()], all=UNSUPPORTED)
     deleted(server, served(), pages=("", "x"))
-    assert [one for one in server.asked if one.startswith("delete flakes")] == [
+    assert [request for request in server.asked if request.startswith("delete flakes")] == [
         "delete flakes.example.com team/a",
         "delete flakes.example.com team/b",
     ]
 
 
 @pytest.mark.parametrize("refusal", [NotFound(), UNSUPPORTED])
-def test_where_collections_cannot_be_deleted_each_object_is(refusal: Outcome) -> None:
+def test_objects_are_deleted_one_by_one_without_deletecollection(refusal: Outcome) -> None:
     server = Server(lists=[items("a", "b"), items()], all=refusal)
     content = deleted(server, served())
     assert server.asked == [
@@ -190,35 +190,36 @@ def test_deletecollection_is_skipped_if_discovery_lacks_the_verb() -> None:
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), UNSUPPORTED, Conflict()])
-def test_deleted_or_replaced_object_is_no_failure(outcome: Outcome) -> None:
+def test_deleted_or_replaced_object_is_ignored(outcome: Outcome) -> None:
     server = Server(lists=[items("a"), items()], each=outcome)
     assert deleted(server, served("flakes", "delete", "list")).failures == []
 
 
-def test_a_single_deletion_that_fails_is_one_failure_and_nothing_is_counted() -> None:
+def test_failed_deletion_of_an_object_is_reported_and_nothing_counted() -> None:
     server = Server(lists=[items("a", "b")], each=Forbidden("a webhook says no"))
     content = deleted(server, served("flakes", "delete", "list"))
-    assert [one.failure.message for one in content.failures] == ["a webhook says no"]
+    assert [failure.failure.message for failure in content.failures] == ["a webhook says no"]
     assert content.numbers == {}
 
 
-def test_one_that_fails_keeps_no_other_back() -> None:
+def test_failure_of_one_resource_does_not_affect_others() -> None:
     def answer(command: Command) -> Outcome:
         if "shards" in command.resource:
             return ServerFailure("broken") if isinstance(command, DeleteCollection) else items("s")
         return items("a", "b", finalizers=["f", "g"]) if isinstance(command, List) else SUCCESS
 
     content = deleted(answer, served("shards"), served())
-    assert [str(one) for one in content.failures] == ["delete all shards.example.com in team: ServerFailure: broken"]
+    failures = [str(failure) for failure in content.failures]
+    assert failures == ["delete all shards.example.com in team: ServerFailure: broken"]
     assert content.numbers == {served().resource: 2}
     assert content.finalizers == {served().resource: Counter({"f": 2, "g": 2})}
 
 
-def test_a_list_that_fails_afterwards_is_a_failure() -> None:
+def test_failed_final_list_is_reported() -> None:
     assert len(deleted(Server(lists=[ServerFailure("broken")]), served()).failures) == 1
 
 
-def test_malformed_items_count_and_raise_nothing() -> None:
+def test_malformed_items_are_counted() -> None:
     odd: Object = {"items": [{"metadata": None}, {}, {"metadata": {"name": "a", "finalizers": "x"}}, 3]}
     server = Server(lists=[Done(encode_object(odd))], all=UNSUPPORTED)
     assert deleted(server, served()).numbers == {served().resource: 3}
@@ -240,5 +241,5 @@ def pod(grace: object = 30, phase: str = "Running") -> Object:
         ([], 0.0, 0),
     ],
 )
-def test_pods_have_their_longest_grace_period(pods: list[Object], since: float, seconds: int) -> None:
+def test_estimate_is_the_longest_grace_period_of_the_pods(pods: list[Object], since: float, seconds: int) -> None:
     assert grace_left(pods, since_deletion=since) == seconds

@@ -1,4 +1,4 @@
-"""Namespaces are deleted in a simulated cluster: what is asked for, in which order, and what holds them up."""
+"""Namespace controller in a simulated cluster: requests, their order, and failures."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ HOLD = "example.com/hold"
 
 
 class Team:
-    """A cluster whose manager has the namespace controller, and a namespace `team`.
+    """Cluster with a manager that runs the namespace controller, and the namespace `team`.
 
-    servers: how many API servers have a lease.
+    servers: number of API servers with a Lease.
     """
 
     def __init__(self, log: FilteringBoundLogger, *, shares: bool = False, faults: str = "", servers: int = 1) -> None:
@@ -37,7 +37,7 @@ class Team:
             meta = {"name": f"apiserver-{number}", "namespace": "kube-system", "labels": labels}
             self.cluster.create(LEASES, {"metadata": meta})
         self.cluster.network.witnesses.append(self)
-        self.asked: list[str] = []  # by the controller: method, what of the namespace, and whether it was refused
+        self.asked: list[str] = []  # requests of the controller: method, path in the namespace, and status of errors
         specs = (namespace.SPEC, garbage_collector.SPEC) if shares else (namespace.SPEC,)
         self.system = self.cluster.manager(controllers=specs)
         self.cluster.create(NAMESPACES, {"metadata": {"name": "team"}})
@@ -69,9 +69,9 @@ class Team:
         return self.cluster.get(NAMESPACES, "team")
 
     def conditions(self) -> dict[str, str]:
-        """Messages of those that are True."""
+        """Return the messages of the conditions that are True."""
         found = (self.get() or {}).get("status", {}).get("conditions", ())
-        return {one["type"]: one["message"] for one in found if one["status"] == "True"}
+        return {condition["type"]: condition["message"] for condition in found if condition["status"] == "True"}
 
     def release(self, resource: Resource, name: str) -> None:
         self.cluster.merge(resource, make_key("team", name), {"metadata": {"finalizers": None}})
@@ -82,27 +82,27 @@ def team(log: FilteringBoundLogger) -> Team:
     return Team(log)
 
 
-# What upstream's unit tests say.
+# Cases of upstream's unit tests.
 
 
-def test_a_namespace_that_stays_is_left_alone(team: Team) -> None:
+def test_active_namespace_is_ignored(team: Team) -> None:
     team.cluster.merge(NAMESPACES, "team", {"metadata": {"labels": {"a": "b"}}})
     team.cluster.run_for(400.0)
     assert team.asked == []
 
 
-def test_an_empty_namespace_is_looked_through_and_finalized(team: Team) -> None:
+def test_empty_namespace_is_listed_and_finalized(team: Team) -> None:
     team.delete()
     assert team.gone(within=1.5)
     first, *rest = team.asked
     assert first == "GET team"
     assert rest[:3] == ["GET /api", "GET /apis", "GET team/pods?limit=50"] or set(rest[:2]) == {"GET /api", "GET /apis"}
     assert "GET team/configmaps?limit=50" in rest
-    assert [one for one in rest if one.startswith("DELETE")] == []
-    assert [one for one in rest if one.startswith("PUT")] == ["PUT team/status", "PUT team/finalize"]
+    assert [request for request in rest if request.startswith("DELETE")] == []
+    assert [request for request in rest if request.startswith("PUT")] == ["PUT team/status", "PUT team/finalize"]
 
 
-def test_one_that_others_hold_is_finalized_by_us_and_then_left_to_them(team: Team) -> None:
+def test_own_finalizer_is_removed_from_namespace_with_other_finalizers(team: Team) -> None:
     team.cluster.merge(NAMESPACES, "team", {"metadata": {"finalizers": [HOLD]}})
     team.delete()
     assert not team.gone(within=20.0)
@@ -126,16 +126,16 @@ def test_other_finalizers_of_the_spec_are_kept_sorted_and_unique(team: Team) -> 
     assert found["spec"]["finalizers"] == ["a.io/a", "z.io/z"]
 
 
-# Order, and how soon.
+# Order and timing.
 
 
-def test_pods_go_before_anything_else_is_touched(team: Team) -> None:
+def test_pods_are_deleted_before_all_other_content(team: Team) -> None:
     team.add(PODS, "p", finalizers=[HOLD])
     team.add(CONFIGMAPS, "c")
     team.delete()
     team.cluster.run_for(60.0)
     assert team.cluster.get(CONFIGMAPS, make_key("team", "c")) is not None
-    assert {one.split("?")[0] for one in team.asked} == {
+    assert {request.split("?")[0] for request in team.asked} == {
         "GET team",
         "GET /api",
         "GET /apis",
@@ -143,7 +143,7 @@ def test_pods_go_before_anything_else_is_touched(team: Team) -> None:
         "DELETE team/pods",
         "PUT team/status",
     }
-    assert team.conditions() == {}  # as upstream: what is left of pods is no condition
+    assert team.conditions() == {}  # as upstream: remaining pods are not reported
     team.release(PODS, "p")
     assert team.gone(within=1.0)
 
@@ -160,21 +160,22 @@ def test_deletion_continues_as_soon_as_the_last_pod_is_deleted(log: FilteringBou
     assert team.asked.count("DELETE team/pods") == 1
 
 
-def test_many_go_page_by_page_and_all_pages_at_once(team: Team) -> None:
+def test_pages_are_deleted_concurrently(team: Team) -> None:
     for number in range(2 * PAGE + 1):
         team.add(PODS, f"p{number}", finalizers=[HOLD] if number == PAGE else None)
         team.add(CONFIGMAPS, f"c{number}")
     team.delete()
     assert team.cluster.run_until(lambda: len(team.cluster.list(PODS, "team")) == 1, within=2.0)
     pages = [f"DELETE team/pods?limit={PAGE}", f"DELETE team/pods?limit={PAGE}", "DELETE team/pods"]
-    assert sorted(one for one in team.asked if one.startswith("DELETE")) == sorted(pages)
+    assert sorted(request for request in team.asked if request.startswith("DELETE")) == sorted(pages)
     team.release(PODS, f"p{PAGE}")
     assert team.gone(within=2.0)
-    of_configs = [one.replace("pods", "configmaps") for one in pages]
-    assert sorted(one for one in team.asked if one.startswith("DELETE team/configmaps")) == sorted(of_configs)
+    of_configs = [page.replace("pods", "configmaps") for page in pages]
+    deletions = [request for request in team.asked if request.startswith("DELETE team/configmaps")]
+    assert sorted(deletions) == sorted(of_configs)
 
 
-def test_resources_with_tables_of_the_garbage_collector_are_awaited_by_watches(log: FilteringBoundLogger) -> None:
+def test_tables_of_the_garbage_collector_report_remaining_content(log: FilteringBoundLogger) -> None:
     team = Team(log, shares=True)
     team.cluster.run_for(15.0)
     team.add(CONFIGMAPS, "c", finalizers=[HOLD])
@@ -193,18 +194,18 @@ def test_resources_with_tables_of_the_garbage_collector_are_awaited_by_watches(l
     assert team.gone(within=0.5)
 
 
-def test_without_a_garbage_collector_no_table_is_made_and_upstreams_estimate_waited_for(team: Team) -> None:
+def test_upstreams_estimate_is_used_without_a_garbage_collector(team: Team) -> None:
     assert {table.resource for table in team.system.tables.values()} == {NAMESPACES, PODS}
     team.add(CONFIGMAPS, "c", finalizers=[HOLD])
     team.delete()
     team.cluster.run_for(4.0)
     team.release(CONFIGMAPS, "c")
     assert not team.gone(within=3.5)
-    assert team.gone(within=1.0)  # 15 s for finalizers, so 8 s after the first look
+    assert team.gone(within=1.0)  # estimate of 15 s for finalizers: retried after 8 s
 
 
 @pytest.mark.parametrize(("servers", "seconds"), [(0, 5.0), (1, 1.0), (2, 5.0), (3, 5.0)])
-def test_it_is_finalized_when_no_api_server_admits_anything_any_more(
+def test_namespace_is_finalized_when_no_api_server_admits_objects(
     log: FilteringBoundLogger, servers: int, seconds: float
 ) -> None:
     team = Team(log, servers=servers)
@@ -213,7 +214,7 @@ def test_it_is_finalized_when_no_api_server_admits_anything_any_more(
     assert team.gone(within=0.5)
 
 
-def test_the_endpoints_of_the_api_servers_count_where_none_has_a_lease(log: FilteringBoundLogger) -> None:
+def test_api_servers_are_counted_by_endpoints_without_leases(log: FilteringBoundLogger) -> None:
     team = Team(log, servers=0)
     labels = {"kubernetes.io/service-name": "kubernetes"}
     endpoints = [{"addresses": ["10.0.0.1"]}]
@@ -226,7 +227,7 @@ def test_the_endpoints_of_the_api_servers_count_where_none_has_a_lease(log: Filt
 
 
 def test_object_created_before_other_servers_see_the_deletion_is_deleted(log: FilteringBoundLogger) -> None:
-    """Another API server has not seen the deletion: it stores an object after all was found to be empty."""
+    """Another API server, which has not seen the deletion, stores an object after the namespace was found empty."""
     team = Team(log, servers=2)
     team.delete()
     team.cluster.run_for(3.0)
@@ -237,10 +238,10 @@ def test_object_created_before_other_servers_see_the_deletion_is_deleted(log: Fi
     assert team.cluster.list(CONFIGMAPS, "team") == []
 
 
-# What goes wrong.
+# Failures.
 
 
-def test_custom_resources_go_too_and_one_that_was_only_just_defined(team: Team) -> None:
+def test_custom_resources_are_deleted_even_if_just_defined(team: Team) -> None:
     team.cluster.create(CRDS, crd())
     team.add(THINGS, "t")
     team.delete()
@@ -248,7 +249,7 @@ def test_custom_resources_go_too_and_one_that_was_only_just_defined(team: Team) 
     assert team.cluster.list(THINGS) == []
 
 
-def test_a_group_that_cannot_be_discovered_keeps_the_namespace_and_nothing_in_it(
+def test_undiscoverable_group_keeps_the_namespace_but_not_its_content(
     log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = Team(log)
@@ -273,7 +274,7 @@ def test_a_group_that_cannot_be_discovered_keeps_the_namespace_and_nothing_in_it
     assert team.gone(within=60.0)
 
 
-def test_one_resource_that_fails_keeps_the_namespace_and_no_other_resource(
+def test_failed_resource_keeps_the_namespace_but_not_other_resources(
     log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = Team(log)
@@ -299,7 +300,7 @@ def test_one_resource_that_fails_keeps_the_namespace_and_no_other_resource(
     assert team.asked[-1] == "PUT team/finalize"
 
 
-def test_a_failure_that_reads_otherwise_each_time_is_not_tried_again_by_our_own_writes_of_it(
+def test_changing_failure_text_does_not_cause_immediate_retries(
     log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = Team(log)
@@ -321,7 +322,7 @@ def test_a_failure_that_reads_otherwise_each_time_is_not_tried_again_by_our_own_
     assert 5 <= len(refused) <= 10  # after 0.1 s, 0.2 s, … 12.8 s
 
 
-def test_pods_that_outlive_their_grace_period_are_a_failure_and_tried_again(team: Team) -> None:
+def test_pods_beyond_their_grace_period_are_a_failure_and_retried(team: Team) -> None:
     team.add(PODS, "p")
     team.cluster.create(
         Resource(version="v1", plural="nodes", kind="Node", namespaced=False), {"metadata": {"name": "silent"}}
@@ -345,10 +346,8 @@ def test_pods_that_outlive_their_grace_period_are_a_failure_and_tried_again(team
     assert team.gone(within=6.0)
 
 
-def test_a_pod_that_cannot_be_deleted_keeps_everything_else(
-    log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Upstream goes on: NetworkPolicies go, and the pods that they protect from stay."""
+def test_undeletable_pod_keeps_all_other_content(log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream continues: NetworkPolicies are deleted while the pods that they restrict remain."""
     team = Team(log)
     team.add(PODS, "p")
     team.add(CONFIGMAPS, "c")
@@ -369,7 +368,7 @@ def test_a_pod_that_cannot_be_deleted_keeps_everything_else(
 
 
 def conflicts(team: Team, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many updates of the namespace meet a newer version."""
+    """Let this number of updates of the namespace fail with a conflict."""
     left = [number]
     serve = team.cluster.network.serve
 
@@ -383,16 +382,14 @@ def conflicts(team: Team, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 3, MOST_CONFLICTS + 2])
-def test_a_namespace_that_others_change_meanwhile_goes_all_the_same(
-    team: Team, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrently_changed_namespace_is_deleted(team: Team, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     conflicts(team, number, monkeypatch)
     team.delete()
     assert team.gone(within=5.0)
-    assert len([one for one in team.asked if one.endswith(" 409")]) == number
+    assert len([request for request in team.asked if request.endswith(" 409")]) == number
 
 
-def test_another_namespace_of_its_name_is_not_touched(team: Team) -> None:
+def test_new_namespace_of_the_same_name_is_ignored(team: Team) -> None:
     team.add(CONFIGMAPS, "old")
     team.delete()
     assert team.gone(within=2.0)
@@ -405,8 +402,8 @@ def test_another_namespace_of_its_name_is_not_touched(team: Team) -> None:
     assert team.cluster.get(CONFIGMAPS, make_key("team", "new")) is not None
 
 
-def test_a_deletion_that_comes_late_hits_no_other_namespace_of_its_name(log: FilteringBoundLogger) -> None:
-    """It names no uid: seed 15000383 of all controllers together."""
+def test_late_deletion_does_not_affect_new_namespace_of_the_same_name(log: FilteringBoundLogger) -> None:
+    """DELETE of a collection has no uid as precondition: seed 15000383 of all controllers."""
     team = Team(log, faults="command-delayed 0..300 most=2 seconds=40 process=manager resource=secrets")
     team.add(SECRETS, "old")
     team.delete()
@@ -418,7 +415,7 @@ def test_a_deletion_that_comes_late_hits_no_other_namespace_of_its_name(log: Fil
 
 
 @pytest.mark.parametrize("after", [0.002, 0.004, 0.006, 0.01, 0.02, 0.5, 1.0, 1.004, 1.008])
-def test_whenever_it_crashes_it_comes_to_the_same_end(team: Team, after: float) -> None:
+def test_end_state_is_the_same_after_a_crash(team: Team, after: float) -> None:
     team.add(CONFIGMAPS, "c")
     team.add(PODS, "p")
     team.delete()
@@ -428,7 +425,7 @@ def test_whenever_it_crashes_it_comes_to_the_same_end(team: Team, after: float) 
     assert team.cluster.list(CONFIGMAPS, "team") == []
 
 
-def test_outcomes_that_are_lost_change_nothing_of_the_end(log: FilteringBoundLogger) -> None:
+def test_end_state_is_the_same_after_lost_outcomes(log: FilteringBoundLogger) -> None:
     team = Team(log, faults="outcome-lost 0..30 rate=0.2 seconds=1 process=manager")
     for number in range(5):
         team.add(CONFIGMAPS, f"c{number}")
@@ -436,7 +433,7 @@ def test_outcomes_that_are_lost_change_nothing_of_the_end(log: FilteringBoundLog
     assert team.gone(within=250.0)
 
 
-def test_its_flags_and_its_rate_are_upstreams() -> None:
+def test_flags_and_rate_limit_are_upstreams() -> None:
     options = read_options(["--concurrent-namespace-syncs=3", "--namespace-sync-period=1m", "--kube-api-qps=10"])
     (queue,) = namespace.SPEC.queues
     assert callable(queue.concurrency)
@@ -455,5 +452,5 @@ def test_steps_of_the_deletion_are_logged(team: Team, logs: LogCapture) -> None:
     team.add(PODS, "p")
     team.delete()
     assert team.gone(within=3.0)
-    told = [one["event"] for one in logs.entries if one.get("key") == "team" and one["log_level"] == "info"]
-    assert told == ["pods deleted", "content deleted", "namespace finalized"]
+    events = [entry["event"] for entry in logs.entries if entry.get("key") == "team" and entry["log_level"] == "info"]
+    assert events == ["pods deleted", "content deleted", "namespace finalized"]

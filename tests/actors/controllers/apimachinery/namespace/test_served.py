@@ -43,13 +43,13 @@ def found(answers: dict[str, Outcome]) -> Served:
 
 
 def names(served: Served) -> list[str]:
-    return [f"{one.group}/{one.version}/{one.plural}" for one in served.resources]
+    return [f"{resource.group}/{resource.version}/{resource.plural}" for resource in served.resources]
 
 
 CORE = aggregated(group("", version("v1", resource("pods"), resource("nodes", scope="Cluster"))))
 
 
-def test_each_resource_is_there_once_in_the_preferred_version_if_it_is_in_namespaces_and_can_be_deleted() -> None:
+def test_deletable_namespaced_resources_are_found_in_their_preferred_version() -> None:
     apps = group(
         "apps",
         version("v1", resource("deployments"), resource("reviews", verbs=["create"])),
@@ -60,7 +60,7 @@ def test_each_resource_is_there_once_in_the_preferred_version_if_it_is_in_namesp
     assert (served.failure, served.unparsed) == ("", "")
 
 
-def test_a_stale_group_is_a_failure_and_the_others_are_there() -> None:
+def test_stale_group_is_a_failure_and_others_are_found() -> None:
     metrics = group("metrics.k8s.io", version("v1beta1", freshness="Stale"))
     custom = group("custom.metrics.k8s.io", version("v1", freshness="Stale"))
     served = found({"/api": CORE, "/apis": aggregated(metrics, custom, group("apps", version("v1", resource("a"))))})
@@ -88,7 +88,7 @@ def test_error_of_a_failed_root_is_reported(outcome: Outcome, text: str) -> None
     assert served.failure.startswith(text)
 
 
-def test_without_aggregated_discovery_each_group_version_is_asked_and_one_may_fail() -> None:
+def test_each_group_version_is_fetched_without_aggregated_discovery() -> None:
     groups = [
         {"name": name, "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
         for name in ("apps", "broken")
@@ -109,7 +109,7 @@ def test_without_aggregated_discovery_each_group_version_is_asked_and_one_may_fa
     )
 
 
-def test_a_group_version_whose_name_makes_no_sense_keeps_no_other_back() -> None:
+def test_malformed_group_version_does_not_affect_others() -> None:
     odd = group("odd", version("v1/v2", resource("oddities")))
     served = found({"/api": CORE, "/apis": aggregated(odd, group("apps", version("v1", resource("a"))))})
     assert names(served) == ["/v1/pods", "apps/v1/a"]

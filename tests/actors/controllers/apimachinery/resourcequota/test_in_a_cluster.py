@@ -1,4 +1,4 @@
-"""The resourcequota controller and admission together, against the API server."""
+"""ResourceQuota controller and admission in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kcm.protocols.resources import (
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 
-SOON = 20.0  # seconds: a table of a new resource, and a look at it
+SOON = 20.0  # seconds until a new resource has a table and is counted
 
 
 class Limited:
-    """A cluster whose manager is a resourcequota controller and nothing else."""
+    """Cluster with a manager that runs only the resource quota controller."""
 
     def __init__(self, log: FilteringBoundLogger, *faults: Fault, flags: tuple[str, ...] = ()) -> None:
         self.cluster = SimulatedCluster(log=log, faults=faults)
@@ -39,7 +39,7 @@ class Limited:
         self.cluster.run_for(2.0)
 
     def make(self, resource: Resource, name: str, spec: Object | None = None) -> int:
-        """HTTP's status."""
+        """Create an object, and return the HTTP status."""
         body: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
         body |= {} if spec is None else {"spec": spec}
         return self.cluster.request("POST", resource_path(resource.id, "default"), body).status
@@ -69,7 +69,7 @@ class Limited:
         return len(seen) - 1
 
 
-def test_a_quota_is_counted_and_what_is_deleted_is_given_back(log: FilteringBoundLogger) -> None:
+def test_usage_is_counted_and_released_after_deletion(log: FilteringBoundLogger) -> None:
     limited = Limited(log)
     limited.pod("old")
     limited.quota({"pods": "2", "requests.cpu": "1", "count/deployments.apps": "1", "secrets": "1", "services": "0"})
@@ -89,10 +89,10 @@ def test_a_quota_is_counted_and_what_is_deleted_is_given_back(log: FilteringBoun
     limited.uses(nothing)
     limited.cluster.merge(PODS, "default/old", {"status": {"phase": "Succeeded"}}, subresource="status")
     limited.uses({**nothing, "pods": "0", "requests.cpu": "0"})
-    assert limited.writes(400.0) == 0  # however often it is counted again
+    assert limited.writes(400.0) == 0  # although it is recounted
 
 
-def test_quotas_are_counted_as_well(log: FilteringBoundLogger) -> None:
+def test_resource_quotas_are_counted(log: FilteringBoundLogger) -> None:
     limited = Limited(log)
     limited.quota({"resourcequotas": "2", "count/resourcequotas": "2"})
     limited.uses({"resourcequotas": "1", "count/resourcequotas": "1"})
@@ -103,7 +103,7 @@ def test_quotas_are_counted_as_well(log: FilteringBoundLogger) -> None:
     limited.uses({"resourcequotas": "1", "count/resourcequotas": "1"})
 
 
-def test_new_limits_are_in_force_at_once(log: FilteringBoundLogger) -> None:
+def test_new_limits_are_enforced_at_once(log: FilteringBoundLogger) -> None:
     limited = Limited(log)
     limited.quota({"count/configmaps": "1"})
     assert [limited.make(CONFIGMAPS, name) for name in "ab"] == [201, 403]
@@ -124,17 +124,17 @@ def test_custom_resources_are_counted_once_they_are_served(log: FilteringBoundLo
     limited.uses({f"count/{THINGS.name}": "0", "secrets": "0"})
 
 
-def test_a_resource_that_cannot_be_listed_stalls_its_own_count_alone(log: FilteringBoundLogger) -> None:
+def test_unlistable_resource_delays_only_its_own_usage(log: FilteringBoundLogger) -> None:
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, status=403, resource="secrets", process="manager", until=60.0)
     limited = Limited(log, broken)
     limited.quota({"secrets": "1", "count/configmaps": "1"})
     assert limited.status == {"hard": {"secrets": "1", "count/configmaps": "1"}, "used": {"count/configmaps": "0"}}
-    assert limited.make(SECRETS, "a") == 403  # status unknown
+    assert limited.make(SECRETS, "a") == 403  # rejected, because the usage is unknown
     assert limited.make(CONFIGMAPS, "a") == 201
     limited.uses({"secrets": "0", "count/configmaps": "1"}, within=120.0)
 
 
-def test_a_late_watch_of_pods_gives_nothing_back_that_is_used(log: FilteringBoundLogger) -> None:
+def test_late_watch_of_pods_releases_no_usage(log: FilteringBoundLogger) -> None:
     late = Fault(kind=FaultKind.WATCH_STALLED, start=5.0, until=25.0, resource="pods")
     limited = Limited(log, late, flags=("--resource-quota-sync-period=2s",))
     limited.quota({"pods": "2"})
@@ -147,7 +147,7 @@ def test_a_late_watch_of_pods_gives_nothing_back_that_is_used(log: FilteringBoun
 
 
 def test_usage_of_short_lived_objects_is_released(log: FilteringBoundLogger) -> None:
-    """The quota is counted before it shows what was charged."""
+    """The quota is counted before the table shows the usage that admission has added."""
     limited = Limited(log, flags=("--resource-quota-sync-period=0",))
     limited.quota({"count/configmaps": "1"})
     assert limited.make(CONFIGMAPS, "a") == 201
@@ -165,7 +165,7 @@ def test_usage_of_objects_unseen_by_the_watch_is_released(log: FilteringBoundLog
     limited.uses({"count/configmaps": "0"}, within=60.0)
 
 
-def test_a_restarted_manager_writes_nothing_new(log: FilteringBoundLogger) -> None:
+def test_restarted_manager_writes_only_changes(log: FilteringBoundLogger) -> None:
     limited = Limited(log)
     limited.quota({"pods": "2"})
     limited.pod("a")
@@ -180,5 +180,5 @@ def test_a_restarted_manager_writes_nothing_new(log: FilteringBoundLogger) -> No
     assert limited.writes(60.0) == 0
 
 
-def test_its_queues_are_named_as_upstreams() -> None:
+def test_queue_names_are_upstreams() -> None:
     assert [queue.name for queue in SPEC.queues][:2] == ["resourcequota_primary", "resourcequota_priority"]

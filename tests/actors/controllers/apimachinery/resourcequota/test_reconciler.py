@@ -1,4 +1,4 @@
-"""One quota, by hand: what is counted and written, what waits, which changes have it counted.
+"""ResourceQuota reconciler, driven directly: usage, stale tables, and changes that enqueue quotas.
 
 Source of the cases: kubernetes pkg/controller/resourcequota/resource_quota_controller_test.go,
 pkg/quota/v1/install/update_filter_test.go (v1.36).
@@ -102,7 +102,7 @@ def test_usage_of_the_namespace_is_written(spec: Object, pods: list[Object], use
     assert Desk(quota(HARD, **spec), [*pods, elsewhere]).status() == {"hard": HARD, "used": used}
 
 
-def test_new_limits_come_into_force() -> None:
+def test_new_limits_are_enforced() -> None:
     of = quota({"cpu": "4"}, {"hard": {"cpu": "3"}, "used": {"cpu": "0"}})
     assert Desk(of).status() == {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}
 
@@ -120,11 +120,11 @@ def test_usage_of_a_removed_limit_is_removed() -> None:
         quota({"count/unknown.example.com": "1"}, {"hard": {"count/unknown.example.com": "1"}}),
     ],
 )
-def test_where_nothing_differs_nothing_is_written(of: Object) -> None:
+def test_equal_status_is_not_written(of: Object) -> None:
     assert Desk(of).drive().commands == []
 
 
-def test_it_is_an_update_of_the_status_with_the_version_that_was_counted() -> None:
+def test_status_update_has_the_version_of_the_quota() -> None:
     of = quota(HARD)
     of["metadata"]["resourceVersion"] = "77"
     (update,) = Desk(of).drive().of(Update)
@@ -141,44 +141,44 @@ def test_uncountable_resource_keeps_its_usage_and_limits_are_written() -> None:
 
 
 def test_limit_is_counted_when_its_resource_becomes_served() -> None:
-    """After a start: what was deleted meanwhile is told by nobody."""
+    """After a start no event reports objects that were deleted meanwhile."""
     status = {"hard": {"secrets": "9", "pods": "9"}, "used": {"secrets": "2", "pods": "0"}}
     desk = Desk(quota({"secrets": "9", "pods": "9"}, status))
     assert desk.drive().commands == []
     found = desk.reconciler.on_message(TablesChanged(()))
-    assert [(one.queue, one.key) for one in found] == [(PRIMARY, KEY)]
+    assert [(enqueue.queue, enqueue.key) for enqueue in found] == [(PRIMARY, KEY)]
     whole = Desk(quota({"pods": "9"}, {"hard": {"pods": "9"}, "used": {"pods": "0"}}))
     assert whole.drive().commands == []
     assert whole.reconciler.on_message(TablesChanged(())) == []
 
 
-def test_a_quota_that_is_gone_is_nothing() -> None:
+def test_deleted_quota_is_ignored() -> None:
     desk = Desk(quota(HARD))
     desk.bench.hide(RESOURCE_QUOTAS, KEY)
     assert desk.drive().commands == []
 
 
-def test_deleted_quota_is_no_failure_and_conflict_is_retried() -> None:
+def test_concurrently_deleted_quota_is_ignored_and_conflict_retried() -> None:
     assert Desk(quota(HARD)).drive(lambda _: NotFound("gone")).error is None
     desk = Desk(quota(HARD))
     answer = failing(after=0, outcome=Conflict("changed"), to=Update, otherwise=desk.bench.accept)
     assert isinstance(desk.drive(answer, raises=CommandError).error, CommandError)
 
 
-def test_after_a_crash_before_the_outcome_the_same_is_written() -> None:
+def test_sync_after_a_crash_writes_the_same_status() -> None:
     desk = Desk(quota(HARD), PODS_OF_TEST)
     first = desk.drive(stop_after=1)
     desk.start()
     assert bodies(first, Update) == bodies(desk.drive(), Update)
     again = desk.drive(Live(desk, *PODS_OF_TEST))
-    assert again.of(Update) == []  # it reads what it wrote, though the watch is late
+    assert again.of(Update) == []  # it reads its own write, although the watch is late
 
 
-# What was charged may not be in a table yet.
+# Admission has added usage of objects that are not in the tables yet.
 
 
 def behind(used: str | None, pods: Sequence[Object] = ()) -> Desk:
-    """A quota that is newer than all other tables."""
+    """Return a quota that is newer than the tables of counted objects."""
     status = {} if used is None else {"hard": {"pods": "9"}, "used": {"pods": used}}
     of = quota({"pods": "9"}, status)
     of["metadata"]["resourceVersion"] = "5000"
@@ -186,7 +186,7 @@ def behind(used: str | None, pods: Sequence[Object] = ()) -> Desk:
 
 
 class Live:
-    """A server that has these pods."""
+    """API server with these pods."""
 
     def __init__(self, desk: Desk, *pods: Object) -> None:
         self.desk, self.pods = desk, pods
@@ -201,13 +201,13 @@ class Live:
         return self.desk.bench.accept(command)
 
 
-def test_less_is_not_written_by_a_table_that_is_older_than_the_quota() -> None:
+def test_stale_table_does_not_reduce_usage() -> None:
     desk = behind("2", [pod("a")])
     first = desk.drive()
     assert (first.commands, first.result) == ([], RequeueAfter(BEHIND_CHECK))
     desk.bench.clock.advance(CATCHES_UP_WITHIN)
-    asked = desk.drive(Live(desk, pod("a"), pod("b")))
-    assert [type(command) for command in asked.commands] == [List]  # two, as the quota says
+    driven = desk.drive(Live(desk, pod("a"), pod("b")))
+    assert [type(command) for command in driven.commands] == [List]  # the live usage is two, as in the quota
 
 
 def test_live_objects_are_counted_if_the_table_does_not_catch_up() -> None:
@@ -220,7 +220,7 @@ def test_live_objects_are_counted_if_the_table_does_not_catch_up() -> None:
     assert written[0]["status"]["used"] == {"pods": "1"}
 
 
-def test_a_table_that_catches_up_is_enough() -> None:
+def test_usage_is_written_when_the_table_catches_up() -> None:
     desk = behind("2", [pod("a")])
     desk.drive()
     desk.bench.show(PODS, pod("c", resourceVersion="5001"))
@@ -229,7 +229,7 @@ def test_a_table_that_catches_up_is_enough() -> None:
     assert desk.drive().commands == []
 
 
-def test_a_quota_that_was_never_counted_does_not_wait() -> None:
+def test_uncounted_quota_does_not_wait_for_tables() -> None:
     desk = behind(None, [pod("a")])
     driven = desk.drive(Live(desk, pod("a"), pod("b")))
     assert [type(command) for command in driven.commands] == [List, Update]
@@ -237,11 +237,11 @@ def test_a_quota_that_was_never_counted_does_not_wait() -> None:
 
 
 def test_objects_created_before_limits_are_enforced_are_counted_at_once() -> None:
-    # Admission did not charge the object, so the version of the quota does not cover it.
+    # Admission did not count the object, so the version of the quota does not include it.
     desk = Desk(quota({"pods": "9"}), [pod("a")])
     first = desk.drive()
     assert bodies(first, Update)[0]["status"]["used"] == {"pods": "1"}
-    assert [(one.queue, one.key, one.after) for one in first.enqueued] == [(PRIMARY, KEY, 0.0)]
+    assert [(enqueue.queue, enqueue.key, enqueue.after) for enqueue in first.enqueued] == [(PRIMARY, KEY, 0.0)]
     second = desk.drive(Live(desk, pod("a"), pod("b")))
     assert [type(command) for command in second.commands] == [List, Update]
     assert bodies(second, Update)[0]["status"]["used"] == {"pods": "2"}
@@ -258,10 +258,10 @@ def test_only_new_limits_cause_an_immediate_recount() -> None:
     assert Desk(of, [pod("a")]).drive().enqueued == []
 
 
-# Of thousands of pods each version is decoded once, some at a time.
+# Each version of a pod is decoded once, in batches.
 
 
-def test_many_pods_are_read_in_several_turns() -> None:
+def test_many_pods_are_decoded_in_several_syncs() -> None:
     desk = Desk(quota({"pods": "9"}), [pod(f"p{number}") for number in range(2 * MOST + 1)])
     assert [desk.drive().result for _ in range(2)] == [RequeueAfter(0.0)] * 2
     assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": str(2 * MOST + 1)}
@@ -278,7 +278,7 @@ def test_changed_objects_are_read_again_and_deleted_ones_dropped() -> None:
     assert desk.drive().commands == []
 
 
-def test_a_long_live_list_comes_in_pages() -> None:
+def test_long_live_list_is_paged() -> None:
     desk = behind(None)
     pods = [pod(f"p{number}") for number in range(PAGE + 1)]
     driven = desk.drive(Live(desk, *pods))
@@ -286,7 +286,7 @@ def test_a_long_live_list_comes_in_pages() -> None:
     assert bodies(driven, Update)[0]["status"]["used"] == {"pods": str(PAGE + 1)}
 
 
-def test_a_quota_is_counted_again_when_a_pod_should_be_gone() -> None:
+def test_quota_is_recounted_after_the_grace_period_of_a_pod() -> None:
     desk = Desk(quota({"pods": "9"}))
     now = desk.bench.clock.now()
     going = {"deletionGracePeriodSeconds": 30}
@@ -301,13 +301,13 @@ def test_a_quota_is_counted_again_when_a_pod_should_be_gone() -> None:
     assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": "0"}
 
 
-def test_all_are_counted_again_from_time_to_time() -> None:
+def test_all_quotas_are_recounted_periodically() -> None:
     desk = Desk(quota(HARD))
     driven = drive_steps(desk.reconciler.enqueue_all(), desk.bench.accept, tables=desk.bench.tables)
-    assert [(one.queue, one.key) for one in driven.enqueued] == [(PRIMARY, KEY)]
+    assert [(enqueue.queue, enqueue.key) for enqueue in driven.enqueued] == [(PRIMARY, KEY)]
 
 
-# Which changes enqueue which quotas.
+# Changes that enqueue quotas.
 
 
 def changed(new: Object, old: Object | None = None, type_: str = "MODIFIED") -> Change:
@@ -327,7 +327,7 @@ def changed(new: Object, old: Object | None = None, type_: str = "MODIFIED") -> 
         (quota({"cpu": "4"}, {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}), False),
     ],
 )
-def test_quotas_that_let_nothing_through_come_first(of: Object, first: bool) -> None:
+def test_quotas_that_block_creations_have_priority(of: Object, first: bool) -> None:
     tables = Desk(of).bench.tables
     change = changed(of, type_="ADDED")
     assert list(changes.priority(change, tables)) == ([KEY] if first else [])
@@ -379,5 +379,5 @@ def test_reduced_usage_enqueues_quotas(resource: Any, new: Object, old: Object, 
         ({"containers": [{"name": "d"}]}, statuses("2"), []),
     ],
 )
-def test_pods_whose_usage_may_change_are_found(spec: Object, status: Object, values: list[str]) -> None:
+def test_pods_whose_usage_may_change_are_indexed(spec: Object, status: Object, values: list[str]) -> None:
     assert list(changes.INDEX.values_of({"spec": spec, "status": status})) == values

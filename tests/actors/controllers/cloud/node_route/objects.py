@@ -1,4 +1,4 @@
-"""Nodes with ranges, and routes to them."""
+"""Builders of nodes with pod CIDRs, and of routes."""
 
 from __future__ import annotations
 

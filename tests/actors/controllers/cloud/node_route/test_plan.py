@@ -1,4 +1,4 @@
-"""Which routes a cloud should have for the pods of nodes."""
+"""Plan of the routes to create and to delete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ADDRESSES = (("InternalIP", "192.0.2.1"),)
         ("10.244.0.0/16", "somewhere", False),
     ],
 )
-def test_routes_into_the_clusters_range_are_ours(cluster: str, destination: str, ours: bool) -> None:
+def test_routes_into_the_cluster_cidr_are_managed(cluster: str, destination: str, ours: bool) -> None:
     assert is_ours(to("n", destination), [ip_network(cluster, strict=False)]) is ours
 
 
@@ -71,7 +71,7 @@ def test_routes_into_the_clusters_range_are_ours(cluster: str, destination: str,
         ),
     ],
 )
-def test_a_plan_is_what_is_missing_and_what_is_too_much(
+def test_plan_contains_missing_and_surplus_routes(
     nodes: tuple[Object, ...], routes: tuple[Route, ...], created: set[tuple[str, str]], deleted: tuple[int, ...]
 ) -> None:
     plan = plan_routes(nodes, routes, [CIDR, ip_network("a00:100::/10", strict=False)])
@@ -79,13 +79,13 @@ def test_a_plan_is_what_is_missing_and_what_is_too_much(
     assert plan.deletions == [routes[index] for index in deleted]
 
 
-def test_deletions_come_first_where_routes_lead_to_addresses() -> None:
+def test_route_to_another_address_is_deleted_before_creation() -> None:
     routed = to("n1", "10.120.0.0/24", addresses=frozenset(ADDRESSES))
     assert plan_routes(TWO, [routed], [CIDR]).deletions_first
     assert not plan_routes(TWO, [to("n1", "10.120.0.0/24")], [CIDR]).deletions_first
 
 
-def test_a_node_that_has_routes_but_no_range_is_not_reachable() -> None:
+def test_node_with_routes_but_without_cidr_is_unreachable() -> None:
     nobodys = to("", "10.2.0.0/24")
     plan = plan_routes([routed_node("n1"), routed_node("n2")], [to("n1", "10.1.0.0/24"), nobodys], [CIDR])
     assert plan.kept == {"n1": frozenset()}
@@ -106,7 +106,7 @@ CREATED, MISSING = ("False", "RouteCreated"), ("True", "NoRouteCreated")
         (("False", "CalicoIsUp"), True, CREATED),
     ],
 )
-def test_the_condition_is_written_when_its_status_or_reason_is_another(
+def test_condition_is_written_if_status_or_reason_differ(
     there: tuple[str, str] | None, routed: bool, written: tuple[str, str] | None
 ) -> None:
     known = ({"type": "NetworkUnavailable", "status": there[0], "reason": there[1]},) if there else ()
@@ -114,6 +114,6 @@ def test_the_condition_is_written_when_its_status_or_reason_is_another(
     assert (None if condition is None else (condition["status"], condition["reason"])) == written
 
 
-def test_routes_travel_whole() -> None:
+def test_route_is_encoded_completely() -> None:
     for route in (to("n1", "10.0.0.0/24"), to("", "::/0", name="r", blackhole=True, addresses=frozenset(ADDRESSES))):
         assert decode_route(encode_route(route)) == route

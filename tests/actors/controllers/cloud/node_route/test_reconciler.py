@@ -1,4 +1,4 @@
-"""Which routes there should be, and how they come to be in a cloud."""
+"""Node route controller in a simulated cluster with a fake cloud."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.actors.controllers.cloud.node_route.objects import CLUSTER, TWO, rout
 from tests.actors.controllers.nodes.fleet import options_of
 
 
-class SlowToLetGo(FakeRoutes):
-    """Refuses to make a route so many times."""
+class RefusingRoutes(FakeRoutes):
+    """Routes whose first creations fail. refusals: number of failures."""
 
     def __init__(self, refusals: int, error: Exception) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def routes(cloud: FakeCloud) -> set[tuple[str, str]]:
     return {(route.node, route.destination) for route in cloud.routes.list(CLUSTER)}
 
 
-def test_each_nodes_range_is_routed_and_follows_the_node(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_route_is_created_and_deleted_with_its_node(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cluster = start(make_cluster, cloud)
     first = cluster.create(NODES, TWO[0])
@@ -71,11 +71,11 @@ def test_each_nodes_range_is_routed_and_follows_the_node(make_cluster: Callable[
 
 
 @pytest.mark.parametrize(("refusals", "events"), [(3, 3), (6, 5)])
-def test_a_route_that_meets_conflicts_is_tried_five_times_a_pass(
+def test_conflicting_creation_is_tried_five_times_per_pass(
     refusals: int, events: int, make_cluster: Callable[..., SimulatedCluster]
 ) -> None:
     cloud = FakeCloud()
-    cloud.routes = SlowToLetGo(refusals, CloudConflictError("busy"))
+    cloud.routes = RefusingRoutes(refusals, CloudConflictError("busy"))
     cluster = start(make_cluster, cloud)
     cluster.run_for(1.0)
     made = cluster.create(NODES, TWO[0])
@@ -92,9 +92,9 @@ def test_a_route_that_meets_conflicts_is_tried_five_times_a_pass(
     assert (condition(cluster, "n1") or ("", ""))[1] == "RouteCreated"
 
 
-def test_a_failure_that_is_no_conflict_waits_for_the_next_pass(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_failure_other_than_conflict_is_retried_in_the_next_pass(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
-    cloud.routes = SlowToLetGo(1, RuntimeError("quota"))
+    cloud.routes = RefusingRoutes(1, RuntimeError("quota"))
     cluster = start(make_cluster, cloud)
     cluster.run_for(1.0)
     cluster.create(NODES, TWO[0])
@@ -104,7 +104,7 @@ def test_a_failure_that_is_no_conflict_waits_for_the_next_pass(make_cluster: Cal
     assert condition(cluster, "n1") == ("False", "RouteCreated", "RouteController created a route")
 
 
-def test_a_range_that_two_nodes_have_is_one_nodes(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_cidr_of_two_nodes_is_routed_to_one(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cluster = start(make_cluster, cloud)
     cluster.create(NODES, routed_node("n1", "10.120.0.0/24"))
@@ -115,7 +115,7 @@ def test_a_range_that_two_nodes_have_is_one_nodes(make_cluster: Callable[..., Si
     assert reasons == {name: "RouteCreated" if name == routed[0] else "NoRouteCreated" for name in ("n1", "n2")}
 
 
-def test_addresses_that_change_are_routed_anew(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_changed_address_replaces_the_route(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cloud.routes = FakeRoutes(to_addresses=True)
     cluster = start(make_cluster, cloud)
@@ -127,10 +127,10 @@ def test_addresses_that_change_are_routed_anew(make_cluster: Callable[..., Simul
     (route,) = cloud.routes.list(CLUSTER)
     assert route.addresses == frozenset([("InternalIP", "192.0.2.77")])
     times = {type(call): when for when, call in cluster.calls.made}
-    assert times[CreateRoute] >= times[DeleteRoute] + cluster.calls.latency, "the old one goes first"
+    assert times[CreateRoute] >= times[DeleteRoute] + cluster.calls.latency, "the old route is deleted first"
 
 
-def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_new_node_of_the_same_name_waits_for_its_own_route(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cluster = start(make_cluster, cloud)
     cluster.run_for(1.0)
@@ -144,10 +144,10 @@ def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Calla
     assert condition(cluster, "n1") is None
 
 
-def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
+def test_stale_table_does_not_remove_routes_of_existing_nodes(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """A plan for the setting nodes, with any seed: a manager comes back, and is shown nodes as they were before."""
+    """A restarted manager receives a stale list of nodes; found with any seed of the campaign's setting `nodes`."""
     cloud = FakeCloud()
     crash = Fault(kind=FaultKind.PROCESS_CRASHED, start=20.0, until=21.0, process="manager")
     stale = Fault(kind=FaultKind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
@@ -166,7 +166,7 @@ def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_node_that_cannot_be_read_keeps_its_route(make_cluster: Callable[..., SimulatedCluster], status: int) -> None:
+def test_route_of_unreadable_node_is_kept(make_cluster: Callable[..., SimulatedCluster], status: int) -> None:
     cloud = FakeCloud()
     unread = Fault(kind=FaultKind.COMMAND_ANSWERED, start=0.0, until=30.0, status=status, resource="nodes", object="n1")
     cluster = make_cluster(cloud=cloud, faults=[unread])
@@ -179,7 +179,7 @@ def test_a_node_that_cannot_be_read_keeps_its_route(make_cluster: Callable[..., 
     assert routes(cloud) == set()
 
 
-def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_cloud_without_routes_is_queried_once(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cloud.routes = None  # type: ignore[assignment]
     cluster = start(make_cluster, cloud)
@@ -187,7 +187,7 @@ def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., Simula
     assert len(cluster.calls.made) == 1
 
 
-def test_passes_are_counted_from_their_start(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_passes_are_scheduled_from_their_start(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
@@ -224,7 +224,7 @@ def test_events_of_nodes_start_passes_at_most_every_10_seconds(make_cluster: Cal
     cloud = FakeCloud()
     scene = WatchBased(make_cluster, cloud)
     scene.cluster.run_for(100.0)
-    assert scene.passes() == [], "there are no nodes"
+    assert scene.passes() == [], "no nodes exist"
     scene.cluster.create(NODES, TWO[0])
     scene.cluster.run_for(3.0)
     assert (scene.passes(), routes(cloud)) == ([100], {("n1", "10.120.0.0/24")})
@@ -256,7 +256,7 @@ def test_only_changes_of_ranges_and_addresses_start_a_pass(make_cluster: Callabl
 
 def test_failed_pass_is_repeated_after_10_seconds(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
-    cloud.routes = SlowToLetGo(2, RuntimeError("quota"))
+    cloud.routes = RefusingRoutes(2, RuntimeError("quota"))
     scene = WatchBased(make_cluster, cloud)
     scene.cluster.create(NODES, TWO[0])
     scene.cluster.run_for(100.0)

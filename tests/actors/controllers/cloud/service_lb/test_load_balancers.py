@@ -1,4 +1,4 @@
-"""What of Services and nodes concerns a load balancer: upstream's tables."""
+"""Fields of Services and nodes that load balancers depend on: upstream's tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def service(**spec: Any) -> Object:
 
 
 def changed(**port: Any) -> Object:
-    """Its first port is another one."""
+    """Return the service with changes to its first port."""
     made = service()
     made["spec"]["ports"][0] |= port
     return made
@@ -82,7 +82,7 @@ OTHERS = [{"port": port} for port in (8001, 9001, 10001)]
         (service(), meta(resourceVersion="7"), False),
     ],
 )
-def test_what_a_load_balancer_depends_on(old: Object, new: Object, needed: bool) -> None:
+def test_change_of_service_requires_an_update(old: Object, new: Object, needed: bool) -> None:
     assert needs_update(old, new) == needed
 
 
@@ -97,7 +97,9 @@ def test_what_a_load_balancer_depends_on(old: Object, new: Object, needed: bool)
         (["other/one"], "LoadBalancer", True, False),
     ],
 )
-def test_what_is_left_to_clean_up(finalizers: list[str], kind: str, deleting: bool, needed: bool) -> None:
+def test_service_needs_cleanup_by_finalizer_type_and_deletion(
+    finalizers: list[str], kind: str, deleting: bool, needed: bool
+) -> None:
     made = service(type=kind)
     made["metadata"]["finalizers"] = finalizers
     if deleting:
@@ -105,7 +107,7 @@ def test_what_is_left_to_clean_up(finalizers: list[str], kind: str, deleting: bo
     assert needs_cleanup(made) == needed
 
 
-def test_a_service_of_a_class_is_another_controllers() -> None:
+def test_service_with_load_balancer_class_is_ignored() -> None:
     assert wants_load_balancer(service())
     assert not wants_load_balancer(service(loadBalancerClass="example.com/other"))
     assert not wants_load_balancer(service(loadBalancerClass=""))
@@ -157,7 +159,7 @@ def node(
         (node(excluded="0"), True),
     ],
 )
-def test_which_nodes_a_load_balancer_sends_to(made: Object, sent_to: bool) -> None:
+def test_node_is_a_target_of_load_balancers(made: Object, sent_to: bool) -> None:
     assert is_target(node_facts(made)) == sent_to
 
 
@@ -184,7 +186,7 @@ def test_which_nodes_a_load_balancer_sends_to(made: Object, sent_to: bool) -> No
         (node(deleting=True), node(deleting=True, excluded=""), True),
     ],
 )
-def test_which_changes_of_nodes_are_looked_at(old: Object, new: Object, looked_at: bool) -> None:
+def test_relevant_node_changes_are_detected(old: Object, new: Object, looked_at: bool) -> None:
     [watch] = SPEC.queues[1].watches
     before, after = _entry(old), _entry(new)
     assert meets(Transition("MODIFIED", after, before), watch.interest) == looked_at
@@ -207,11 +209,11 @@ def _entry(obj: Object) -> Entry:
         ([node("a")], [node("a"), node("b", excluded="")], True),
     ],
 )
-def test_when_hosts_are_the_same(old: list[Object], new: list[Object], same: bool) -> None:
+def test_sets_of_hosts_are_compared(old: list[Object], new: list[Object], same: bool) -> None:
     assert (targets_of(map(_entry, old)) == targets_of(map(_entry, new))) == same
 
 
-def test_names_of_nodes_are_printed_as_upstream_does() -> None:
+def test_node_names_are_formatted_as_upstream() -> None:
     names = [f"n{number:02}" for number in range(23)]
     assert loggable(["b", "a"]) == "[a b]"
     assert loggable([]) == "[]"

@@ -1,4 +1,4 @@
-"""Load balancers in a simulated cluster: made, told of nodes, deleted, and whatever the cloud does meanwhile."""
+"""Service controller in a simulated cluster with a fake cloud."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRST_ADDRESS = "203.0.113.1"
 
 
 class Cloud(FakeCloud):
-    """A fake cloud whose next calls fail. failing: by the name of the method, the errors of the next calls."""
+    """Fake cloud whose next calls fail. failing: errors of the next calls, by method."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Failing(FakeLoadBalancers):
 
 
 class Scene:
-    """A cluster with nodes n1 and n2, a manager with this controller alone, and a cloud."""
+    """Cluster with nodes n1 and n2, a manager that runs only this controller, and a cloud."""
 
     def __init__(self, cluster: SimulatedCluster, *flags: str) -> None:
         assert isinstance(cluster.cloud, Cloud)
@@ -79,7 +79,7 @@ class Scene:
         cluster.run_for(1.0)
 
     def service(self, name: str = "web", **spec: Any) -> Object:
-        """Created, and looked after."""
+        """Create a Service, and let the controller process it."""
         spec = {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}], **spec}
         made = self.cluster.create(SERVICES, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
         self.cluster.run_for(1.0)
@@ -99,18 +99,18 @@ class Scene:
         ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress") or [{}]
         return ingress[0].get("ip")
 
-    def told(self, about: str = "web") -> list[tuple[str, str, str]]:
-        """The events about a Service in their order, each as often as it was told."""
-        events = [one for one in self.cluster.list(EVENTS) if one["involvedObject"]["name"] == about]
-        assert all(one["source"] == {"component": "service-controller"} for one in events)
+    def events(self, about: str = "web") -> list[tuple[str, str, str]]:
+        """Return the events about a Service in their order, each repeated by its count."""
+        events = [event for event in self.cluster.list(EVENTS) if event["involvedObject"]["name"] == about]
+        assert all(event["source"] == {"component": "service-controller"} for event in events)
         return [
-            (one["type"], one["reason"], one["message"])
-            for one in sorted(events, key=lambda one: one["firstTimestamp"])
-            for _ in range(one.get("count") or 1)
+            (event["type"], event["reason"], event["message"])
+            for event in sorted(events, key=lambda event: event["firstTimestamp"])
+            for _ in range(event.get("count") or 1)
         ]
 
     def reasons(self) -> list[str]:
-        return [reason for _, reason, _ in self.told()]
+        return [reason for _, reason, _ in self.events()]
 
     def calls(self) -> list[str]:
         names = {
@@ -138,17 +138,17 @@ def scene(make_cluster: Callable[..., SimulatedCluster]) -> Scene:
     return Scene(make_cluster(cloud=Cloud()))
 
 
-def test_a_service_gets_a_load_balancer_and_an_address(scene: Scene) -> None:
+def test_service_gets_load_balancer_and_address(scene: Scene) -> None:
     scene.service()
     assert finalizers_of(scene.web()) == (FINALIZER,)
     assert scene.web()["status"]["loadBalancer"] == {"ingress": [{"ip": FIRST_ADDRESS, "ipMode": "VIP"}]}
     assert scene.sent_to() == ("n1", "n2")
-    assert scene.told() == [
+    assert scene.events() == [
         ("Normal", "EnsuringLoadBalancer", "Ensuring load balancer"),
         ("Normal", "EnsuredLoadBalancer", "Ensured load balancer"),
     ]
     assert scene.writes() == ["PATCH web/status", "PATCH web/status"], "the finalizer, then the status"
-    assert scene.calls() == ["get", "ensure"], "the cloud is asked once whether it has load balancers"
+    assert scene.calls() == ["get", "ensure"], "support for load balancers is queried once"
     scene.cluster.run_for(600.0)
     assert scene.calls() == ["get", "ensure"]
 
@@ -164,13 +164,15 @@ def test_a_service_gets_a_load_balancer_and_an_address(scene: Scene) -> None:
         ({"externalTrafficPolicy": "Local"}, ["get", "ensure"], 2),
     ],
 )
-def test_which_services_get_one(scene: Scene, spec: Object, calls: list[str], writes: int) -> None:
+def test_load_balancer_is_created_only_for_its_type_and_class(
+    scene: Scene, spec: Object, calls: list[str], writes: int
+) -> None:
     scene.service(**spec)
     assert scene.calls() == calls
     assert len(scene.writes()) == writes
 
 
-def test_finalizer_follows_those_of_others(scene: Scene) -> None:
+def test_finalizer_is_appended_to_others(scene: Scene) -> None:
     meta = {"name": "web", "namespace": "default", "finalizers": ["example.com/other"]}
     spec = {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]}
     scene.cluster.create(SERVICES, {"metadata": meta, "spec": spec})
@@ -179,10 +181,10 @@ def test_finalizer_follows_those_of_others(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_a_service_that_has_the_finalizer_and_no_balancer_is_cleaned_up(
+def test_service_with_finalizer_but_without_load_balancer_type_is_cleaned_up(
     make_cluster: Callable[..., SimulatedCluster], loaded: bool
 ) -> None:
-    """As another manager left it. loaded: with an address in its status, and a load balancer."""
+    """Another manager has left the finalizer. loaded: the load balancer exists."""
     cluster = make_cluster(cloud=Cloud())
     meta = {"name": "web", "namespace": "default", "finalizers": [FINALIZER]}
     made = cluster.create(SERVICES, {"metadata": meta, "spec": {"type": "ClusterIP", "ports": [{"port": 80}]}})
@@ -196,14 +198,14 @@ def test_a_service_that_has_the_finalizer_and_no_balancer_is_cleaned_up(
     assert len(scene.writes()) == 1
 
 
-def test_a_service_that_needs_it_no_more_loses_it(scene: Scene) -> None:
+def test_load_balancer_is_deleted_when_the_type_changes(scene: Scene) -> None:
     scene.service()
     scene.merge({"spec": {"type": "NodePort"}})
     assert scene.calls() == ["get", "ensure", "get", "delete"]
     assert finalizers_of(scene.web()) == ()
     assert scene.address() is None
     assert scene.reasons()[-2:] == ["DeletingLoadBalancer", "DeletedLoadBalancer"]
-    assert scene.told()[-2:] == [
+    assert scene.events()[-2:] == [
         ("Normal", "DeletingLoadBalancer", "Deleting load balancer"),
         ("Normal", "DeletedLoadBalancer", "Deleted load balancer"),
     ]
@@ -211,34 +213,34 @@ def test_a_service_that_needs_it_no_more_loses_it(scene: Scene) -> None:
     assert scene.address() == FIRST_ADDRESS
 
 
-def test_a_service_goes_once_its_load_balancer_is_gone(scene: Scene) -> None:
+def test_service_is_deleted_after_its_load_balancer(scene: Scene) -> None:
     scene.service()
     scene.cloud.failing["delete"] = [RuntimeError("busy")]
     scene.cluster.delete(SERVICES, WEB)
     scene.cluster.run_for(3.0)
     assert scene.web()["metadata"]["deletionTimestamp"]
     failed = "Error syncing load balancer: failed to delete load balancer: busy"
-    assert scene.told()[-1] == ("Warning", "SyncLoadBalancerFailed", failed)
+    assert scene.events()[-1] == ("Warning", "SyncLoadBalancerFailed", failed)
     scene.cluster.run_for(5.0)
     assert scene.cluster.get(SERVICES, WEB) is None
     assert scene.reasons()[-1] == "DeletedLoadBalancer"
 
 
-def test_a_changed_service_is_ensured_anew_and_one_that_changed_elsewhere_is_not(scene: Scene) -> None:
+def test_only_relevant_changes_of_a_service_call_the_cloud(scene: Scene) -> None:
     scene.service()
     scene.merge({"spec": {"selector": {"app": "web"}}, "metadata": {"labels": {"app": "web"}}})
     assert scene.calls() == ["get", "ensure"]
     scene.merge({"spec": {"externalTrafficPolicy": "Local"}})
     scene.merge({"metadata": {"annotations": {"example.com/speed": "fast"}}})
     assert scene.calls() == ["get", "ensure", "ensure", "ensure"]
-    assert len(scene.writes()) == 2, "the address is the same"
+    assert len(scene.writes()) == 2, "the status is unchanged"
 
 
 @pytest.mark.parametrize("fault", ["http-held 5..9", "process-paused 5..9", "watch-dropped 5..9"])
-def test_a_service_whose_type_was_another_for_a_moment_has_its_address_again(
+def test_address_is_restored_after_a_short_change_of_type(
     make_cluster: Callable[..., SimulatedCluster], fault: str
 ) -> None:
-    """The server took it away, and the controller sees the Service when it wants one again."""
+    """The API server removes the address with the type, and the controller sees only the last version."""
     scene = Scene(make_cluster(cloud=Cloud(), faults=parse_faults(fault)))
     scene.service()
     address = scene.address()
@@ -254,7 +256,7 @@ def test_a_service_whose_type_was_another_for_a_moment_has_its_address_again(
     assert scene.web()["metadata"]["resourceVersion"] == before
 
 
-def test_a_load_balancer_sends_to_the_nodes_that_there_are(scene: Scene) -> None:
+def test_load_balancer_is_updated_with_the_current_nodes(scene: Scene) -> None:
     scene.service()
     scene.cluster.create(NODES, node("n3"))
     scene.cluster.run_for(1.0)
@@ -264,7 +266,7 @@ def test_a_load_balancer_sends_to_the_nodes_that_there_are(scene: Scene) -> None
     assert scene.sent_to() == ("n1", "n3")
     scene.cluster.merge(NODES, "n1", {"spec": {"taints": [{"key": LEAVING, "effect": "NoSchedule"}]}})
     scene.cluster.run_for(1.0)
-    assert scene.sent_to() == ("n1", "n3"), "connections drain; with the next change it is left out"
+    assert scene.sent_to() == ("n1", "n3"), "a leaving node stays until the next change"
     scene.cluster.delete(NODES, "n2")
     scene.cluster.run_for(1.0)
     assert scene.sent_to() == ("n3",)
@@ -272,7 +274,7 @@ def test_a_load_balancer_sends_to_the_nodes_that_there_are(scene: Scene) -> None
     scene.cluster.run_for(1.0)
     assert scene.sent_to() == ()
     assert scene.reasons()[2:] == ["UpdatedLoadBalancer"] * 3 + ["UnAvailableLoadBalancer"]
-    assert scene.told()[-1] == ("Warning", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+    assert scene.events()[-1] == ("Warning", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
     assert scene.calls() == ["get", "ensure", "update", "update", "update", "update"]
     assert scene.manager.metrics.counter(SYNCS).value == 4
     assert scene.manager.metrics.histogram(UPDATES).counts[0] == 4
@@ -280,7 +282,9 @@ def test_a_load_balancer_sends_to_the_nodes_that_there_are(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_all_load_balancers_are_told_of_a_node(make_cluster: Callable[..., SimulatedCluster], workers: int) -> None:
+def test_all_load_balancers_are_updated_for_a_new_node(
+    make_cluster: Callable[..., SimulatedCluster], workers: int
+) -> None:
     scene = Scene(make_cluster(cloud=Cloud()), f"--concurrent-service-syncs={workers}")
     for name in ("a", "b", "c", "d"):
         scene.service(name)
@@ -292,7 +296,7 @@ def test_all_load_balancers_are_told_of_a_node(make_cluster: Callable[..., Simul
     assert all(scene.sent_to(name) == ("n1", "n2", "n3") for name in "abcd")
 
 
-def test_there_may_be_no_nodes_at_all(scene: Scene) -> None:
+def test_load_balancer_is_created_without_nodes(scene: Scene) -> None:
     for name in ("n1", "n2"):
         scene.cluster.delete(NODES, name)
     scene.service()
@@ -300,7 +304,7 @@ def test_there_may_be_no_nodes_at_all(scene: Scene) -> None:
     assert scene.address() == FIRST_ADDRESS
 
 
-def test_hosts_that_could_not_be_updated_are_ensured(scene: Scene) -> None:
+def test_failed_update_of_hosts_is_retried(scene: Scene) -> None:
     scene.service()
     scene.cloud.failing["update"] = [RuntimeError("quota")]
     scene.cluster.create(NODES, node("n3"))
@@ -309,13 +313,13 @@ def test_hosts_that_could_not_be_updated_are_ensured(scene: Scene) -> None:
         "Error updating load balancer with new hosts [n1 n2 n3] "
         "[node names limited, total number of nodes: 3], error: quota"
     )
-    assert ("Warning", "UpdateLoadBalancerFailed", message) in scene.told()
+    assert ("Warning", "UpdateLoadBalancerFailed", message) in scene.events()
     assert scene.calls() == ["get", "ensure", "update", "get", "ensure"]
     assert scene.sent_to() == ("n1", "n2", "n3")
     assert scene.manager.metrics.counter(ERRORS).value == 1
 
 
-def test_a_load_balancer_that_somebody_deleted_is_made_again_when_nodes_change(scene: Scene) -> None:
+def test_externally_deleted_load_balancer_is_created_again_when_nodes_change(scene: Scene) -> None:
     made = scene.service()
     scene.cloud.load_balancers.delete("kubernetes", made)
     scene.cluster.create(NODES, node("n3"))
@@ -328,7 +332,7 @@ def test_a_load_balancer_that_somebody_deleted_is_made_again_when_nodes_change(s
     ("method", "what"),
     [("ensure", "failed to ensure load balancer"), ("get", "failed to check if load balancer exists before cleanup")],
 )
-def test_what_fails_is_tried_again_after_five_seconds_then_ten(scene: Scene, method: str, what: str) -> None:
+def test_failure_is_retried_after_five_then_ten_seconds(scene: Scene, method: str, what: str) -> None:
     scene.service()
     scene.cloud.failing[method] = [RuntimeError("rain"), RuntimeError("rain")]
     scene.merge({"spec": {"type": "ClusterIP"}} if method == "get" else {"metadata": {"annotations": {"a": "b"}}})
@@ -342,11 +346,11 @@ def test_what_fails_is_tried_again_after_five_seconds_then_ten(scene: Scene, met
     scene.cluster.run_for(1.5)
     assert len(scene.calls()) > before + 1
     failed = ("Warning", "SyncLoadBalancerFailed", f"Error syncing load balancer: {what}: rain")
-    assert scene.told().count(failed) == 2
+    assert scene.events().count(failed) == 2
     assert not scene.cloud.failing[method]
 
 
-def test_a_cloud_that_asks_to_wait_is_left_alone_until_then(scene: Scene) -> None:
+def test_retry_after_of_the_cloud_is_respected(scene: Scene) -> None:
     scene.cloud.failing["ensure"] = [RetryAfterError("quota", 42.0)]
     scene.service()
     scene.cluster.run_for(40.0)
@@ -356,8 +360,8 @@ def test_a_cloud_that_asks_to_wait_is_left_alone_until_then(scene: Scene) -> Non
     assert scene.address() == FIRST_ADDRESS
 
 
-def test_what_another_controller_implements_is_no_failure(scene: Scene) -> None:
-    scene.cloud.failing = {one: [ImplementedElsewhereError()] * 9 for one in ("ensure", "update", "delete")}
+def test_load_balancer_implemented_elsewhere_is_ignored(scene: Scene) -> None:
+    scene.cloud.failing = {method: [ImplementedElsewhereError()] * 9 for method in ("ensure", "update", "delete")}
     scene.service()
     assert scene.address() is None
     scene.cluster.create(NODES, node("n3"))
@@ -367,14 +371,14 @@ def test_what_another_controller_implements_is_no_failure(scene: Scene) -> None:
     assert scene.reasons() == ["EnsuringLoadBalancer", "DeletedLoadBalancer"]
 
 
-def test_a_cloud_that_returns_no_status_has_failed(scene: Scene) -> None:
+def test_missing_status_from_the_cloud_is_a_failure(scene: Scene) -> None:
     scene.cloud.load_balancers.ensure = lambda *_: None  # type: ignore[assignment,method-assign,return-value]
     scene.service()
     message = "Error syncing load balancer: service status returned by EnsureLoadBalancer is nil"
-    assert scene.told()[-1] == ("Warning", "SyncLoadBalancerFailed", message)
+    assert scene.events()[-1] == ("Warning", "SyncLoadBalancerFailed", message)
 
 
-def test_a_cloud_without_load_balancers_writes_no_finalizer(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_no_finalizer_is_written_without_load_balancer_support(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cluster = make_cluster(cloud=Cloud())
     scene = Scene(cluster)
     cluster.cloud.load_balancers = None  # type: ignore[union-attr,misc]
@@ -384,10 +388,10 @@ def test_a_cloud_without_load_balancers_writes_no_finalizer(make_cluster: Callab
     assert finalizers_of(scene.web()) == ()
 
 
-def test_no_pass_over_nodes_waits_for_a_service_that_nothing_can_be_done_for(
+def test_service_without_cloud_support_does_not_block_node_updates(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """One that has the finalizer, on a cloud that turns out to have no load balancers."""
+    """The Service has the finalizer, but the cloud does not support load balancers."""
     cluster = make_cluster(cloud=Cloud())
     scene = Scene(cluster)
     cluster.cloud.load_balancers = None  # type: ignore[union-attr,misc]
@@ -402,8 +406,8 @@ def test_no_pass_over_nodes_waits_for_a_service_that_nothing_can_be_done_for(
     assert passes.counts[0] > before
 
 
-def test_a_service_that_was_made_anew_without_its_finalizer_costs_no_load_balancer(scene: Scene) -> None:
-    """Somebody removed the finalizer, deleted it, and made another one of its name."""
+def test_load_balancer_of_service_recreated_without_finalizer_is_not_leaked(scene: Scene) -> None:
+    """A user removed the finalizer, deleted the Service, and created another one with the same name."""
     first = scene.service()
     scene.cluster.merge(SERVICES, WEB, {"metadata": {"finalizers": None}})
     scene.cluster.delete(SERVICES, WEB)
@@ -413,24 +417,24 @@ def test_a_service_that_was_made_anew_without_its_finalizer_costs_no_load_balanc
     assert scene.address() is not None
 
 
-def test_a_service_that_is_gone_without_its_finalizer_loses_its_load_balancer(scene: Scene) -> None:
+def test_load_balancer_of_service_deleted_without_finalizer_is_deleted(scene: Scene) -> None:
     first = scene.service()
     scene.cloud.failing["delete"] = [RuntimeError("busy")]
     scene.cluster.merge(SERVICES, WEB, {"metadata": {"finalizers": None}})
     scene.cluster.delete(SERVICES, WEB)
     scene.cluster.run_for(10.0)
     assert uid_of(first) not in scene.cloud.load_balancers.nodes
-    assert ("Warning", "DeleteLoadBalancerFailed", "Error deleting load balancer: busy") in scene.told()
+    assert ("Warning", "DeleteLoadBalancerFailed", "Error deleting load balancer: busy") in scene.events()
     assert scene.reasons()[-1] == "DeletedLoadBalancer"
 
 
-def test_a_finalizer_that_somebody_removed_is_there_again(scene: Scene) -> None:
+def test_removed_finalizer_is_added_again(scene: Scene) -> None:
     scene.service()
     scene.merge({"metadata": {"finalizers": None}})
     assert finalizers_of(scene.web()) == (FINALIZER,)
 
 
-def test_one_that_another_finalizer_holds_is_left_alone_once_it_is_cleaned_up(scene: Scene) -> None:
+def test_cleaned_up_service_with_foreign_finalizer_is_ignored(scene: Scene) -> None:
     scene.service()
     scene.merge({"metadata": {"finalizers": [FINALIZER, "example.com/other"]}})
     scene.cluster.delete(SERVICES, WEB)
@@ -441,8 +445,8 @@ def test_one_that_another_finalizer_holds_is_left_alone_once_it_is_cleaned_up(sc
     assert len(scene.calls()) == calls
 
 
-def test_an_old_update_of_hosts_never_comes_after_a_newer_one(scene: Scene) -> None:
-    """A call takes 20 s; nodes and the Service change meanwhile: calls for one Service are made one after the other."""
+def test_updates_of_hosts_are_sent_in_order(scene: Scene) -> None:
+    """Nodes and the Service change during a call of 20 s: calls for one Service are sequential."""
     scene.service()
     scene.cluster.calls.latency = 20.0
     scene.cluster.create(NODES, node("n3"))
@@ -450,7 +454,7 @@ def test_an_old_update_of_hosts_never_comes_after_a_newer_one(scene: Scene) -> N
     scene.cluster.delete(NODES, "n1")
     scene.cluster.merge(SERVICES, WEB, {"metadata": {"annotations": {"a": "b"}}})
     scene.cluster.run_for(10.0)
-    assert scene.calls() == ["get", "ensure", "update"], "the others wait"
+    assert scene.calls() == ["get", "ensure", "update"], "the other calls wait"
     scene.cluster.run_for(60.0)
     assert scene.sent_to() == ("n2", "n3")
 
@@ -473,7 +477,7 @@ def test_an_old_update_of_hosts_never_comes_after_a_newer_one(scene: Scene) -> N
         "watch-lagging 0..20 seconds=9 resource=services",
     ],
 )
-def test_whatever_goes_wrong_it_comes_to_the_same(make_cluster: Callable[..., SimulatedCluster], faults: str) -> None:
+def test_end_state_is_the_same_under_faults(make_cluster: Callable[..., SimulatedCluster], faults: str) -> None:
     scene = Scene(make_cluster(cloud=Cloud(), faults=parse_faults(faults), seed=3))
     scene.service()
     scene.service("api")
@@ -491,7 +495,7 @@ def test_whatever_goes_wrong_it_comes_to_the_same(make_cluster: Callable[..., Si
     assert set(scene.cloud.load_balancers.nodes) == {uid_of(scene.web())}
 
 
-def test_equal_events_are_recorded_once_a_minute_while_the_cloud_asks_to_wait(scene: Scene) -> None:
+def test_equal_events_are_recorded_once_a_minute(scene: Scene) -> None:
     scene.cloud.failing["ensure"] = [RetryAfterError("quota", 0.5)] * 140
     scene.service()
     scene.cluster.run_for(30.0)
@@ -503,15 +507,15 @@ def test_equal_events_are_recorded_once_a_minute_while_the_cloud_asks_to_wait(sc
     )
 
 
-def test_a_balancer_that_a_hung_call_makes_late_goes_with_its_service(
+def test_load_balancer_created_late_by_a_hung_call_is_deleted_with_its_service(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     faults = parse_faults("call-hung 5..20 resource=loadbalancers most=1 seconds=150")
     scene = Scene(make_cluster(cloud=Cloud(), faults=faults))
-    scene.service("first")  # that the cloud has load balancers is known from then on
+    scene.service("first")  # after this, the controller has cached that the cloud supports load balancers
     scene.cluster.run_for(5.0)
     scene.service()
-    scene.cluster.run_for(120.0)  # the call was given up
+    scene.cluster.run_for(120.0)  # the call has timed out
     scene.cluster.delete(SERVICES, WEB)
     scene.cluster.run_for(15.0)
     assert finalizers_of(scene.web()) == (FINALIZER,)

@@ -36,8 +36,8 @@ def test_ready_addresses_are_kept_first(
 ) -> None:
     found = truncated(subsets(ready, not_ready))
     assert found is not None
-    assert [len(one.get("addresses") or ()) for one in found] == left
-    assert [len(one.get("notReadyAddresses") or ()) for one in found] == not_ready_left
+    assert [len(subset.get("addresses") or ()) for subset in found] == left
+    assert [len(subset.get("notReadyAddresses") or ()) for subset in found] == not_ready_left
 
 
 def test_endpoints_within_capacity_are_unchanged() -> None:

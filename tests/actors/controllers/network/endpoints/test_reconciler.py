@@ -53,7 +53,7 @@ def meta_of(command: Command) -> Object:
 
 def counts(made: Object, **spec: Any) -> tuple[int, int]:
     found = Scene(made, services=(service(**spec),)).subsets()
-    return tuple(sum(len(one.get(field) or ()) for one in found) for field in ("addresses", "notReadyAddresses"))  # type: ignore[return-value]
+    return tuple(sum(len(subset.get(field) or ()) for subset in found) for field in ("addresses", "notReadyAddresses"))  # type: ignore[return-value]
 
 
 def test_pods_are_written_once_though_the_watch_is_late() -> None:
@@ -63,7 +63,7 @@ def test_pods_are_written_once_though_the_watch_is_late() -> None:
     target = {"kind": "Pod", "namespace": "default", "name": "a", "uid": "uid-of-a"}
     [only] = subsets(create)
     assert only["addresses"] == [{"ip": "10.0.0.1", "nodeName": "n1", "targetRef": target}]
-    assert [one["ip"] for one in only["notReadyAddresses"]] == ["10.0.0.2"]
+    assert [address["ip"] for address in only["notReadyAddresses"]] == ["10.0.0.2"]
     assert only["ports"] == [{"port": 8080, "protocol": "TCP"}]
     meta = meta_of(create)
     assert (meta["name"], meta["labels"]) == ("web", LABEL)
@@ -105,7 +105,7 @@ def test_a_pod_that_has_ended_is_none(phase: str) -> None:
 )
 def test_the_address_is_of_the_services_first_family(ips: tuple[str, ...], spec: Object, expected: str | None) -> None:
     found = Scene(pod("a", ips=ips), services=(service(**spec),)).subsets()
-    assert [one["addresses"][0]["ip"] for one in found] == ([expected] if expected else [])
+    assert [subset["addresses"][0]["ip"] for subset in found] == ([expected] if expected else [])
 
 
 def test_a_headless_service_is_labelled_and_needs_no_ports() -> None:
@@ -123,10 +123,10 @@ def test_a_port_that_a_pod_does_not_have_is_left_out_for_this_pod() -> None:
         named = [{"name": each, "containerPort": number, "protocol": "TCP"} for each, number in ports.items()]
         return pod(name, ips=(ip,), containers=[{"name": "c", "ports": named}])
 
-    one = {"name": "one", "port": 80, "protocol": "TCP", "targetPort": "first"}
+    first_port = {"name": "one", "port": 80, "protocol": "TCP", "targetPort": "first"}
     two = {"name": "two", "port": 81, "protocol": "TCP", "targetPort": "second"}
     pods = having("a", "10.0.0.1", first=100), having("b", "10.0.0.2", second=101)
-    scene = Scene(*pods, services=(service(ports=[one, two]),))
+    scene = Scene(*pods, services=(service(ports=[first_port, two]),))
     found = [(each["addresses"][0]["ip"], each["ports"][0]["port"]) for each in scene.subsets()]
     assert found == [("10.0.0.1", 100), ("10.0.0.2", 101)]
     scene.bench.show(SERVICES, service(ports=[two]))
@@ -152,7 +152,7 @@ def test_over_capacity_is_annotated_once() -> None:
     pods = [pod(f"p{number}", ips=(f"10.1.{number // 250}.{number % 250 + 1}",)) for number in range(1001)]
     scene = Scene(*pods, services=(service(),))
     [create] = scene.sync().commands
-    assert sum(len(one["addresses"]) for one in subsets(create)) == 1000
+    assert sum(len(subset["addresses"]) for subset in subsets(create)) == 1000
     assert meta_of(create)["annotations"][CAPACITY] == "truncated"
     assert scene.sync().commands == []
     scene.bench.hide(PODS, "default/p0")
@@ -162,9 +162,9 @@ def test_over_capacity_is_annotated_once() -> None:
 
 def test_equal_subsets_in_another_order_are_not_written() -> None:
     first, second = ({"ip": f"10.0.0.{number}", "nodeName": "n1"} for number in (1, 2))
-    for name, one in (("a", first), ("b", second)):
-        one["targetRef"] = {"kind": "Pod", "namespace": "default", "name": name, "uid": f"uid-of-{name}"}
-        one["targetRef"]["resourceVersion"] = "7"
+    for name, address in (("a", first), ("b", second)):
+        address["targetRef"] = {"kind": "Pod", "namespace": "default", "name": name, "uid": f"uid-of-{name}"}
+        address["targetRef"]["resourceVersion"] = "7"
     there = {
         "metadata": {"name": "web", "namespace": "default", "labels": LABEL},
         "subsets": [{"addresses": [second, first], "ports": [{"name": "", "port": 8080, "protocol": "TCP"}]}],

@@ -112,21 +112,21 @@ def test_pods_are_written_once_though_the_watch_is_late() -> None:
 )
 def test_which_pods_are_endpoints(made: Object, expected: list[tuple[bool, bool, bool]]) -> None:
     [create] = Scene(made, service=service()).sync().commands
-    assert [conditions(one) for one in written(create)["endpoints"]] == expected
+    assert [conditions(endpoint) for endpoint in written(create)["endpoints"]] == expected
 
 
 def test_unready_pods_are_published_if_the_service_requests_it() -> None:
     scene = Scene(pod("a", ready=False, deleting=True), service=service(publishNotReadyAddresses=True))
     [create] = scene.sync().commands
-    assert [conditions(one) for one in written(create)["endpoints"]] == [(True, False, True)]
+    assert [conditions(endpoint) for endpoint in written(create)["endpoints"]] == [(True, False, True)]
 
 
 def test_families_have_slices_of_their_own() -> None:
     both = pod("a", ips=("10.0.0.1", "FD00::0001"))
     scene = Scene(both, pod("b", ips=("10.0.0.2",)), service=service(ipFamilies=["IPv4", "IPv6"]))
-    four, six = (written(one) for one in scene.sync().commands)
-    assert [one["addresses"] for one in four["endpoints"]] == [["10.0.0.1"], ["10.0.0.2"]]
-    assert (six["addressType"], [one["addresses"] for one in six["endpoints"]]) == ("IPv6", [["fd00::1"]])
+    four, six = (written(command) for command in scene.sync().commands)
+    assert [endpoint["addresses"] for endpoint in four["endpoints"]] == [["10.0.0.1"], ["10.0.0.2"]]
+    assert (six["addressType"], [endpoint["addresses"] for endpoint in six["endpoints"]]) == ("IPv6", [["fd00::1"]])
     assert scene.sync().commands == []
     scene.bench.catch_up()
     scene.bench.show(SERVICES, service())
@@ -163,8 +163,8 @@ def test_named_ports_are_those_of_each_pod() -> None:
     named = service(ports=[{"name": "web", "port": 80, "protocol": "TCP", "targetPort": "http", "appProtocol": "h2c"}])
     scene = Scene(*pods, service=named)
     found = {
-        tuple(port["port"] for port in one["ports"]): [each["targetRef"]["name"] for each in one["endpoints"]]
-        for one in map(written, scene.sync().commands)
+        tuple(port["port"] for port in slice_["ports"]): [each["targetRef"]["name"] for each in slice_["endpoints"]]
+        for slice_ in map(written, scene.sync().commands)
     }
     assert found == {(1,): ["a", "c"], (2,): ["b"], (7,): ["d"], (): ["e"]}
     assert scene.sync().commands == []
@@ -178,14 +178,14 @@ def test_a_headless_service_without_ports_has_a_label_and_hostnames() -> None:
     slice_ = written(create)
     assert slice_["metadata"]["labels"]["service.kubernetes.io/headless"] == ""
     assert slice_["ports"] == []
-    assert [one.get("hostname") for one in slice_["endpoints"]] == ["a", None]
+    assert [endpoint.get("hostname") for endpoint in slice_["endpoints"]] == ["a", None]
     assert scene.sync().commands == []
 
 
 def test_a_pod_whose_node_is_not_known_is_left_out_and_tried_again() -> None:
     scene = Scene(pod("a"), pod("b", ips=("10.0.0.2",), node="n9"), service=service())
     driven = scene.sync(raises=MissingNodeError)
-    assert [one["targetRef"]["name"] for one in written(driven.commands[0])["endpoints"]] == ["a"]
+    assert [endpoint["targetRef"]["name"] for endpoint in written(driven.commands[0])["endpoints"]] == ["a"]
     [event] = driven.records
     text = "skipping Pod b for Service default/web: Node n9 Not Found"
     assert (event.reason, event.message) == (
@@ -194,7 +194,7 @@ def test_a_pod_whose_node_is_not_known_is_left_out_and_tried_again() -> None:
     )
     scene.bench.show(SERVICES, service(publishNotReadyAddresses=True))
     [update] = scene.sync().of(Update)
-    assert [one["targetRef"]["name"] for one in written(update)["endpoints"]] == ["a", "b"]
+    assert [endpoint["targetRef"]["name"] for endpoint in written(update)["endpoints"]] == ["a", "b"]
 
 
 def test_errors_are_recorded_with_the_text_of_upstream() -> None:
@@ -229,8 +229,8 @@ def test_updates_go_out_one_after_the_other_and_end_with_the_first_that_fails() 
     for number in range(1, 7):
         scene.bench.show(PODS, pod(f"p{number}", ips=(f"10.0.0.{number}",), ready=False))
     failed = scene.sync(lambda _: Forbidden("no"), raises=CommandError)
-    assert [[type(one) for one in batch] for batch in failed.batches] == [[Update]]
-    assert [[type(one) for one in batch] for batch in scene.sync().batches] == [[Update]] * 3
+    assert [[type(command) for command in batch] for batch in failed.batches] == [[Update]]
+    assert [[type(command) for command in batch] for batch in scene.sync().batches] == [[Update]] * 3
 
 
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
@@ -292,10 +292,10 @@ def test_a_sync_leaves_time_for_changes_to_gather_after_writes_of_the_one_before
     scene.bench.show(PODS, pod("a", ready=False))
     early = scene.sync(after=0.03)
     assert early.commands == []
-    assert [(one.queue, one.key, round(one.after, 3)) for one in early.enqueued] == [(QUEUE, KEY, 0.07)]
+    assert [(enqueue.queue, enqueue.key, round(enqueue.after, 3)) for enqueue in early.enqueued] == [(QUEUE, KEY, 0.07)]
     scene.bench.show(PODS, pod("b", ips=("10.0.0.2",)))
     [update] = scene.sync(after=0.07).of(Update)
-    assert [one["conditions"]["ready"] for one in written(update)["endpoints"]] == [False, True]
+    assert [endpoint["conditions"]["ready"] for endpoint in written(update)["endpoints"]] == [False, True]
 
 
 def test_a_sync_that_wrote_nothing_delays_none() -> None:
@@ -314,7 +314,7 @@ def test_slices_of_other_managers_and_deleted_slices_are_ignored() -> None:
     ours = {**labels, "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
     going = {**meta, "name": "y", "labels": ours, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     scene = Scene(pod("a"), service=service(), slices=(others, {**others, "metadata": going}))
-    assert [type(one) for one in scene.sync().commands] == [Create]
+    assert [type(command) for command in scene.sync().commands] == [Create]
 
 
 def test_changes_of_slices_by_others_are_looked_at_and_our_own_are_not() -> None:

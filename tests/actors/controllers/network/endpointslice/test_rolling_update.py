@@ -17,8 +17,8 @@ PODS = 40
 
 
 def ready(cluster: SimulatedCluster) -> int:
-    slices = [one for one in cluster.list(ENDPOINT_SLICES, "default") if "-" in one["metadata"]["name"]]
-    return sum(endpoint["conditions"]["ready"] for one in slices for endpoint in one["endpoints"])
+    slices = [slice_ for slice_ in cluster.list(ENDPOINT_SLICES, "default") if "-" in slice_["metadata"]["name"]]
+    return sum(endpoint["conditions"]["ready"] for slice_ in slices for endpoint in slice_["endpoints"])
 
 
 @pytest.mark.parametrize(("flags", "most"), [([], 2 * PODS), (["--endpointslice-updates-batch-period=1s"], PODS)])
@@ -32,7 +32,7 @@ def test_rolling_update_needs_the_expected_number_of_writes(
     assert cluster.run_until(lambda: ready(cluster) == PODS, within=60)
 
     def writes() -> float:
-        return sum(system.metrics.counter(CHANGES, one).value for one in ("create", "update", "delete"))
+        return sum(system.metrics.counter(CHANGES, operation).value for operation in ("create", "update", "delete"))
 
     before = writes()
     template = objects.pod_template(labels={"app": "web"}, image="nginx:2")

@@ -40,7 +40,7 @@ def slice_of(name: str, numbers: range, *, owner: str = OWNER, ports: Ports = HT
 def planned(
     present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], *, most: int = 100, **more: Any
 ) -> SlicePlan:
-    desired = {ports: {identity_of(one): one for one in some} for ports, some in wanted.items()}
+    desired = {ports: {identity_of(endpoint): endpoint for endpoint in some} for ports, some in wanted.items()}
     return plan_slices(
         present, desired, labels=more.get("labels", LABELS), owner_uid=OWNER, address_type="IPv4", most=most
     )
@@ -54,8 +54,8 @@ def sizes(plan: SlicePlan) -> tuple[list[int], list[int], int]:
     """Return the sizes of created and updated slices, and the number of deletions, after slices are recycled."""
     create, update, gone = recycled(plan, owner_uid=OWNER)
     return (
-        sorted((len(one["endpoints"]) for one in create), reverse=True),
-        sorted((len(one["endpoints"]) for one in update), reverse=True),
+        sorted((len(slice_["endpoints"]) for slice_ in create), reverse=True),
+        sorted((len(slice_["endpoints"]) for slice_ in update), reverse=True),
         len(gone),
     )
 
@@ -122,7 +122,7 @@ def test_pods_with_other_numbers_of_a_named_port_have_slices_of_their_own() -> N
     variants = {(EndpointPort("web", 8080 + each, "TCP"),): pods(300)[each::5] for each in range(5)}
     plan = planned([], variants)
     assert sizes(plan)[0] == [60] * 5
-    assert {one["ports"][0]["port"] for one in plan.create} == set(range(8080, 8085))
+    assert {slice_["ports"][0]["port"] for slice_ in plan.create} == set(range(8080, 8085))
     assert {tuple(group) for group in plan.groups.values()} == {(60, 1)}
 
 

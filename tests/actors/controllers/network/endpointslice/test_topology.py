@@ -48,8 +48,8 @@ def endpoint(zone: str | None, *, ready: bool = True, hint: str = "", node: str 
 
 def hints(plan: SlicePlan) -> list[str]:
     slices = (*plan.create, *plan.update, *plan.unchanged)
-    found = [one.get("hints") for slice_ in slices for one in slice_["endpoints"]]
-    return sorted(one["forZones"][0]["name"] for one in found if one is not None)
+    found = [endpoint.get("hints") for slice_ in slices for endpoint in slice_["endpoints"]]
+    return sorted(hints["forZones"][0]["name"] for hints in found if hints is not None)
 
 
 def three_zones() -> Bench:
@@ -225,12 +225,13 @@ def test_hints_are_requested_by_either_annotation(mode: str | None, older: str |
 def test_distribution_hints_at_the_zone_and_at_the_node_of_what_is_ready() -> None:
     plan = SlicePlan(create=[{"endpoints": [endpoint("a", node="n1"), endpoint("b", ready=False), endpoint(None)]}])
     hint_at_what_is_near(plan, "PreferClose")
-    assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [{"forZones": [{"name": "a"}]}, None, None]
+    hints = [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]]
+    assert hints == [{"forZones": [{"name": "a"}]}, None, None]
     hint_at_what_is_near(plan, "PreferSameNode")
     near = {"forZones": [{"name": "a"}], "forNodes": [{"name": "n1"}]}
-    assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [near, None, None]
+    assert [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]] == [near, None, None]
     remove_hints(plan)
-    assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [None] * 3
+    assert [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]] == [None] * 3
 
 
 def test_distribution_writes_only_slices_that_lack_its_hints() -> None:

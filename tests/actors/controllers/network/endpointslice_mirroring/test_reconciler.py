@@ -80,7 +80,7 @@ class Scene:
 def content(command: Command) -> tuple[str, list[int], list[tuple[str, bool]]]:
     assert isinstance(command, Create | Update)
     slice_ = decode_object(command.body)
-    ready = [(one["addresses"][0], one["conditions"]["ready"]) for one in slice_["endpoints"]]
+    ready = [(endpoint["addresses"][0], endpoint["conditions"]["ready"]) for endpoint in slice_["endpoints"]]
     return slice_["addressType"], [port["port"] for port in slice_["ports"]], ready
 
 
@@ -108,7 +108,7 @@ def content(command: Command) -> tuple[str, list[int], list[tuple[str, bool]]]:
 )
 def test_each_set_of_ports_and_each_family_has_a_slice(subsets: list[Object], expected: list[Any]) -> None:
     scene = Scene(endpoints(*subsets))
-    assert [content(one) for one in scene.sync().commands] == expected
+    assert [content(command) for command in scene.sync().commands] == expected
     assert scene.sync().commands == []
     assert scene.metrics.counter(CHANGES, "create").value == len(expected)
     assert scene.metrics.gauge(SLICES).value == len(expected)

@@ -1,4 +1,4 @@
-"""Blocks of a range: by index, by address, taken and free."""
+"""CidrSet: indexes of blocks, allocation and release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def allocate(blocks: CidrSet) -> str:
         ("2001:db8:1234:ff00::/80", 96, 6425, "2001:db8:1234:ff00:0:1919::/96"),
     ],
 )
-def test_a_block_has_an_index_and_the_other_way_round(cluster: str, mask: int, index: int, expected: str) -> None:
+def test_block_and_index_are_converted_both_ways(cluster: str, mask: int, index: int, expected: str) -> None:
     blocks = blocks_of(cluster, mask)
     assert str(blocks.block(index)) == expected
     assert blocks.span(parse_network(expected)) == range(index, index + 1)
@@ -49,19 +49,19 @@ def test_a_block_has_an_index_and_the_other_way_round(cluster: str, mask: int, i
         ("2001:db8::/32", 48, "2001:db8:7:8::/64", 7, 7),
     ],
 )
-def test_a_network_touches_these_blocks(cluster: str, mask: int, network: str, first: int, last: int) -> None:
+def test_blocks_that_a_network_overlaps(cluster: str, mask: int, network: str, first: int, last: int) -> None:
     assert blocks_of(cluster, mask).span(parse_network(network)) == range(first, last + 1)
 
 
 @pytest.mark.parametrize("network", ["10.0.0.0/8", "128.0.0.0/16", "2001:db8::/32"])
-def test_a_foreign_network_touches_none(network: str) -> None:
+def test_foreign_network_overlaps_no_block(network: str) -> None:
     blocks = blocks_of("127.0.0.0/8", 16)
     for act in (blocks.span, blocks.occupy, blocks.release, blocks.reserve):
         with pytest.raises(ValueError, match=f"cidr {network} is out the range of cluster cidr 127.0.0.0/8"):
             act(parse_network(network))
 
 
-def test_a_full_range_gives_nothing_until_something_is_released() -> None:
+def test_full_range_allocates_again_after_a_release() -> None:
     blocks = blocks_of("127.123.234.0/30", 30)
     assert allocate(blocks) == "127.123.234.0/30"
     with pytest.raises(RangeExhaustedError, match="no remaining CIDRs left to allocate in the accepted range"):
@@ -70,7 +70,7 @@ def test_a_full_range_gives_nothing_until_something_is_released() -> None:
     assert allocate(blocks) == "127.123.234.0/30"
 
 
-def test_a_released_block_waits_for_the_next_round() -> None:
+def test_released_block_is_allocated_in_the_next_round() -> None:
     blocks = blocks_of("10.0.0.0/28", 30)
     assert [allocate(blocks) for _ in range(3)] == ["10.0.0.0/30", "10.0.0.4/30", "10.0.0.8/30"]
     blocks.release(parse_network("10.0.0.0/30"))
@@ -78,7 +78,7 @@ def test_a_released_block_waits_for_the_next_round() -> None:
     assert [allocate(blocks) for _ in range(3)] == ["10.0.0.12/30", "10.0.0.0/30", "10.0.0.8/30"]
 
 
-def test_taken_blocks_are_passed_over_and_counted() -> None:
+def test_occupied_blocks_are_skipped_and_counted() -> None:
     blocks = blocks_of("10.0.0.0/24", 28)
     blocks.occupy(parse_network("10.0.0.0/26"))
     first = blocks.allocate()
@@ -87,10 +87,10 @@ def test_taken_blocks_are_passed_over_and_counted() -> None:
     blocks.occupy(parse_network("10.0.0.128/25"))
     blocks.occupy(parse_network("10.0.0.96/27"))
     blocks.release(parse_network("10.0.0.16/28"))
-    assert blocks.allocate().skipped == 10 + 1, "from the sixth on to the end, and one from the start"
+    assert blocks.allocate().skipped == 10 + 1, "ten from the sixth block to the end, and one at the start"
 
 
-def test_taking_and_releasing_count_what_changes_and_nothing_else() -> None:
+def test_occupy_and_release_count_only_changes() -> None:
     blocks = blocks_of("10.0.0.0/24", 28)
     assert [blocks.occupy(parse_network("10.0.0.0/27")) for _ in range(2)] == [2, 0]
     assert blocks.occupy(parse_network("10.0.0.0/26")) == 2
@@ -104,7 +104,7 @@ def test_taking_and_releasing_count_what_changes_and_nothing_else() -> None:
     ("service", "free"),
     [("10.1.0.0/18", 192), ("10.1.255.0/24", 255), ("10.1.0.128/25", 255), ("10.0.0.0/8", 0), ("10.1.0.0/16", 0)],
 )
-def test_what_is_reserved_is_never_given_nor_released(service: str, free: int) -> None:
+def test_reserved_blocks_are_neither_allocated_nor_released(service: str, free: int) -> None:
     blocks = blocks_of("10.1.0.0/16", 24)
     reserved = parse_network(service)
     blocks.reserve(reserved)
@@ -116,7 +116,7 @@ def test_what_is_reserved_is_never_given_nor_released(service: str, free: int) -
         blocks.allocate()
 
 
-def test_the_largest_sets_stay_usable() -> None:
+def test_largest_sets_are_usable() -> None:
     blocks = blocks_of("10.0.0.0/8", 28)
     blocks.occupy(parse_network("10.0.0.0/9"))
     assert blocks.size == 2**20
@@ -126,8 +126,8 @@ def test_the_largest_sets_stay_usable() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["allocate", "occupy", "release"]), st.integers(0, 31)), max_size=60))
-def test_a_set_is_a_set(steps: list[tuple[str, int]]) -> None:
-    """Against a plain set of indexes."""
+def test_set_behaves_like_a_set_of_indexes(steps: list[tuple[str, int]]) -> None:
+    """Compare with a plain set of indexes."""
     blocks = blocks_of("10.0.0.0/27", 32)
     taken: set[int] = set()
     for what, index in steps:

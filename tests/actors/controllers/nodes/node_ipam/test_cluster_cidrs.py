@@ -1,4 +1,4 @@
-"""The ranges of nodes, as the flags say them."""
+"""Flags of the cluster CIDRs, and their validation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TOO_LARGE = (
         (["--cluster-cidr=beef:1234::/32", "--node-cidr-mask-size-ipv6=48"], [("beef:1234::/32", 48)]),
     ],
 )
-def test_each_cluster_range_has_its_mask(flags: list[str], expected: list[tuple[str, int]]) -> None:
+def test_mask_sizes_follow_the_flags(flags: list[str], expected: list[tuple[str, int]]) -> None:
     options = read_options([ALLOCATE, *flags])
     ranges = cluster_cidrs(options.cloud, options[NodeIpamOptions])
     assert [(str(cluster), mask) for cluster, mask in ranges.clusters] == expected
@@ -59,9 +59,7 @@ def test_each_cluster_range_has_its_mask(flags: list[str], expected: list[tuple[
         ("nonsense,fd01::/108", ["fd01::/108"], ("nonsense",)),
     ],
 )
-def test_service_ranges_that_cannot_be_read_are_left_out(
-    flag: str, services: list[str], unreadable: tuple[str, ...]
-) -> None:
+def test_malformed_service_ranges_are_ignored(flag: str, services: list[str], unreadable: tuple[str, ...]) -> None:
     options = read_options([ALLOCATE, V4, f"--service-cluster-ip-range={flag}"])
     ranges = cluster_cidrs(options.cloud, options[NodeIpamOptions])
     assert [str(service) for service in ranges.services] == services
@@ -120,12 +118,12 @@ def test_service_ranges_that_cannot_be_read_are_left_out(
         ),
     ],
 )
-def test_what_cannot_be_is_said_in_upstreams_words(flags: list[str], error: str) -> None:
+def test_invalid_flags_are_reported_with_upstreams_texts(flags: list[str], error: str) -> None:
     with pytest.raises(InvalidOptionsError) as caught:
         read_options([ALLOCATE, *flags])
     assert caught.value.errors == (error,)
 
 
 @pytest.mark.parametrize("flags", [[], [ALLOCATE, "--controllers=*,-nodeipam"], ["--allocate-node-cidrs=false"]])
-def test_flags_of_a_controller_that_does_not_run_are_not_looked_at(flags: list[str]) -> None:
+def test_flags_of_disabled_controller_are_not_checked(flags: list[str]) -> None:
     assert read_options(["--cluster-cidr=nonsense", *flags]).cloud.cluster_cidr == "nonsense"

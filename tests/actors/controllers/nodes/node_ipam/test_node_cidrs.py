@@ -1,4 +1,4 @@
-"""Which node holds which blocks."""
+"""NodeCidrs: allocation of blocks to nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcm.runtime.metrics.registry import Metrics
 
 
 class TextCidrs:
-    """NodeCidrs whose blocks are given and returned as text."""
+    """NodeCidrs with blocks as text."""
 
     def __init__(self, *clusters: tuple[str, int], services: Sequence[str] = ()) -> None:
         self.metrics = Metrics()
@@ -65,13 +65,13 @@ IPV6 = ("ace:cab:deca::/84", 98)
         ([IPV6], ["10.0.0.0/8"], [], ["ace:cab:deca::/98"]),
     ],
 )
-def test_a_node_is_allotted_the_first_block_that_is_free_in_each_range(
+def test_first_free_block_of_each_range_is_allocated(
     clusters: Sequence[tuple[str, int]], services: Sequence[str], held: Sequence[str], expected: list[str]
 ) -> None:
     blocks = TextCidrs(*clusters, services=services)
     for number, network in enumerate(held):
         blocks.hold(f"old-{number}", network)
-        blocks.hold(f"old-{number}", network)  # seen twice, counted once
+        blocks.hold(f"old-{number}", network)  # observed twice, counted once
     assert blocks.allot("new") == expected
     assert blocks.cidrs.of("new") == tuple(map(parse_network, expected))
 
@@ -80,23 +80,23 @@ def test_a_node_is_allotted_the_first_block_that_is_free_in_each_range(
     "networks",
     [["10.10.0.0/24"], ["127.123.234.0/30", "ace:cab:deca::/98"], ["ace:cab:deca::/98"]],
 )
-def test_what_the_cluster_does_not_have_cannot_be_held(networks: Sequence[str]) -> None:
+def test_cidr_outside_the_cluster_cidrs_is_rejected(networks: Sequence[str]) -> None:
     blocks = TextCidrs(SMALL)
     blocks.hold("n", "127.123.234.4/30")
     with pytest.raises(ValueError):
         blocks.hold("n", *networks)
-    assert blocks.hold("other", "127.123.234.4/30") == ["127.123.234.4/30"], "the former is still held"
+    assert blocks.hold("other", "127.123.234.4/30") == ["127.123.234.4/30"], "the first one is still occupied"
 
 
 @pytest.mark.parametrize("networks", [["10.9.0.0/24", "ace:cab:deca::/98"], ["127.123.234.0/30", "beef::/98"]])
-def test_in_dual_stack_each_range_has_to_fit(networks: Sequence[str]) -> None:
+def test_each_cidr_of_a_dual_stack_node_must_match(networks: Sequence[str]) -> None:
     blocks = TextCidrs(SMALL, IPV6)
     with pytest.raises(ValueError, match="is out the range of cluster cidr"):
         blocks.hold("n", *networks)
     assert blocks.allot("m") == ["127.123.234.0/30", "ace:cab:deca::/98"]
 
 
-def test_released_blocks_are_given_again_in_turn() -> None:
+def test_released_blocks_are_allocated_in_order() -> None:
     blocks = TextCidrs(SMALL)
     for number in range(4):
         assert blocks.allot(f"n{number}") == [f"127.123.234.{4 * number}/30"]
@@ -109,7 +109,7 @@ def test_released_blocks_are_given_again_in_turn() -> None:
         blocks.allot("c")
 
 
-def test_a_range_that_is_exhausted_costs_the_others_nothing() -> None:
+def test_exhausted_range_does_not_use_blocks_of_others() -> None:
     blocks = TextCidrs(IPV6, ("10.0.0.0/30", 30))
     blocks.allot("n1")
     for _ in range(5):
@@ -119,7 +119,7 @@ def test_a_range_that_is_exhausted_costs_the_others_nothing() -> None:
     assert blocks.metrics.gauge(USAGE, IPV6[0]).value == 1 / 2**14
 
 
-def test_a_block_that_two_nodes_hold_is_free_when_both_are_gone() -> None:
+def test_shared_block_is_free_after_both_nodes_are_deleted() -> None:
     blocks = TextCidrs(("127.123.234.0/30", 30))
     assert blocks.hold("a", "127.123.234.0/30") == []
     assert blocks.hold("b", "127.123.234.0/30") == ["127.123.234.0/30"]
@@ -130,25 +130,25 @@ def test_a_block_that_two_nodes_hold_is_free_when_both_are_gone() -> None:
     assert blocks.allot("c") == ["127.123.234.0/30"]
 
 
-def test_a_node_that_holds_something_else_now_gives_back_what_it_held() -> None:
+def test_changed_cidr_releases_the_previous_block() -> None:
     blocks = TextCidrs(("127.123.234.0/29", 30))
     blocks.allot("a")
     assert blocks.hold("a", "127.123.234.4/30") == []
     assert blocks.allot("b") == ["127.123.234.0/30"]
 
 
-def test_a_node_in_the_service_range_leaves_it_reserved() -> None:
+def test_node_in_the_service_range_keeps_it_reserved() -> None:
     blocks = TextCidrs(("127.123.234.0/29", 30), services=["127.123.234.0/30"])
     assert blocks.hold("a", "127.123.234.0/30") == ["127.123.234.0/30"]
     assert blocks.cidrs.release("a") == (parse_network("127.123.234.0/30"),)
     assert blocks.allot("b") == ["127.123.234.4/30"]
 
 
-def test_nothing_is_released_of_a_node_that_holds_nothing() -> None:
+def test_node_without_blocks_releases_nothing() -> None:
     assert TextCidrs(SMALL).cidrs.release("n") == ()
 
 
-def test_metrics_count_blocks_that_change_hands() -> None:
+def test_metrics_count_allocations_and_releases() -> None:
     blocks = TextCidrs(("10.0.0.0/24", 28), services=["10.0.0.0/27"])
     blocks.hold("a", "10.0.0.32/27")
     blocks.allot("b")

@@ -1,4 +1,4 @@
-"""Nodes get ranges: each its own, whatever happens."""
+"""Node IPAM in a simulated cluster: each node gets unique CIDRs, also under faults."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def start(cluster: SimulatedCluster, chosen: Options | None = None) -> Controlle
 
 
 def ranges(cluster: SimulatedCluster) -> dict[str, list[str]]:
-    return {one["metadata"]["name"]: one["spec"].get("podCIDRs", []) for one in cluster.list(NODES)}
+    return {node["metadata"]["name"]: node["spec"].get("podCIDRs", []) for node in cluster.list(NODES)}
 
 
-def holder(name: str, *networks: str, **meta: str) -> Object:
+def node_with_cidrs(name: str, *networks: str, **meta: str) -> Object:
     found = node(name, spec={"podCIDR": networks[0], "podCIDRs": list(networks)})
     found["metadata"].update(meta)
     return found
 
 
-def test_each_node_gets_a_range_in_one_patch(cluster: SimulatedCluster) -> None:
+def test_each_node_gets_a_cidr_in_one_patch(cluster: SimulatedCluster) -> None:
     start(cluster)
     cluster.create(NODES, node("n1"))
     cluster.run_for(3.0)
     cluster.create(NODES, node("n2"))
     cluster.run_for(3.0)
     assert ranges(cluster) == {"n1": ["10.0.0.0/24"], "n2": ["10.0.1.0/24"]}
-    sent = [(one.what, one.body) for one in writes(cluster, client="node-controller")]
+    sent = [(write.what, write.body) for write in writes(cluster, client="node-controller")]
     assert sent == [
         ("PATCH nodes/n1", {"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}}),
         ("PATCH nodes/n2", {"spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24"]}}),
@@ -66,7 +66,7 @@ def test_each_node_gets_a_range_in_one_patch(cluster: SimulatedCluster) -> None:
         ("fd00::/48,10.0.0.0/16", ["fd00::/64", "10.0.0.0/24"]),
     ],
 )
-def test_in_dual_stack_the_order_is_the_flags(
+def test_order_of_dual_stack_cidrs_is_that_of_the_flag(
     cluster: SimulatedCluster, cluster_cidr: str, expected: list[str]
 ) -> None:
     start(cluster, options(cluster_cidr))
@@ -78,7 +78,7 @@ def test_in_dual_stack_the_order_is_the_flags(
     assert found["spec"]["podCIDR"] == expected[0]
 
 
-def test_without_the_flag_it_does_not_run(cluster: SimulatedCluster) -> None:
+def test_controller_is_disabled_without_its_flag(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node("n1"))
     manager = start(cluster, options(allocate=False))
     cluster.run_for(10.0)
@@ -86,21 +86,21 @@ def test_without_the_flag_it_does_not_run(cluster: SimulatedCluster) -> None:
     assert ranges(cluster) == {"n1": []}
 
 
-def test_what_nodes_hold_when_it_starts_is_given_to_nobody_else(cluster: SimulatedCluster) -> None:
+def test_cidrs_of_existing_nodes_are_not_allocated_again(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node("a"))
-    cluster.create(NODES, holder("b", "10.10.0.0/24"))
-    cluster.create(NODES, holder("c", "10.10.2.0/24"))
+    cluster.create(NODES, node_with_cidrs("b", "10.10.0.0/24"))
+    cluster.create(NODES, node_with_cidrs("c", "10.10.2.0/24"))
     cluster.create(NODES, node("d"))
     start(cluster, options("10.10.0.0/22", service="10.10.3.128/25"))
     cluster.run_for(10.0)
     found = ranges(cluster)
     assert sorted(itertools.chain(*found.values())) == ["10.10.0.0/24", "10.10.1.0/24", "10.10.2.0/24"]
-    assert sorted(map(len, found.values())) == [0, 1, 1, 1], "services have the last"
+    assert sorted(map(len, found.values())) == [0, 1, 1, 1], "the last one is reserved for services"
 
 
-def test_an_exhausted_range_is_told_and_the_node_served_once_one_is_free(cluster: SimulatedCluster) -> None:
+def test_exhausted_range_records_an_event_and_allocates_after_a_release(cluster: SimulatedCluster) -> None:
     for number in range(4):
-        cluster.create(NODES, holder(f"old{number}", f"10.0.0.{4 * number}/30"))
+        cluster.create(NODES, node_with_cidrs(f"old{number}", f"10.0.0.{4 * number}/30"))
     start(cluster, options("10.0.0.0/28", mask=30))
     cluster.create(NODES, node("new"))
     cluster.run_for(20.0)
@@ -113,7 +113,7 @@ def test_an_exhausted_range_is_told_and_the_node_served_once_one_is_free(cluster
     assert ranges(cluster)["new"] == ["10.0.0.4/30"]
 
 
-def test_a_range_is_released_when_its_node_is_gone_and_not_before(cluster: SimulatedCluster) -> None:
+def test_cidr_is_released_when_its_node_is_deleted(cluster: SimulatedCluster) -> None:
     start(cluster, options("10.0.0.0/30", mask=30))
     cluster.create(NODES, {**node("a"), "metadata": {"name": "a", "finalizers": ["test/hold"]}})
     cluster.run_for(3.0)
@@ -126,7 +126,7 @@ def test_a_range_is_released_when_its_node_is_gone_and_not_before(cluster: Simul
     assert ranges(cluster) == {"b": ["10.0.0.0/30"]}
 
 
-def test_a_node_that_is_going_gets_no_range(cluster: SimulatedCluster) -> None:
+def test_terminating_node_gets_no_cidr(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, {"metadata": {"name": "a", "finalizers": ["test/hold"]}})
     cluster.delete(NODES, "a")
     start(cluster)
@@ -134,7 +134,7 @@ def test_a_node_that_is_going_gets_no_range(cluster: SimulatedCluster) -> None:
     assert ranges(cluster) == {"a": []}
 
 
-def test_a_node_that_takes_the_name_of_another_gets_a_range_of_its_own(cluster: SimulatedCluster) -> None:
+def test_new_node_of_the_same_name_gets_its_own_cidr(cluster: SimulatedCluster) -> None:
     manager = start(cluster, options("10.0.0.0/29", mask=30))
     cluster.create(NODES, node("a"))
     cluster.run_for(3.0)
@@ -150,21 +150,21 @@ def test_a_node_that_takes_the_name_of_another_gets_a_range_of_its_own(cluster: 
 
 
 @pytest.mark.parametrize("networks", [["192.168.0.0/24"], ["10.0.1.0/24", "fd00::/64"]])
-def test_a_node_that_holds_something_strange_keeps_nobody_else_waiting(
+def test_node_with_foreign_cidr_does_not_block_others(
     cluster: SimulatedCluster, logs: LogCapture, networks: Sequence[str]
 ) -> None:
-    cluster.create(NODES, holder("odd", *networks))
+    cluster.create(NODES, node_with_cidrs("odd", *networks))
     manager = start(cluster)
     cluster.create(NODES, node("n1"))
     cluster.run_for(10.0)
     assert ranges(cluster) == {"odd": list(networks), "n1": ["10.0.0.0/24"]}
-    assert cluster.describe(manager, NAME)["failed"] > 0, "it is looked at again and again, as upstream"
+    assert cluster.describe(manager, NAME)["failed"] > 0, "the sync is retried, as upstream"
     assert [entry["node"] for entry in logs.entries if entry["event"] == "invalid node CIDR"] == ["odd"]
 
 
 def test_overlapping_node_cidrs_are_logged(cluster: SimulatedCluster, logs: LogCapture) -> None:
-    cluster.create(NODES, holder("a", "10.0.7.0/24"))
-    cluster.create(NODES, holder("b", "10.0.7.0/24"))
+    cluster.create(NODES, node_with_cidrs("a", "10.0.7.0/24"))
+    cluster.create(NODES, node_with_cidrs("b", "10.0.7.0/24"))
     start(cluster)
     cluster.run_for(10.0)
     warnings = [entry for entry in logs.entries if entry["event"] == "node CIDR overlaps another node's"]
@@ -179,10 +179,10 @@ def test_invalid_service_cidrs_are_logged(cluster: SimulatedCluster, logs: LogCa
     assert [entry["cidr"] for entry in warnings] == ["nonsense"]
 
 
-# Trouble.
+# Faults.
 
 
-def test_a_node_that_goes_while_it_is_served_is_no_failure(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_node_deleted_during_allocation_is_ignored(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cluster = make_cluster(latency=0.1)
     manager = start(cluster, options("10.0.0.0/30", mask=30))
     cluster.run_for(5.0)
@@ -197,7 +197,7 @@ def test_a_node_that_goes_while_it_is_served_is_no_failure(make_cluster: Callabl
     assert ranges(cluster) == {"b": ["10.0.0.0/30"]}
 
 
-def test_a_patch_that_fails_thrice_is_told_and_tried_again_with_the_same_range(
+def test_patch_that_fails_three_times_records_an_event_and_is_retried_with_the_same_cidr(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, until=20.0, status=500, resource="nodes", object="n1")
@@ -208,15 +208,15 @@ def test_a_patch_that_fails_thrice_is_told_and_tried_again_with_the_same_range(
     cluster.create(NODES, node("n2"))
     cluster.run_for(10.0)
     assert ranges(cluster) == {"n1": [], "n2": ["10.0.1.0/24"]}
-    tried = [one.what for one in writes(cluster, client="node-controller")].count("PATCH nodes/n1")
-    told = messages(cluster, about="n1")
-    assert tried == 3 * len(told) or tried == 3 * (len(told) + 1), "the last event may be on its way"
-    assert set(told) == {("Normal", "CIDRAssignmentFailed", "Node n1 status is now: CIDRAssignmentFailed")}
+    tried = [write.what for write in writes(cluster, client="node-controller")].count("PATCH nodes/n1")
+    events = messages(cluster, about="n1")
+    assert tried == 3 * len(events) or tried == 3 * (len(events) + 1), "the last event may be pending"
+    assert set(events) == {("Normal", "CIDRAssignmentFailed", "Node n1 status is now: CIDRAssignmentFailed")}
     cluster.run_for(60.0)
     assert ranges(cluster) == {"n1": ["10.0.0.0/24"], "n2": ["10.0.1.0/24"]}
 
 
-def test_a_patch_without_an_answer_is_not_given_to_another(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_cidr_of_patch_with_unknown_outcome_is_not_reused(make_cluster: Callable[..., SimulatedCluster]) -> None:
     lost = Fault(kind=FaultKind.OUTCOME_LOST, resource="nodes", object="n1", most=3)
     cluster = make_cluster(faults=[lost])
     start(cluster)
@@ -227,10 +227,10 @@ def test_a_patch_without_an_answer_is_not_given_to_another(make_cluster: Callabl
     assert ranges(cluster) == {"n1": ["10.0.0.0/24"], "n2": ["10.0.1.0/24"]}
 
 
-def test_where_nodes_cannot_be_listed_that_is_not_tried_again_for_each_of_them(
+def test_failed_list_of_nodes_is_not_retried_for_each_node(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """Each node had retries of its own, and each was a list of all nodes."""
+    """Each node was retried by itself, and each retry listed all nodes."""
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=4.0, until=35.0, status=500, resource="nodes")
     cluster = make_cluster(faults=[broken])
     manager = start(cluster)
@@ -254,7 +254,7 @@ def test_where_nodes_cannot_be_listed_that_is_not_tried_again_for_each_of_them(
 
 @pytest.mark.parametrize("moment", [0.0, 0.012, 0.03, 0.05, 0.08, 0.15, 0.3, 1.0])
 @pytest.mark.parametrize("victim", [NAME, "dispatcher", "informer:v1/nodes"])
-def test_no_two_nodes_share_a_range_over_a_crash(
+def test_cidrs_are_unique_after_a_crash(
     make_cluster: Callable[..., SimulatedCluster], victim: str, moment: float
 ) -> None:
     cluster = make_cluster(latency=0.02)
@@ -270,11 +270,11 @@ def test_no_two_nodes_share_a_range_over_a_crash(
     found = list(itertools.chain(*ranges(cluster).values()))
     assert len(found) == 12
     assert len(set(found)) == 12
-    patched = [one.what for one in writes(cluster, client="node-controller")]
-    assert len(patched) <= 12 + 6, "nothing is patched anew that is known to be done"
+    patched = [write.what for write in writes(cluster, client="node-controller")]
+    assert len(patched) <= 12 + 6, "successful patches are not repeated"
 
 
-def test_what_a_predecessor_has_given_counts_although_the_table_is_late(
+def test_cidr_from_a_predecessor_counts_although_the_table_is_stale(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     stale = Fault(kind=FaultKind.LIST_STALE, start=10.0, until=60.0, seconds=5.0, resource="nodes")
@@ -282,17 +282,17 @@ def test_what_a_predecessor_has_given_counts_although_the_table_is_late(
     cluster.run_for(2.0)
     cluster.create(NODES, node("n1"))
     cluster.run_for(8.0)
-    cluster.create(NODES, holder("n2", "10.0.0.0/24"))  # by a manager that has just ended
+    cluster.create(NODES, node_with_cidrs("n2", "10.0.0.0/24"))  # written by a previous manager
     start(cluster)
     cluster.run_for(3.0)
     assert ranges(cluster) == {"n1": ["10.0.1.0/24"], "n2": ["10.0.0.0/24"]}
 
 
 @pytest.mark.parametrize("down", [0.1, 1.0, 3.0])
-def test_the_range_of_a_node_that_went_unnoticed_is_given_again(
+def test_cidr_of_node_deleted_unnoticed_is_allocated_again(
     make_cluster: Callable[..., SimulatedCluster], down: float
 ) -> None:
-    """The informer is another one long before we know of it, and lists without the node that is deleted."""
+    """The informer is restarted, and its list omits the deleted node long before the controller learns of it."""
     late = Fault(kind=FaultKind.MESSAGE_DELAYED, start=8.0, until=14.0, seconds=5.0, actor=NAME)
     cluster = make_cluster(faults=[late])
     manager = start(cluster, options("10.0.0.0/28", mask=30))
@@ -310,7 +310,7 @@ def test_the_range_of_a_node_that_went_unnoticed_is_given_again(
     assert len(set(itertools.chain(*held.values()))) == len(held) == 4
 
 
-def test_five_hundred_nodes_fit_exactly(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_range_for_five_hundred_nodes_is_used_completely(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cluster = make_cluster()
     chosen = options("10.0.0.0/17", mask=26)
     start(cluster, replace(chosen, client_limits=replace(chosen.client_limits, qps=-1.0)))

@@ -1,4 +1,4 @@
-"""Eviction without taints: the pods of a node that is gone for five minutes are deleted, its zone's turn given."""
+"""Eviction without taints: pods of a node that is unreachable for five minutes are deleted at the rate of its zone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.actors.controllers.nodes.node_lifecycle.test_zone_timetable import GI
 
 DIRECTLY = "--feature-gates=TaintBasedEvictions=false"
 DAEMONSETS = Resource(group="apps", version="v1", plural="daemonsets", kind="DaemonSet")
-EVICTED = 355  # heard of last by the pass of 55 s
+EVICTED = 355  # five minutes after the pass of 55 s, which sees the last heartbeat
 
 
 @pytest.fixture
@@ -38,19 +38,19 @@ def is_terminating(fleet: Fleet, name: str) -> bool:
     return "deletionTimestamp" in found["metadata"]
 
 
-def doomed(fleet: Fleet) -> set[str]:
+def terminating_pods(fleet: Fleet) -> set[str]:
     return {key_of(pod) for pod in fleet.cluster.list(PODS) if "deletionTimestamp" in pod["metadata"]}
 
 
 @pytest.mark.parametrize("flag", [DIRECTLY, "--enable-taint-manager=false"])
-def test_pods_of_a_silent_node_are_deleted_after_the_timeout(fleet: Fleet, flag: str) -> None:
+def test_pods_of_unreachable_node_are_deleted_after_the_timeout(fleet: Fleet, flag: str) -> None:
     fleet.manager(flag)
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
     fleet.run_until(EVICTED - 0.5)
-    assert (fleet.pod_ready("pod-on-a0"), doomed(fleet)) == ("False", set())
+    assert (fleet.pod_ready("pod-on-a0"), terminating_pods(fleet)) == ("False", set())
     fleet.run_until(EVICTED + 1)
-    assert doomed(fleet) == {"default/pod-on-a0"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0"}
     found = live_pod(fleet, "pod-on-a0")
     assert found is not None
     assert (found["status"]["reason"], found["status"]["message"]) == (
@@ -66,42 +66,42 @@ def test_pods_of_a_silent_node_are_deleted_after_the_timeout(fleet: Fleet, flag:
 
 
 @pytest.mark.usefixtures("manager")
-def test_a_node_that_says_it_is_not_ready_has_the_timeout_from_then_on(fleet: Fleet) -> None:
+def test_timeout_of_unready_node_starts_at_its_status(fleet: Fleet) -> None:
     fleet.run_until(LAST_WORD)
-    fleet.say("a0", "False")  # seen by the pass of 55 s; its Lease is renewed as ever
-    fleet.run_until(EVICTED + 4.5)  # to the very second is not over
-    assert doomed(fleet) == set()
+    fleet.post_status("a0", "False")  # seen by the pass of 55 s; the Lease is still renewed
+    fleet.run_until(EVICTED + 4.5)  # the timeout must be exceeded
+    assert terminating_pods(fleet) == set()
     fleet.run_until(EVICTED + 6)
-    assert doomed(fleet) == {"default/pod-on-a0"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0"}
 
 
 @pytest.mark.usefixtures("manager")
-def test_nodes_of_a_zone_are_emptied_one_after_the_other(fleet: Fleet) -> None:
+def test_nodes_of_a_zone_are_evicted_sequentially(fleet: Fleet) -> None:
     fleet.run_pod("pod-on-a1", "a1")
     fleet.run_until(LAST_WORD)
     fleet.silence("a0", "a1")
     fleet.run_until(EVICTED + 9)
-    assert doomed(fleet) == {"default/pod-on-a0"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0"}
     fleet.run_until(EVICTED + 11)
-    assert doomed(fleet) == {"default/pod-on-a0", "default/pod-on-a1"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0", "default/pod-on-a1"}
 
 
-def test_their_rate_and_burst_are_those_of_deleting_pods(fleet: Fleet) -> None:
+def test_rate_and_burst_are_those_of_the_flags_for_deletion(fleet: Fleet) -> None:
     fleet.manager(DIRECTLY, "--deleting-pods-qps=0.02", "--deleting-pods-burst=2")
     fleet.run_pod("pod-on-a1", "a1")
     fleet.run_pod("pod-on-a2", "a2")
     fleet.run_until(LAST_WORD)
     fleet.silence("a0", "a1", "a2")
     fleet.run_until(EVICTED + 1)
-    assert doomed(fleet) == {"default/pod-on-a0", "default/pod-on-a1"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0", "default/pod-on-a1"}
     fleet.run_until(EVICTED + 49)
-    assert len(doomed(fleet)) == 2
+    assert len(terminating_pods(fleet)) == 2
     fleet.run_until(EVICTED + 51)
-    assert len(doomed(fleet)) == 3
+    assert len(terminating_pods(fleet)) == 3
 
 
 @pytest.mark.usefixtures("manager")
-def test_pods_of_daemon_sets_stay(fleet: Fleet) -> None:
+def test_daemon_set_pods_are_not_evicted(fleet: Fleet) -> None:
     labels = {"app": "d"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
@@ -111,40 +111,38 @@ def test_pods_of_daemon_sets_stay(fleet: Fleet) -> None:
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
     fleet.run_until(EVICTED + 100)
-    assert doomed(fleet) == {"default/pod-on-a0"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0"}
 
 
 @pytest.mark.usefixtures("manager")
-def test_a_node_that_comes_back_is_not_evicted(fleet: Fleet) -> None:
+def test_recovered_node_is_not_evicted(fleet: Fleet) -> None:
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
     fleet.run_until(GIVEN_UP + 200)
-    fleet.speak("a0")
+    fleet.recover("a0")
     fleet.run_until(EVICTED + 300)
-    assert doomed(fleet) == set()
+    assert terminating_pods(fleet) == set()
 
 
 @pytest.mark.usefixtures("manager")
-def test_a_node_is_evicted_once_until_it_has_been_ready(fleet: Fleet) -> None:
+def test_node_is_evicted_once_until_it_was_ready_again(fleet: Fleet) -> None:
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
     fleet.run_until(EVICTED + 20)
     fleet.run_pod("late", "a0")
     fleet.run_until(EVICTED + 100)
     assert not is_terminating(fleet, "late")
-    fleet.speak("a0")
+    fleet.recover("a0")
     fleet.run_until(EVICTED + 150)
     fleet.silence("a0")
     fleet.run_until(EVICTED + 500)
     assert is_terminating(fleet, "late")
 
 
-# grace period of the pod → it is gone after so many seconds
+# grace period of the pod → seconds after which it is deleted
 @pytest.mark.parametrize(("grace", "gone"), [(30, 30), (3600, 300)])
 @pytest.mark.usefixtures("manager")
-def test_a_pod_may_be_terminating_for_its_grace_period_and_five_minutes_at_most(
-    fleet: Fleet, grace: int, gone: int
-) -> None:
+def test_terminating_pod_is_deleted_after_its_grace_period_or_five_minutes(fleet: Fleet, grace: int, gone: int) -> None:
     spec = {"nodeName": "a1", "terminationGracePeriodSeconds": grace, "containers": [{"name": "c", "image": "i"}]}
     fleet.cluster.create(PODS, {"metadata": {"name": "slow", "namespace": "default"}, "spec": spec})
     fleet.run_until(LAST_WORD)
@@ -159,27 +157,27 @@ def test_a_pod_may_be_terminating_for_its_grace_period_and_five_minutes_at_most(
 
 
 @pytest.mark.usefixtures("manager")
-def test_when_all_zones_are_down_no_pod_is_deleted(fleet: Fleet) -> None:
+def test_no_pod_is_deleted_while_all_zones_are_down(fleet: Fleet) -> None:
     fleet.run_until(LAST_WORD)
     fleet.silence("a", "b", "c")
     fleet.run_until(EVICTED + 600)
-    assert doomed(fleet) == set()
+    assert terminating_pods(fleet) == set()
 
 
 @pytest.mark.usefixtures("manager")
-def test_after_all_zones_were_down_every_node_has_its_whole_timeout_again(fleet: Fleet) -> None:
+def test_timeouts_restart_after_all_zones_were_down(fleet: Fleet) -> None:
     fleet.run_until(LAST_WORD)
     fleet.silence("a", "b", "c")
     fleet.run_until(700)
-    fleet.speak("b", "c")  # the pass of 705 s sees it
+    fleet.recover("b", "c")  # seen by the pass of 705 s
     fleet.run_until(1005)
-    assert doomed(fleet) == set()
+    assert terminating_pods(fleet) == set()
     fleet.run_until(1012)
-    assert doomed(fleet) == {"default/pod-on-a0"}
+    assert terminating_pods(fleet) == {"default/pod-on-a0"}
 
 
 @pytest.mark.usefixtures("manager")
-def test_pods_on_a_kubelet_too_old_to_delete_them_are_deleted_by_force(fleet: Fleet) -> None:
+def test_pods_of_old_kubelets_are_deleted_without_grace_period(fleet: Fleet) -> None:
     old = {"status": {"nodeInfo": {"kubeletVersion": "v1.0.3"}}}
     fleet.cluster.merge(NODES, "a0", old, subresource="status")
     fleet.run_until(10)
@@ -209,8 +207,8 @@ def test_kubelets_delete_pods_gracefully_since_1_1(version: str, gracefully: boo
     assert deletes_gracefully(version) is gracefully
 
 
-def test_a_namesake_of_an_evicted_node_is_not_taken_for_it(log: FilteringBoundLogger) -> None:
-    """The first need not have been seen to be gone: between two looks it went, and the other came."""
+def test_new_node_of_the_same_name_is_not_evicted(log: FilteringBoundLogger) -> None:
+    """The first node was deleted and the second created between two passes."""
     clock = VirtualClock()
     direct = DirectEviction(clock=clock, log=log)
     first, second = ({"metadata": {"name": "n1", "uid": uid}} for uid in ("first", "second"))
@@ -221,11 +219,11 @@ def test_a_namesake_of_an_evicted_node_is_not_taken_for_it(log: FilteringBoundLo
 
 
 def drive(step: Generator[Any, Any, Any], *answers: Any) -> Any:
-    """What it returns. Fails if it yields more often than there are outcomes."""
+    """Return the result of a step. Fails if the step yields more commands than there are outcomes."""
     try:
         step.send(None)
         for answer in answers:
             step.send(answer)
     except StopIteration as stop:
         return stop.value
-    raise AssertionError("it asked for more")
+    raise AssertionError("the step yielded more commands than expected")

@@ -1,4 +1,4 @@
-"""Whether a node still gives signs of life."""
+"""Heartbeats of nodes, and the time without them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def facts(
 
 SEEN = observe(None, facts(), 5.0, now=100.0)
 
-# what is seen at 130 s → (last sign of life, when Ready changed)
+# observation at 130 s → (last heartbeat, last change of Ready)
 SIGNS: dict[str, tuple[NodeFacts, float | None, tuple[float, float]]] = {
     "nothing new": (facts(), 5.0, (100.0, 100.0)),
     "a heartbeat": (facts(heartbeat="h2"), 5.0, (130.0, 100.0)),
@@ -47,21 +47,21 @@ SIGNS: dict[str, tuple[NodeFacts, float | None, tuple[float, float]]] = {
 
 
 @pytest.mark.parametrize(("node", "renewed", "expected"), SIGNS.values(), ids=SIGNS)
-def test_signs_of_life(node: NodeFacts, renewed: float | None, expected: tuple[float, float]) -> None:
+def test_time_of_the_last_heartbeat(node: NodeFacts, renewed: float | None, expected: tuple[float, float]) -> None:
     health = observe(SEEN, node, renewed, now=130.0)
     assert (health.probed, health.changed) == expected
 
 
-def test_nothing_new_is_no_new_record() -> None:
+def test_record_is_kept_without_new_heartbeat() -> None:
     assert observe(SEEN, facts(), 5.0, now=130.0) is SEEN
 
 
-def test_the_first_status_of_a_node_is_a_sign_of_life() -> None:
+def test_first_status_counts_as_heartbeat() -> None:
     before = observe(None, facts(None), None, now=100.0)
     assert observe(before, facts(), None, now=130.0).probed == 130.0
 
 
-def test_our_own_write_is_no_sign_of_life() -> None:
+def test_own_write_does_not_count_as_heartbeat() -> None:
     written = facts("Unknown", transitioned="t2")
     health = marked_unknown(SEEN, written, now=141.0)
     assert observe(health, written, 5.0, now=145.0) is health
@@ -84,7 +84,7 @@ GRACE_PERIODS = GracePeriods(grace=40.0, startup_grace=60.0)
         (None, 160.1, 160.0, Liveness.SILENT),
     ],
 )
-def test_a_node_is_silent_after_its_grace_period_if_we_would_have_heard_it(
+def test_node_is_unreachable_after_its_grace_period_if_the_tables_are_fresh(
     ready: str | None, now: float, heard: float | None, expected: Liveness
 ) -> None:
     node = facts(ready)
@@ -92,12 +92,12 @@ def test_a_node_is_silent_after_its_grace_period_if_we_would_have_heard_it(
     assert liveness(health, node, now=now, periods=GRACE_PERIODS, heard=heard) is expected
 
 
-def test_with_a_short_grace_period_tables_have_to_be_fresher() -> None:
+def test_short_grace_period_requires_fresher_tables() -> None:
     assert (GracePeriods(grace=8.0, startup_grace=60.0).stale_after, GRACE_PERIODS.stale_after) == (2.0, 10.0)
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["h1", "h2", "h3"]), st.sampled_from([None, 1.0, 2.0]))))
-def test_the_last_sign_of_life_never_goes_back(steps: list[tuple[float, str, float | None]]) -> None:
+def test_time_of_the_last_heartbeat_never_decreases(steps: list[tuple[float, str, float | None]]) -> None:
     now, health = 0.0, None
     for elapsed, heartbeat, renewed in steps:
         now += elapsed

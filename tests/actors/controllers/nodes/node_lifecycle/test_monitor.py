@@ -1,4 +1,4 @@
-"""What a pass concludes for zones whose queues are yet to be started."""
+"""Zones whose queues are not started yet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def entry(zone: str, *taints: str) -> Any:
     return SimpleNamespace(facts=SimpleNamespace(zone=zone, no_execute=frozenset(taints)))
 
 
-def test_a_zone_with_a_tainted_node_counts_as_in_the_middle_of_an_outage() -> None:
+def test_zone_with_tainted_node_is_treated_as_disrupted_already() -> None:
     entries = [entry("a"), entry("b"), entry("b", "unreachable"), entry("b"), entry("c", "unreachable")]
     assert last_evictions(entries, 7.0) == {"a": None, "b": 7.0, "c": 7.0}

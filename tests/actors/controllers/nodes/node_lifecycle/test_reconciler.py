@@ -1,4 +1,4 @@
-"""node-lifecycle in a simulated cluster: what it writes, when zones are well."""
+"""Node lifecycle controller in a simulated cluster with healthy zones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def condition(type: str, status: str) -> dict[str, object]:
     return {"status": {"conditions": [{"type": type, "status": status}]}}
 
 
-def test_every_node_is_registered_once(fleet: Fleet) -> None:
+def test_each_node_is_registered_once(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(30)
     assert sorted(fleet.events("RegisteredNode")) == sorted(
@@ -30,7 +30,7 @@ def test_every_node_is_registered_once(fleet: Fleet) -> None:
     )
 
 
-def test_what_a_node_says_of_itself_becomes_taints_at_once_and_goes_with_it(fleet: Fleet) -> None:
+def test_conditions_of_a_node_become_no_schedule_taints(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(31)
     fleet.cluster.merge(NODES, "a0", condition("MemoryPressure", "True"), subresource="status")
@@ -44,10 +44,10 @@ def test_what_a_node_says_of_itself_becomes_taints_at_once_and_goes_with_it(flee
     assert fleet.taints("a0") == fleet.taints("a1") == set()
 
 
-def test_a_node_that_says_it_is_not_ready_is_tainted_in_its_turn_and_its_pods_stay_as_they_are(fleet: Fleet) -> None:
+def test_unready_node_is_tainted_and_its_pods_are_not_marked(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(31)
-    fleet.say("a0", "False")
+    fleet.post_status("a0", "False")
     fleet.run_until(31.1)
     assert fleet.taints("a0") == {("not-ready", "NoSchedule")}
     fleet.run_until(36)
@@ -56,20 +56,20 @@ def test_a_node_that_says_it_is_not_ready_is_tainted_in_its_turn_and_its_pods_st
     assert fleet.events("NodeNotReady") == []
 
 
-def test_a_tainted_node_that_changes_what_it_says_has_its_taint_swapped_at_once(fleet: Fleet) -> None:
+def test_taint_of_unreachable_node_is_replaced_when_it_reports_not_ready(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a0", "a1")
     fleet.run_until(GIVEN_UP + 1)
-    fleet.say("a0", "False")
+    fleet.post_status("a0", "False")
     fleet.run_until(GIVEN_UP + 1.1)
     assert fleet.taints("a0") == {("not-ready", "NoSchedule"), ("not-ready", "NoExecute")}
 
 
-def test_a_pod_bound_to_a_node_that_is_not_ready_is_not_ready(fleet: Fleet) -> None:
+def test_pod_bound_to_unready_node_is_marked_not_ready(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(31)
-    fleet.say("a1", "False")
+    fleet.post_status("a1", "False")
     fleet.run_until(36)
     fleet.run_pod("early", "")
     binding = {"metadata": {"name": "early"}, "target": {"kind": "Node", "name": "a1"}}
@@ -78,7 +78,7 @@ def test_a_pod_bound_to_a_node_that_is_not_ready_is_not_ready(fleet: Fleet) -> N
     assert fleet.pod_ready("early") == "False"
 
 
-def test_a_node_nobody_speaks_for_is_given_up_after_its_startup_grace_period(fleet: Fleet) -> None:
+def test_node_without_heartbeats_is_unknown_after_the_startup_grace_period(fleet: Fleet) -> None:
     fleet.manager()
     fleet.register("late", "a", conditions=False)
     fleet.run_until(64)
@@ -88,14 +88,14 @@ def test_a_node_nobody_speaks_for_is_given_up_after_its_startup_grace_period(fle
     assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusNeverUpdated")
 
 
-def test_labels_are_kept_in_line(fleet: Fleet) -> None:
+def test_deprecated_labels_are_updated(fleet: Fleet) -> None:
     fleet.manager()
     fleet.cluster.merge(NODES, "a0", {"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
     fleet.run_until(1)
     assert labels_of(fleet.node("a0"))["beta.kubernetes.io/os"] == "linux"
 
 
-def test_a_node_that_is_excluded_does_not_keep_its_zone_from_being_down(fleet: Fleet) -> None:
+def test_excluded_node_is_not_counted_in_its_zone(fleet: Fleet) -> None:
     label = {"metadata": {"labels": {"node.kubernetes.io/exclude-disruption": ""}}}
     for zone in "abc":
         fleet.cluster.merge(NODES, f"{zone}0", label)
@@ -107,7 +107,7 @@ def test_a_node_that_is_excluded_does_not_keep_its_zone_from_being_down(fleet: F
     assert fleet.ready("a0")["status"] == "True"
 
 
-def test_a_pod_whose_status_could_not_be_written_is_tried_again(
+def test_failed_write_of_a_pod_status_is_retried(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     faults = "command-answered 60.. status=500 resource=pods object=default/pod-on-a0 most=9 process=manager"
@@ -119,7 +119,7 @@ def test_a_pod_whose_status_could_not_be_written_is_tried_again(
     assert fleet.pod_ready("pod-on-a0") == "False"
 
 
-def test_a_node_whose_status_cannot_be_written_is_not_evicted(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_node_whose_status_cannot_be_written_is_not_tainted(make_cluster: Callable[..., SimulatedCluster]) -> None:
     faults = "command-answered 60.. status=500 resource=nodes object=a0 process=manager"
     fleet = Fleet(make_cluster(faults=parse_faults(faults)))
     fleet.manager()
@@ -129,7 +129,7 @@ def test_a_node_whose_status_cannot_be_written_is_not_evicted(make_cluster: Call
     assert fleet.tainted() == {"a1": GIVEN_UP}
 
 
-def test_turns_are_not_saved_up_while_taints_cannot_be_written(
+def test_failed_taints_do_not_accumulate_tokens(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     faults = "command-answered 90..150 status=500 resource=nodes process=manager"
@@ -137,7 +137,7 @@ def test_turns_are_not_saved_up_while_taints_cannot_be_written(
     fleet.manager()
     fleet.run_until(89)
     for name in fleet.names["a"][:5]:
-        fleet.say(name, "False")
+        fleet.post_status(name, "False")
     fleet.run_until(300)
     tainted = list(fleet.tainted(key=NOT_READY).values())
     assert len(tainted) == 5
@@ -145,7 +145,7 @@ def test_turns_are_not_saved_up_while_taints_cannot_be_written(
     assert min(later - earlier for earlier, later in pairwise(tainted)) >= 9
 
 
-# While the watch of nodes is late by some twenty seconds, what is written rests on what is read live.
+# The watch of nodes is late by some twenty seconds: writes depend on live reads.
 
 
 @pytest.fixture
@@ -153,18 +153,18 @@ def late(make_cluster: Callable[..., SimulatedCluster]) -> Fleet:
     return Fleet(make_cluster(faults=parse_faults("watch-lagging 90.. resource=nodes seconds=20 process=manager")))
 
 
-def test_a_node_that_speaks_just_before_it_is_given_up_is_not(late: Fleet) -> None:
+def test_heartbeat_that_the_watch_does_not_show_yet_is_respected(late: Fleet) -> None:
     late.manager()
     late.run_until(LAST_WORD)
     late.silence("a0")
     late.run_until(GIVEN_UP - 1)
-    late.say("a0", "True")
+    late.post_status("a0", "True")
     late.run_until(GIVEN_UP + 30)
     assert late.ready("a0")["status"] == "True"
     assert late.events("NodeNotReady") == []
 
 
-def test_a_node_that_others_change_is_tainted_in_its_turn(late: Fleet) -> None:
+def test_concurrently_changed_node_is_tainted(late: Fleet) -> None:
     late.manager()
     late.run_until(LAST_WORD)
     late.silence("a0", "a1")
@@ -174,7 +174,7 @@ def test_a_node_that_others_change_is_tainted_in_its_turn(late: Fleet) -> None:
     assert late.tainted() == every(10, ["a0", "a1"], first=GIVEN_UP)
 
 
-def test_pods_are_not_deleted_from_a_node_that_has_just_come_back(
+def test_pods_of_node_that_has_just_recovered_are_not_deleted(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     faults = parse_faults("watch-lagging 340.. resource=nodes seconds=20 process=manager")
@@ -183,7 +183,7 @@ def test_pods_are_not_deleted_from_a_node_that_has_just_come_back(
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
     fleet.run_until(352)
-    fleet.say("a0", "True")
+    fleet.post_status("a0", "True")
     fleet.run_until(450)
     (pod,) = [pod for pod in fleet.cluster.list(PODS) if name_of(pod) == "pod-on-a0"]
     assert "deletionTimestamp" not in pod["metadata"]
@@ -199,7 +199,9 @@ def test_pods_are_not_deleted_from_a_node_that_has_just_come_back(
         (("--pause-evictions-in-disrupted-zones",), {}),
     ],
 )
-def test_the_rate_in_a_zone_that_is_down(fleet: Fleet, flags: tuple[str, ...], tainted: dict[str, int]) -> None:
+def test_rate_in_a_disrupted_zone_follows_the_flags(
+    fleet: Fleet, flags: tuple[str, ...], tainted: dict[str, int]
+) -> None:
     fleet.manager(*flags)
     fleet.run_until(LAST_WORD)
     fleet.silence("a")
@@ -207,7 +209,7 @@ def test_the_rate_in_a_zone_that_is_down(fleet: Fleet, flags: tuple[str, ...], t
     assert fleet.tainted() == tainted
 
 
-def test_taints_are_taken_back_when_the_zone_is_disrupted_if_so_wished(fleet: Fleet) -> None:
+def test_flag_removes_taints_in_a_disrupted_zone(fleet: Fleet) -> None:
     fleet.manager("--pause-evictions-in-disrupted-zones")
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
@@ -216,18 +218,18 @@ def test_taints_are_taken_back_when_the_zone_is_disrupted_if_so_wished(fleet: Fl
     fleet.silence(*fleet.names["a"][:6])
     fleet.run_until(GIVEN_UP + 60)
     assert fleet.tainted() == {}
-    fleet.speak(*fleet.names["a"][1:])
+    fleet.recover(*fleet.names["a"][1:])
     fleet.run_until(GIVEN_UP + 100)
     assert list(fleet.tainted()) == ["a0"]
 
 
-def test_metrics_say_how_zones_are(fleet: Fleet) -> None:
+def test_metrics_report_the_health_of_zones(fleet: Fleet) -> None:
     manager = fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a0", "a1")
     fleet.run_until(GIVEN_UP + 1)
     values = {
-        family.name: {labels: getattr(one, "value", None) for labels, one in series}
+        family.name: {labels: getattr(metric, "value", None) for labels, metric in series}
         for family, series in manager.metrics.collect()
     }
     label = (zone_label("eu:a"),)
@@ -241,7 +243,7 @@ def test_metrics_say_how_zones_are(fleet: Fleet) -> None:
     assert values["zone_eviction_queue_let_through_total"][label] == 1
 
 
-def test_a_node_that_is_deleted_while_it_waits_is_forgotten(fleet: Fleet) -> None:
+def test_node_deleted_in_the_queue_is_forgotten(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a0", "a1", "a2")
@@ -252,7 +254,7 @@ def test_a_node_that_is_deleted_while_it_waits_is_forgotten(fleet: Fleet) -> Non
     assert fleet.tainted() == every(10, ["a0", "a2"], first=GIVEN_UP)
 
 
-def test_pods_of_a_node_are_marked_after_a_restart_too(fleet: Fleet) -> None:
+def test_pods_of_unreachable_node_are_marked_after_a_restart(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")

@@ -1,4 +1,4 @@
-"""The status that is written for a silent node."""
+"""Status that is written for an unreachable node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CREATED, STAMP = "2026-01-01T00:00:00Z", "2027-01-15T08:00:00Z"
 NOW = 1_800_000_000.0
 
 
-def test_a_node_that_never_said_anything_gets_all_four_conditions() -> None:
+def test_node_without_status_gets_all_four_conditions() -> None:
     conditions = silent_node({"metadata": {"creationTimestamp": CREATED}}, NOW)["status"]["conditions"]
     assert [condition.pop("type") for condition in conditions] == [
         "Ready",
@@ -27,7 +27,7 @@ def test_a_node_that_never_said_anything_gets_all_four_conditions() -> None:
     ]
 
 
-def test_conditions_that_were_known_become_unknown_and_keep_their_heartbeat() -> None:
+def test_conditions_become_unknown_and_keep_their_heartbeat() -> None:
     times = {"lastHeartbeatTime": "h", "lastTransitionTime": "t"}
     unknown = {"type": "DiskPressure", "status": "Unknown", "reason": "R", "message": "m", **times}
     network = {"type": "NetworkUnavailable", "status": "False", **times}
@@ -47,4 +47,4 @@ def test_conditions_that_were_known_become_unknown_and_keep_their_heartbeat() ->
         },
         unknown,
     ]
-    assert ready["status"] == "True", "what was read is left alone"
+    assert ready["status"] == "True", "the input is not modified"

@@ -1,4 +1,4 @@
-"""Which taints and labels a node should have."""
+"""Taints and labels that a node must have."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ NOW = 1_800_000_000.0
         ("False", (), False, False, ()),
         ("False", (), True, False, (NOT_READY,)),
         ("False", (NOT_READY,), False, False, (NOT_READY,)),
-        ("False", (UNREACHABLE,), False, False, (NOT_READY,)),  # at once, not in its turn
+        ("False", (UNREACHABLE,), False, False, (NOT_READY,)),  # at once, without its zone's queue
         ("Unknown", (), True, False, (UNREACHABLE,)),
         ("Unknown", (NOT_READY,), False, False, (UNREACHABLE,)),
         ("Unknown", (UNREACHABLE,), False, True, ()),
         ("Unknown", (), True, True, ()),
-        (None, (UNREACHABLE,), True, False, (UNREACHABLE,)),  # nothing is known: nothing is changed
+        (None, (UNREACHABLE,), True, False, (UNREACHABLE,)),  # without a condition nothing is changed
     ],
 )
-def test_the_no_execute_taint_that_a_node_should_have(
+def test_no_execute_taint_follows_the_ready_condition(
     ready: str | None, has: tuple[str, ...], due: bool, spared: bool, wanted: tuple[str, ...]
 ) -> None:
     assert wanted_no_execute(facts(ready, taints=has), due=due, spared=spared) == set(wanted)
 
 
-def test_taints_of_others_stay_and_ours_are_swapped_in_one_patch() -> None:
+def test_own_taints_are_replaced_in_one_patch_and_others_kept() -> None:
     theirs = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
     prefer = {"key": UNREACHABLE, "effect": "PreferNoSchedule"}
     old = {"key": NOT_READY, "effect": "NoExecute", "timeAdded": CREATED}
@@ -72,7 +72,7 @@ def test_taints_of_others_stay_and_ours_are_swapped_in_one_patch() -> None:
     ]
 
 
-def test_a_taint_that_is_there_keeps_the_time_at_which_it_was_added() -> None:
+def test_existing_taint_keeps_its_time_added() -> None:
     there = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": CREATED}
     node = {"spec": {"taints": [there]}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     found = node_facts(node)
@@ -80,7 +80,7 @@ def test_a_taint_that_is_there_keeps_the_time_at_which_it_was_added() -> None:
     assert taint_patch(node, found, frozenset({UNREACHABLE}), NOW)["spec"]["taints"][0] == there
 
 
-def test_the_last_taint_goes_with_the_list() -> None:
+def test_list_is_removed_with_the_last_taint() -> None:
     node = {"spec": {"taints": [{"key": NOT_READY, "effect": "NoSchedule"}]}}
     assert taint_patch(node, node_facts(node), frozenset(), NOW)["spec"]["taints"] is None
 
@@ -101,5 +101,7 @@ ARCH, OLD_ARCH = "kubernetes.io/arch", "beta.kubernetes.io/arch"
         ({OS: ""}, {OLD_OS: ""}),
     ],
 )
-def test_older_labels_say_what_the_newer_ones_say(labels: dict[str, str] | None, missing: dict[str, str]) -> None:
+def test_deprecated_labels_are_copied_from_their_successors(
+    labels: dict[str, str] | None, missing: dict[str, str]
+) -> None:
     assert missing_labels({"metadata": {"labels": labels}}) == missing

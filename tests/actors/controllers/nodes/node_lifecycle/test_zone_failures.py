@@ -1,4 +1,4 @@
-"""Failures in the middle of a zone's outage: the rate holds, no node is forgotten, and none is evicted twice."""
+"""Failures during the outage of a zone: the rate is kept, and each node is tainted exactly once."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ CONTROLLER = controller_name(NAME)
 QUEUE = zone_queue_name("eu:a")
 
 
-def in_an_outage(fleet: Fleet) -> None:
-    """Zone a is down, two of its nodes are tainted, and the third is to be three seconds later."""
+def begin_outage(fleet: Fleet) -> None:
+    """Run until three seconds before the third node of the failed zone a is tainted."""
     fleet.run_until(LAST_WORD)
     fleet.silence("a")
     fleet.run_until(GIVEN_UP + 17)
     assert fleet.tainted() == every(10, ["a0", "a1"], first=GIVEN_UP)
 
 
-def assert_that_the_rate_held(fleet: Fleet) -> None:
-    """All of zone a is tainted, no two of its nodes within ten seconds, and the first two are not tainted anew."""
+def assert_rate_was_kept(fleet: Fleet) -> None:
+    """Check that all nodes of zone a are tainted at intervals of at least ten seconds, the first two only once."""
     tainted = fleet.tainted()
     assert sorted(tainted) == fleet.names["a"]
     assert [tainted["a0"], tainted["a1"]] == [GIVEN_UP, GIVEN_UP + 10]
     assert min(later - earlier for earlier, later in pairwise(tainted.values())) >= 10
 
 
-def test_a_queue_that_fails_goes_on_to_the_second(fleet: Fleet) -> None:
+def test_restarted_queue_keeps_its_schedule(fleet: Fleet) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     fleet.cluster.world.kill(manager.actors, QUEUE)
     fleet.run_until(GIVEN_UP + 120)
     assert manager.actors.incarnation(QUEUE) == 2
@@ -47,52 +47,52 @@ def test_a_queue_that_fails_goes_on_to_the_second(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("victim", [CONTROLLER, MANAGER, "dispatcher", "informer:v1/nodes"])
-def test_whoever_fails_the_rate_holds(fleet: Fleet, victim: str) -> None:
+def test_rate_is_kept_when_an_actor_fails(fleet: Fleet, victim: str) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     fleet.cluster.world.kill(manager.actors, victim)
     fleet.run_until(GIVEN_UP + 200)
-    assert_that_the_rate_held(fleet)
+    assert_rate_was_kept(fleet)
 
 
-def test_the_controller_and_the_queue_fail_at_once(fleet: Fleet) -> None:
+def test_rate_is_kept_when_controller_and_queue_fail(fleet: Fleet) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     fleet.cluster.world.kill(manager.actors, CONTROLLER)
     fleet.cluster.world.kill(manager.actors, QUEUE)
     fleet.run_until(GIVEN_UP + 200)
-    assert_that_the_rate_held(fleet)
+    assert_rate_was_kept(fleet)
 
 
-def test_the_whole_process_fails(fleet: Fleet) -> None:
+def test_rate_is_kept_when_the_process_restarts(fleet: Fleet) -> None:
     fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     fleet.cluster.start_again("manager")
     fleet.run_until(GIVEN_UP + 200)
-    assert_that_the_rate_held(fleet)
+    assert_rate_was_kept(fleet)
 
 
-def test_a_queue_that_fails_again_and_again_evicts_no_faster(fleet: Fleet) -> None:
+def test_rate_is_kept_when_the_queue_fails_repeatedly(fleet: Fleet) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     for second in range(20, 80, 9):
         fleet.run_until(GIVEN_UP + second)
         fleet.cluster.world.kill(manager.actors, QUEUE)
     fleet.run_until(GIVEN_UP + 200)
-    assert_that_the_rate_held(fleet)
+    assert_rate_was_kept(fleet)
 
 
-def test_a_new_manager_watches_over_the_queues_of_the_old_one(fleet: Fleet) -> None:
+def test_restarted_manager_supervises_the_existing_queues(fleet: Fleet) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     fleet.cluster.world.kill(manager.actors, MANAGER)
     fleet.run_until(GIVEN_UP + 40)
     fleet.cluster.world.kill(manager.actors, QUEUE)
     fleet.run_until(GIVEN_UP + 200)
-    assert_that_the_rate_held(fleet)
+    assert_rate_was_kept(fleet)
 
 
-def test_after_a_restart_while_all_zones_are_down_nobody_is_evicted(fleet: Fleet) -> None:
+def test_no_node_is_tainted_after_a_restart_while_all_zones_are_down(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a", "b", "c")
@@ -112,13 +112,13 @@ EVERYTHING = (
 )
 
 
-# late: seconds by which a node may be tainted after its turn came: timeAdded is in whole seconds; a message takes up to
-# 3 s, and a turn is good for 5.
+# late: seconds between the turn of a node and its taint. timeAdded is in whole seconds; a message takes up to 3 s, and
+# a turn is valid for 5 s.
 @pytest.mark.parametrize(
     ("plan", "seed", "late"),
     [(CRASHES, seed, 1) for seed in range(6)] + [(EVERYTHING, seed, 9) for seed in range(6)],
 )
-def test_whatever_goes_wrong_the_rate_holds_and_nobody_is_forgotten_or_wronged(
+def test_rate_is_kept_and_each_node_is_tainted_under_faults(
     make_cluster: Callable[..., SimulatedCluster], plan: str, seed: int, late: int
 ) -> None:
     fleet = Fleet(make_cluster(seed=seed, faults=parse_faults(plan)))
@@ -133,10 +133,10 @@ def test_whatever_goes_wrong_the_rate_holds_and_nobody_is_forgotten_or_wronged(
     assert [fleet.pod_ready(f"pod-on-{zone}0") for zone in "abc"] == ["False", "True", "True"]
 
 
-# What the server does not say is no proof of anything.
+# Missing information is not evidence of unhealthy nodes.
 
 
-def test_a_manager_that_is_cut_off_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_partitioned_manager_marks_no_node_unhealthy(make_cluster: Callable[..., SimulatedCluster]) -> None:
     fleet = Fleet(make_cluster(faults=parse_faults("partition 50..250 process=manager")))
     fleet.manager()
     fleet.run_until(500)
@@ -144,7 +144,7 @@ def test_a_manager_that_is_cut_off_gives_nobody_up(make_cluster: Callable[..., S
     assert fleet.events("NodeNotReady") == []
 
 
-def test_when_a_server_comes_back_kubelets_have_time_to_come_back_too(
+def test_kubelets_have_time_to_reconnect_after_an_outage_of_the_server(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     fleet = Fleet(make_cluster(faults=parse_faults("server-away 50..250")))
@@ -152,19 +152,19 @@ def test_when_a_server_comes_back_kubelets_have_time_to_come_back_too(
     fleet.run_until(50)
     fleet.silence("a", "b", "c")
     fleet.run_until(282)
-    fleet.speak("a", "b", "c")
+    fleet.recover("a", "b", "c")
     fleet.run_until(500)
     assert fleet.events("NodeNotReady") == []
 
 
-def test_a_manager_that_was_paused_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_paused_manager_marks_no_node_unhealthy(make_cluster: Callable[..., SimulatedCluster]) -> None:
     fleet = Fleet(make_cluster(faults=parse_faults("process-paused 50..250 process=manager")))
     fleet.manager()
     fleet.run_until(500)
     assert fleet.events("NodeNotReady") == []
 
 
-def test_nodes_that_all_fall_silent_where_nobody_else_says_anything_are_given_up_with_the_next_bookmark(
+def test_all_nodes_are_marked_unhealthy_with_the_next_bookmark_of_a_quiet_watch(
     fleet: Fleet,
 ) -> None:
     fleet.manager()
@@ -176,7 +176,7 @@ def test_nodes_that_all_fall_silent_where_nobody_else_says_anything_are_given_up
     assert fleet.tainted() == {}
 
 
-def test_a_watch_of_leases_that_falls_silent_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+def test_silent_watch_of_leases_marks_no_node_unhealthy(make_cluster: Callable[..., SimulatedCluster]) -> None:
     faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
     fleet = Fleet(make_cluster(faults=faults))
     fleet.manager()
@@ -185,7 +185,7 @@ def test_a_watch_of_leases_that_falls_silent_gives_nobody_up(make_cluster: Calla
     assert fleet.events("NodeNotReady") == []
 
 
-def test_with_live_reads_silent_nodes_are_given_up_behind_a_silent_watch_and_living_ones_are_not(
+def test_live_reads_distinguish_unreachable_nodes_behind_a_silent_watch(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
     faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
@@ -193,14 +193,14 @@ def test_with_live_reads_silent_nodes_are_given_up_behind_a_silent_watch_and_liv
     fleet.manager("--live-heartbeat-reads")
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
-    fleet.run_until(140)  # its word of 52.5 s was read live at 90 s
+    fleet.run_until(140)  # its heartbeat of 52.5 s was read live at 90 s
     assert {name for zone in "abc" for name in fleet.names[zone] if fleet.ready(name)["status"] != "True"} == {"a0"}
 
 
-# Queues come, go, and can be held from outside.
+# Start, stop and pause of queues.
 
 
-def test_a_zone_has_a_queue_while_it_has_nodes(fleet: Fleet) -> None:
+def test_queue_exists_while_its_zone_has_nodes(fleet: Fleet) -> None:
     manager = fleet.manager()
     fleet.run_until(10)
     assert manager.actors.is_alive(QUEUE)
@@ -214,9 +214,9 @@ def test_a_zone_has_a_queue_while_it_has_nodes(fleet: Fleet) -> None:
     assert manager.actors.is_alive(QUEUE)
 
 
-def test_a_queue_says_what_it_is_at(fleet: Fleet) -> None:
+def test_queue_describes_its_state(fleet: Fleet) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     facts = fleet.cluster.describe(manager, QUEUE)
     assert facts["waiting"] == fleet.names["a"][2:]
     assert (facts["qps"], facts["let_through"], facts["paused"]) == (0.1, 2, False)
@@ -224,9 +224,9 @@ def test_a_queue_says_what_it_is_at(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("zone", ["eu:a", None])
-def test_evictions_are_paused_and_resumed_from_outside_also_over_failures(fleet: Fleet, zone: str | None) -> None:
+def test_paused_queue_stays_paused_over_failures(fleet: Fleet, zone: str | None) -> None:
     manager = fleet.manager()
-    in_an_outage(fleet)
+    begin_outage(fleet)
     manager.actors.tell(CONTROLLER, PauseEvictions(zone))
     fleet.run_until(GIVEN_UP + 60)
     fleet.cluster.world.kill(manager.actors, QUEUE)

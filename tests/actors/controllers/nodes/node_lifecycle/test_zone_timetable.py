@@ -1,4 +1,4 @@
-"""Three zones of ten nodes: which node is tainted when, to the virtual second."""
+"""Times at which the nodes of three zones are tainted, to the virtual second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from structlog.testing import LogCapture
 
 from tests.actors.controllers.nodes.fleet import Fleet
 
-# A node that last spoke at 52.5 s is seen at the pass of 55 s, and given up at the first pass after 95 s.
+# The heartbeat at 52.5 s is seen by the pass of 55 s; the node is marked unhealthy by the first pass after 95 s.
 LAST_WORD, GIVEN_UP = 55.0, 100
 ENTERING = "Controller detected that all Nodes are not-Ready. Entering master disruption mode"
 EXITING = "Controller detected that some Nodes are Ready. Exiting master disruption mode"
@@ -18,11 +18,11 @@ def every(seconds: int, names: list[str], *, first: int) -> dict[str, int]:
 
 
 def said(logs: LogCapture) -> list[str]:
-    """The two lines about master disruption mode, in order."""
+    """Return the two log lines about master disruption mode, in order."""
     return [entry["event"] for entry in logs.entries if entry["event"] in (ENTERING, EXITING)]
 
 
-def test_one_silent_node_is_given_up_and_tainted_at_once(fleet: Fleet) -> None:
+def test_single_unreachable_node_is_tainted_at_once(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
@@ -48,17 +48,17 @@ def test_one_silent_node_is_given_up_and_tainted_at_once(fleet: Fleet) -> None:
     ]
 
 
-def test_a_node_that_speaks_again_loses_its_taints(fleet: Fleet) -> None:
+def test_recovered_node_loses_its_taints(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a0")
     fleet.run_until(GIVEN_UP + 5)
-    fleet.speak("a0")
+    fleet.recover("a0")
     fleet.run_until(GIVEN_UP + 12.6)
     assert (fleet.ready("a0")["status"], fleet.taints("a0")) == ("True", set())
 
 
-def test_of_two_silent_nodes_the_second_waits_ten_seconds(fleet: Fleet) -> None:
+def test_second_unreachable_node_is_tainted_ten_seconds_later(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a3", "a4")
@@ -66,17 +66,17 @@ def test_of_two_silent_nodes_the_second_waits_ten_seconds(fleet: Fleet) -> None:
     assert fleet.tainted() == every(10, ["a3", "a4"], first=GIVEN_UP)
 
 
-def test_a_node_that_speaks_again_while_it_waits_is_not_tainted(fleet: Fleet) -> None:
+def test_node_that_recovers_in_the_queue_is_not_tainted(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a3", "a4", "b1")
     fleet.run_until(GIVEN_UP + 1)
-    fleet.speak("a4")
+    fleet.recover("a4")
     fleet.run_until(GIVEN_UP + 60)
     assert fleet.tainted() == {"a3": GIVEN_UP, "b1": GIVEN_UP}
 
 
-def test_nobody_is_evicted_from_a_small_zone_most_of_which_is_down(fleet: Fleet) -> None:
+def test_no_node_of_a_small_disrupted_zone_is_tainted(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence(*fleet.names["a"][:6])
@@ -85,16 +85,16 @@ def test_nobody_is_evicted_from_a_small_zone_most_of_which_is_down(fleet: Fleet)
     assert fleet.taints("a0") == {("unreachable", "NoSchedule")}
 
 
-def test_a_large_zone_most_of_which_is_down_is_evicted_slowly(fleet: Fleet) -> None:
+def test_large_disrupted_zone_is_tainted_at_the_secondary_rate(fleet: Fleet) -> None:
     fleet.manager("--large-cluster-size-threshold=9")
     fleet.run_until(LAST_WORD)
     fleet.silence(*fleet.names["a"][:6])
     fleet.run_until(GIVEN_UP + 250)
-    # The rate was cut before the first token was spent, and the new bucket is as full as the old one was.
+    # The rate was reduced before the first token was used, and the new bucket is as full as the old one.
     assert fleet.tainted() == every(100, fleet.names["a"][:3], first=GIVEN_UP)
 
 
-def test_a_zone_that_is_down_is_evicted_at_the_full_rate(fleet: Fleet) -> None:
+def test_fully_disrupted_zone_is_tainted_at_the_full_rate(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a")
@@ -102,7 +102,7 @@ def test_a_zone_that_is_down_is_evicted_at_the_full_rate(fleet: Fleet) -> None:
     assert fleet.tainted() == every(10, fleet.names["a"], first=GIVEN_UP)
 
 
-def test_zones_are_evicted_side_by_side(fleet: Fleet) -> None:
+def test_zones_are_tainted_independently(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a", "b")
@@ -111,7 +111,7 @@ def test_zones_are_evicted_side_by_side(fleet: Fleet) -> None:
     assert fleet.tainted("b") == every(10, fleet.names["b"][:3], first=GIVEN_UP)
 
 
-def test_when_all_zones_are_down_nobody_is_evicted(fleet: Fleet, logs: LogCapture) -> None:
+def test_no_node_is_tainted_while_all_zones_are_down(fleet: Fleet, logs: LogCapture) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a", "b", "c")
@@ -119,13 +119,13 @@ def test_when_all_zones_are_down_nobody_is_evicted(fleet: Fleet, logs: LogCaptur
     assert fleet.statuses("a") == fleet.statuses("b") == fleet.statuses("c") == {"Unknown"}
     assert fleet.tainted() == {}
     assert said(logs) == [ENTERING]
-    fleet.speak("a", "b", "c")
+    fleet.recover("a", "b", "c")
     fleet.run_until(GIVEN_UP + 700)
     assert said(logs) == [ENTERING, EXITING]
     assert all(fleet.taints(name) == set() for names in fleet.names.values() for name in names)
 
 
-def test_taints_are_taken_back_once_all_zones_are_down_and_evictions_go_on_when_some_are_back(fleet: Fleet) -> None:
+def test_taints_are_removed_while_all_zones_are_down_and_added_after_recovery(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.silence("a")
@@ -135,15 +135,15 @@ def test_taints_are_taken_back_once_all_zones_are_down_and_evictions_go_on_when_
     assert fleet.tainted() == every(10, ["a0", "a1", "a2"], first=GIVEN_UP)
     fleet.run_until(300.0)
     assert fleet.tainted() == {}
-    fleet.speak("b", "c")
-    fleet.run_until(305.5)  # they spoke at 302.5, and the pass at 305 sees it
+    fleet.recover("b", "c")
+    fleet.run_until(305.5)  # the heartbeats at 302.5 s are seen by the pass of 305 s
     assert fleet.tainted() == {}
     fleet.run_until(336.0)
     assert fleet.tainted() == every(10, ["a0", "a1", "a2"], first=315)
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
-def test_a_clock_that_jumps_evicts_nobody(fleet: Fleet, jump: float) -> None:
+def test_clock_jump_of_the_manager_taints_no_node(fleet: Fleet, jump: float) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.cluster.processes["manager"].process.clock.skew = jump
@@ -153,7 +153,7 @@ def test_a_clock_that_jumps_evicts_nobody(fleet: Fleet, jump: float) -> None:
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
-def test_kubelets_whose_clocks_jump_are_not_silent(fleet: Fleet, jump: float) -> None:
+def test_clock_jump_of_kubelets_taints_no_node(fleet: Fleet, jump: float) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
     fleet.cluster.clock.skew = jump

@@ -1,4 +1,4 @@
-"""How disrupted zones are, and how fast their nodes are evicted."""
+"""State of zones, and the eviction rates that follow from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NORMAL, PARTIAL, FULL = ZoneState.NORMAL, ZoneState.PARTIAL_DISRUPTION, ZoneStat
         (1, 0, NORMAL),
         (0, 1, FULL),
         (0, 50, FULL),
-        (1, 2, NORMAL),  # up to two never disrupt
+        (1, 2, NORMAL),  # up to two unready nodes never disrupt a zone
         (1, 3, PARTIAL),
         (3, 2, NORMAL),
         (2, 3, PARTIAL),
@@ -35,7 +35,7 @@ NORMAL, PARTIAL, FULL = ZoneState.NORMAL, ZoneState.PARTIAL_DISRUPTION, ZoneStat
         (10, 11, NORMAL),
     ],
 )
-def test_the_state_of_a_zone(ready: int, not_ready: int, state: ZoneState) -> None:
+def test_state_of_zone_depends_on_the_share_of_unready_nodes(ready: int, not_ready: int, state: ZoneState) -> None:
     assert zone_state(ZoneHealth(ready, not_ready), unhealthy_threshold=0.55) is state
 
 
@@ -49,12 +49,12 @@ WELL, DOWN = ZoneHealth(10, 0), ZoneHealth(0, 10)
         (WELL, 0.1),
         (DOWN, 0.5),
         (ZoneHealth(4, 6), 0.0),
-        (ZoneHealth(20, 30), 0.0),  # 50 is not large
+        (ZoneHealth(20, 30), 0.0),  # a zone of 50 nodes is not large
         (ZoneHealth(20, 31), 0.01),
         (ZoneHealth(0, 0), 0.1),
     ],
 )
-def test_the_rate_of_a_zone_while_another_is_well(health: ZoneHealth, rate: float) -> None:
+def test_rate_of_zone_depends_on_its_state_and_size(health: ZoneHealth, rate: float) -> None:
     found = assess({"a": health, "b": WELL}, LIMITS, was_all_down=False)
     assert (found.rates["a"], found.spared, found.mode) == (rate, frozenset(), Mode.UNCHANGED)
 
@@ -66,7 +66,7 @@ def test_the_rate_of_a_zone_while_another_is_well(health: ZoneHealth, rate: floa
         ({"a": DOWN, "b": DOWN}, True, True, Mode.UNCHANGED),
         ({"a": DOWN, "b": WELL}, True, False, Mode.LEFT),
         ({"a": DOWN, "b": WELL}, False, False, Mode.UNCHANGED),
-        ({"a": DOWN, "b": ZoneHealth(0, 0)}, False, True, Mode.ENTERED),  # in b no node counts
+        ({"a": DOWN, "b": ZoneHealth(0, 0)}, False, True, Mode.ENTERED),  # no node of zone b is counted
         ({}, False, False, Mode.UNCHANGED),
         ({}, True, True, Mode.UNCHANGED),
     ],
@@ -79,7 +79,7 @@ def test_master_disruption_mode(zones: dict[str, ZoneHealth], was_all_down: bool
         assert found.spared == set(zones)
 
 
-def test_disrupted_zones_may_be_spared_as_a_whole() -> None:
+def test_flag_disables_evictions_in_disrupted_zones() -> None:
     limits = EvictionLimits(pause_when_disrupted=True)
     found = assess({"a": DOWN, "b": ZoneHealth(4, 6), "c": WELL}, limits, was_all_down=False)
     assert found.spared == {"a", "b"}
@@ -100,7 +100,7 @@ def entry(name: str, zone: str, ready: str | None, *, excluded: bool = False) ->
         ([entry("a", "z", "Unknown"), entry("b", "z", "True")], ("a",), {"z": ZoneHealth(1, 0)}),
     ],
 )
-def test_excluded_and_unclear_nodes_do_not_count(
+def test_excluded_nodes_and_nodes_without_condition_are_not_counted(
     entries: list[Any], unclear: tuple[str, ...], expected: dict[str, ZoneHealth]
 ) -> None:
     assert zone_healths(entries, unclear) == expected

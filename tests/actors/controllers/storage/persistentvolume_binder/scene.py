@@ -183,10 +183,11 @@ class Scene:
         return events
 
     def settle(self, rounds: int = 5) -> None:
-        """All claims and volumes are looked at until nothing is written any more."""
+        """Sync all claims and volumes until no sync writes anything."""
+        tables = self.bench.tables
         for _ in range(rounds):
-            claims = [self.sync_claim(name_of(one)) for one in self.bench.tables[PERSISTENT_VOLUME_CLAIMS].objects()]
-            volumes = [self.sync_volume(name_of(one)) for one in self.bench.tables[PERSISTENT_VOLUMES].objects()]
+            claims = [self.sync_claim(name_of(claim)) for claim in tables[PERSISTENT_VOLUME_CLAIMS].objects()]
+            volumes = [self.sync_volume(name_of(volume)) for volume in tables[PERSISTENT_VOLUMES].objects()]
             if not any(driven.of(Update) for driven in (*claims, *volumes)):
                 return
         raise AssertionError(f"something is still written: {self.volumes} {self.claims}")
@@ -224,32 +225,32 @@ class Scene:
     def volumes(self) -> list[str]:
         """Each in a line, by name."""
         found = self.bench.tables[PERSISTENT_VOLUMES].objects()
-        return sorted(shown_volume(one) for one in found)
+        return sorted(shown_volume(volume) for volume in found)
 
     @property
     def claims(self) -> list[str]:
         found = self.bench.tables[PERSISTENT_VOLUME_CLAIMS].objects()
-        return sorted(shown_claim(one) for one in found)
+        return sorted(shown_claim(claim) for claim in found)
 
 
 _LETTERS = {BOUND_BY_CONTROLLER: "us", BIND_COMPLETED: "done", PROVISIONED_BY: "provisioned"}
 
 
-def shown_volume(one: Object) -> str:
+def shown_volume(volume: Object) -> str:
     """ "name Phase claim/uid +us": what binding is about, in a line."""
-    reference = one["spec"].get("claimRef")
+    reference = volume["spec"].get("claimRef")
     named = "" if reference is None else f" {reference['name']}/{reference.get('uid', '')}"
-    return f"{one['metadata']['name']} {one['status']['phase'] or '-'}{named}{_marks(one)}"
+    return f"{volume['metadata']['name']} {volume['status']['phase'] or '-'}{named}{_marks(volume)}"
 
 
-def shown_claim(one: Object) -> str:
+def shown_claim(claim: Object) -> str:
     """ "name Phase volume +us +done"."""
-    named = one["spec"].get("volumeName", "")
-    return f"{one['metadata']['name']} {one['status']['phase']}{' ' if named else ''}{named}{_marks(one)}"
+    named = claim["spec"].get("volumeName", "")
+    return f"{claim['metadata']['name']} {claim['status']['phase']}{' ' if named else ''}{named}{_marks(claim)}"
 
 
-def _marks(one: Object) -> str:
-    annotations = annotations_of(one)
+def _marks(obj: Object) -> str:
+    annotations = annotations_of(obj)
     marks = [letter for name, letter in _LETTERS.items() if name in annotations]
     provisioner = annotations.get(PROVISIONER)
     if provisioner is not None and annotations.get(BETA_PROVISIONER) == provisioner:

@@ -293,11 +293,11 @@ def test_a_claim_without_a_class_gets_the_newest_default_one(classes: list[Objec
     assert scene.metrics.counter(RETROACTIVE).value == (given is not None)
 
 
-@pytest.mark.parametrize("said", [claim(class_=""), claim(marks={CLASS_ANNOTATION: ""})])
-def test_a_claim_that_wants_no_class_is_given_none(said: Object) -> None:
-    scene = Scene([], [said], [OLD])
+@pytest.mark.parametrize("spec", [claim(class_=""), claim(marks={CLASS_ANNOTATION: ""})])
+def test_a_claim_that_wants_no_class_is_given_none(spec: Object) -> None:
+    scene = Scene([], [spec], [OLD])
     scene.sync_claim()
-    assert scene.claim()["spec"].get("storageClassName") == said["spec"].get("storageClassName")
+    assert scene.claim()["spec"].get("storageClassName") == spec["spec"].get("storageClassName")
 
 
 def test_a_class_that_cannot_be_given_is_counted_and_tried_again() -> None:

@@ -33,7 +33,7 @@ def test_a_volume_is_bound_and_scrubbed_and_offered_again(cluster: SimulatedClus
     cluster.create(EVENTS, about("of-a-former-one", "former"))
     cluster.merge(PODS, "default/recycler-for-disk", {"status": {"phase": "Succeeded"}}, subresource="status")
     cluster.run_for(5.0)
-    said = [one["message"] for one in cluster.list(EVENTS) if one["involvedObject"]["name"] == "disk"]
-    assert sorted(said) == ["Recycler pod: pulled", "Volume recycled"]
+    texts = [event["message"] for event in cluster.list(EVENTS) if event["involvedObject"]["name"] == "disk"]
+    assert sorted(texts) == ["Recycler pod: pulled", "Volume recycled"]
     assert phase_of(cluster.get(PERSISTENT_VOLUMES, "disk") or {}) == "Available"
     assert cluster.list(PODS) == []

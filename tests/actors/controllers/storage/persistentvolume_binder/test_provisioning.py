@@ -55,7 +55,7 @@ def scene(of: Object | None = None, *classes: Object, **more: Any) -> Scene:
 def provision(on: Scene, **how: Any) -> list[tuple[str, str, str]]:
     """What comes of looking at the claim."""
     looked = on.sync_claim()
-    assert [(one.queue, one.key) for one in looked.enqueued] == [("provisionings", KEY)]
+    assert [(enqueue.queue, enqueue.key) for enqueue in looked.enqueued] == [("provisionings", KEY)]
     return on.run("provisionings", KEY, **how).events
 
 

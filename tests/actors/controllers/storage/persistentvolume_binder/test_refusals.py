@@ -39,15 +39,15 @@ def scene() -> Scene:
     )
 
 
-def look(one: Scene, answer: Callable[[Command], Outcome] | None = None) -> None:
+def look(target: Scene, answer: Callable[[Command], Outcome] | None = None) -> None:
     """At all claims, and then at all volumes; what fails does not keep the others from being looked at."""
-    tables = one.bench.tables
+    tables = target.bench.tables
     for claim_ in tables[PERSISTENT_VOLUME_CLAIMS].objects():
         with suppress(CommandError):
-            one.sync_claim(name_of(claim_), answer=answer)
+            target.sync_claim(name_of(claim_), answer=answer)
     for volume_ in tables[PERSISTENT_VOLUMES].objects():
         with suppress(CommandError):
-            one.sync_volume(name_of(volume_), answer=answer)
+            target.sync_volume(name_of(volume_), answer=answer)
 
 
 @with_each_failure
@@ -62,11 +62,11 @@ def test_whatever_a_write_meets_each_claim_has_one_volume(outcome: Outcome) -> N
         "new Pending +example.com/disk",
     ]
     for number in count():
-        one = scene()
-        answer = OneWriteFails(outcome, number, one.bench.accept)
+        target = scene()
+        answer = OneWriteFails(outcome, number, target.bench.accept)
         for _ in range(3):
-            look(one, answer)
-        assert (one.claims, one.volumes) == (whole.claims, whole.volumes), f"write {number}"
+            look(target, answer)
+        assert (target.claims, target.volumes) == (whole.claims, whole.volumes), f"write {number}"
         if not answer.met:
             assert number >= 10
             return

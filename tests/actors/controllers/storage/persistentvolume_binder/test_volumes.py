@@ -123,7 +123,7 @@ def test_a_volume_as_upstream_has_it(case: Case) -> None:
 
 def test_claim_to_bind_is_enqueued() -> None:  # 4-5
     driven = Scene([used()], [claim()]).sync_volume("v")
-    assert [(one.queue, one.key) for one in driven.enqueued] == [("claims", "default/claim")]
+    assert [(enqueue.queue, enqueue.key) for enqueue in driven.enqueued] == [("claims", "default/claim")]
 
 
 def test_a_volume_of_another_mode_is_not_forced_on_a_claim() -> None:
@@ -307,7 +307,7 @@ def test_a_volume_is_scrubbed_and_offered_again(
     scene.bench.show(PODS, {**running, "metadata": newer, "status": {"phase": "Succeeded"}})
     driven = scene.run("recyclings", "v")
     assert driven.events == [("Normal", "VolumeRecycled", "Volume recycled")]
-    assert [one.key for one in driven.of(Delete)] == ["default/recycler-for-v"]
+    assert [deletion.key for deletion in driven.of(Delete)] == ["default/recycler-for-v"]
     assert scene.volumes == [after]
 
 
@@ -340,14 +340,14 @@ def test_a_volume_that_cannot_be_scrubbed_has_failed(found: Object, why: str) ->
 @pytest.mark.parametrize("may_list", [True, False])
 def test_events_of_the_recycler_pod_are_repeated_for_the_volume(may_list: bool) -> None:
     scene = Scene([scrubbed()], pods=[recycler("Failed", message="no disk")])
-    said = [{"type": "Warning", "message": "cannot mount"}, {"type": "Normal", "message": "pulled"}]
-    scene.pod_events = said if may_list else None
+    events = [{"type": "Warning", "message": "cannot mount"}, {"type": "Normal", "message": "pulled"}]
+    scene.pod_events = events if may_list else None
     driven = scene.run("recyclings", "v")
     (listed,) = driven.of(List)
     assert (listed.namespace, listed.field_selector) == ("default", "involvedObject.uid=uid-of-recycler-for-v")
     *repeated, (_, reason, _) = driven.events
     assert reason == "VolumeFailedRecycle"
-    texts = [(type_, "RecyclerPod", f"Recycler pod: {text}") for type_, text in (one.values() for one in said)]
+    texts = [(type_, "RecyclerPod", f"Recycler pod: {text}") for type_, text in (event.values() for event in events)]
     assert repeated == (texts if may_list else [])
 
 
