@@ -1,4 +1,4 @@
-"""The foundation of the actors, without any controller. From the bottom up; imports point downwards only:
+"""Foundation of the actors, without any controller. Packages from the bottom up; imports point downwards only:
 
 cel/                         expressions of rules, policies and match conditions
 scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child processes, signals, files, event loop;

@@ -1,4 +1,4 @@
-"""Blocking and asynchronous calls to other systems, on threads and an event loop apart from the actors.
+"""Blocking and asynchronous calls to other systems, on threads and an event loop separate from the actors.
 
 prepared_calls: a call, and the interface to make it.
 pool: scheduling of calls, and detection of hung ones.

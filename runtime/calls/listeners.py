@@ -1,4 +1,7 @@
-"""Sources of events outside: each runs as long as its controller, and is restarted when it ends or fails."""
+"""Sources of events outside the cluster.
+
+Each runs as long as its controller, and is restarted when it ends or fails.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Ended = Callable[[BaseException | None], None]
 
 
 class Waker:
-    """Argument of a source, which enqueues keys. log: the controller's, with the source's name."""
+    """Argument of a source, with which it enqueues keys. log: the controller's, with the source's name."""
 
     def __init__(self, *, enqueue: Callable[[PlainKey], None], log: FilteringBoundLogger) -> None:
         self._enqueue, self.log = enqueue, log
@@ -53,7 +56,7 @@ Listen = Callable[[Waker], Awaitable[None] | AsyncIterator[PlainKey] | Iterable[
 
 
 class SourceHost(Protocol):
-    """Runs sources."""
+    """Interface for running sources."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
         """Run a source on a thread of its own, or the coroutine that it returns on the event loop (is_async).
@@ -72,9 +75,9 @@ def is_async(listen: Listen) -> bool:
 
 
 class SourceRunner:
-    """Runs one source for all incarnations of its controller.
+    """Runner of one source for all incarnations of its controller.
 
-    trouble: its last error, until it has run for a while again; "" without one.
+    trouble: the last error of the source, until it has run for STABLE seconds again; "" without an error.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class SourceRunner:
         self._turn = 0  # counts starts and stops, so that an alarm after a stop has no effect
 
     def start(self, enqueue: Callable[[PlainKey], None]) -> None:
-        """Start the source, and stop its present run."""
+        """Start the source, after stopping its present run."""
         self.stop()
         self._failures = 0
         self._run(enqueue, self._turn)

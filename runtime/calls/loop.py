@@ -1,4 +1,4 @@
-"""Calls of async functions as tasks of an event loop, whose daemon thread starts with the first call."""
+"""Calls of async functions as tasks of an event loop. The loop's daemon thread starts with the first call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kcm.runtime.process.event_loop import new_event_loop
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
-LIMITS = PoolLimits(workers=128, most=256)  # a task needs no thread
+LIMITS = PoolLimits(workers=128, most=256)  # tasks are cheap: they need no threads
 CANCELLED = Unknown("cancelled")
 
 
 class LoopCalls:
-    """Makes calls of async functions. A call that times out is cancelled, and counts as hung until it ends."""
+    """Runner of calls of async functions. A call that times out is cancelled, and counts as hung until it ends."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits = LIMITS) -> None:
         self._line = Line(
@@ -92,7 +92,7 @@ class LoopCalls:
         finally:
             loop.close()
 
-    # On the loop's thread.
+    # The methods below run on the loop's thread.
 
     def _make(self, number: int, prepared: PreparedCall) -> None:
         task = self._tasks[number] = asyncio.get_running_loop().create_task(prepared.run(), name=prepared.what)

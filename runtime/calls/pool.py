@@ -1,9 +1,10 @@
-"""The pool of calls: decides when each call begins and which ones hang. Does not use threads itself.
+"""Pool of calls: decides when each call begins and which calls hang. Does not use threads itself.
 
 A function may never return, and a thread cannot be ended from outside. So a call that has not returned in time counts
-as hung: its sender receives the outcome Unknown, and another worker replaces the one that it occupies, up to a limit.
-Beyond that, a call that waits longer than `wait` is refused. A call is also refused while a hung call may still change
-the same object: a load balancer that is created after its Service was cleaned up would never be deleted.
+as hung: its sender receives the outcome Unknown, and an additional worker replaces the blocked one, up to a limit. Once
+the limit is reached, a call that waits longer than `wait` is refused. A call is also refused while a hung call may
+still change the same object: otherwise a load balancer that is created after its Service was cleaned up would never be
+deleted.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ class _Given:
 
 
 class CallPool:
-    """The calls of one process, by number. Thread-safe.
+    """Calls of one process, by number. Thread-safe.
 
-    add() puts a call in line. A worker takes the next number, and makes the call that begin() returns; then it must
-    call finish(), which returns whether the worker continues.
+    add() queues a call. A worker takes the next number, and makes the call that begin() returns; then it must call
+    finish(), which returns whether the worker continues.
     """
 
     def __init__(
@@ -68,16 +69,18 @@ class CallPool:
         """Create an empty pool.
 
         start: starts another worker.
-        line_up: puts a number at the end of the line.
+        line_up: appends a number to the queue of the workers.
         interrupt: ends a call whose outcome is no longer needed, if that is possible; finish() is called anyway.
         """
         self._clock, self._limits = clock, limits
         self._start, self._line_up, self._interrupt = start, line_up, interrupt
-        self._lock = threading.Lock()  # protects all below
+        self._lock = threading.Lock()  # protects all attributes below
         self._numbers = itertools.count()
-        self._given: dict[int, _Given] = {}  # calls that wait or run, in order
+        self._given: dict[int, _Given] = {}  # waiting and running calls, in order
         self._busy: Counter[str] = Counter()  # by sender with a limit: calls in line or running, not settled
-        self._held: dict[str, deque[int]] = {}  # by such a sender: calls that wait for one of them
+        self._held: dict[
+            str, deque[int]
+        ] = {}  # by sender with a limit: calls that wait until one of its calls is settled
         self._workers = self._waiting = self._at_work = self._hung = 0
         self._closed = False
 
@@ -100,7 +103,7 @@ class CallPool:
         return number
 
     def begin(self, number: int) -> PreparedCall | None:
-        """Return the call, to be made at once; None if it may not begin, or was cancelled."""
+        """Return the call, which must be made at once, or None if it may not begin or was cancelled."""
         now = self._clock.monotonic()
         with self._lock:
             given = self._given.get(number)
@@ -123,7 +126,7 @@ class CallPool:
         return None
 
     def finish(self, number: int, outcome: Outcome) -> bool:
-        """Record that the call has returned. Return False if the worker must end, as there are enough others."""
+        """Record that the call has returned. Return False if the worker must end because there are enough others."""
         self._clock.cancel((self, number))
         with self._lock:
             given = self._given.pop(number)
@@ -184,7 +187,7 @@ class CallPool:
         return ""
 
     def _enter(self, given: _Given) -> None:
-        """Put a call in line. Requires the lock."""
+        """Queue a call. Requires the lock."""
         given.in_line = True
         self._waiting += 1
         if given.prepared.most is not None:
@@ -196,7 +199,7 @@ class CallPool:
         self._line_up(number)
 
     def _settle(self, given: _Given, outcome: Outcome) -> None:
-        """Pass the outcome to the sender, and put the sender's next call in line, if one waits."""
+        """Send the outcome to the sender, and queue the sender's next waiting call."""
         following = -1
         if given.prepared.most is not None:
             sender = given.prepared.sender
@@ -245,7 +248,7 @@ class CallPool:
 
 
 class Line:
-    """Workers that are no threads: begins calls in their order, on one thread, as long as workers are free."""
+    """Workers without threads: begins calls in order on the caller's thread, as long as a worker is free."""
 
     def __init__(
         self,
@@ -256,15 +259,15 @@ class Line:
         make: Callable[[int, PreparedCall], None],
         interrupt: Callable[[int], None] = lambda _number: None,
     ) -> None:
-        """Create the line.
+        """Create the workers.
 
-        do: calls its argument on the thread that all of this runs on.
-        make: makes a call, after which `returned` is called on that thread with its number and outcome.
-        interrupt: as of CallPool, on that thread.
+        do: calls its argument on the thread on which all of this runs.
+        make: makes a call. Afterwards `returned` is called on that thread, with its number and outcome.
+        interrupt: as for CallPool, on that thread.
         """
         self._do, self._make = do, make
         self._in_line: deque[int] = deque()
-        self._idle = 0  # workers
+        self._idle = 0  # idle workers
         self.pool = CallPool(
             clock=clock,
             limits=limits,

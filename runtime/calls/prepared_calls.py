@@ -1,8 +1,8 @@
-"""Calls outside the actors, so that a slow call blocks nothing else: to a cloud, and of functions of a controller.
+"""Calls outside the actors: to a cloud, and of a controller's functions. A slow call blocks no actor.
 
-A reconciler does no I/O: it yields a call as it yields any command, and the Dispatcher hands it on to here once its
-sender may act at all (the lease is held, no newer incarnation has replaced it). The outcome goes straight to the
-sender's mailbox. Only the key that made the call waits meanwhile.
+A reconciler does no I/O: it yields a call like any other command, and the Dispatcher passes the call on once the sender
+may act (the lease is held, and no newer incarnation has replaced the sender). The outcome is sent directly to the
+sender's mailbox. Meanwhile only the key that made the call waits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ OnOutcome = Callable[[Outcome], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
-    """One call, ready to be made.
+    """Call that is ready to be made.
 
-    command: as it was submitted. what: in words. scope: (resource, object) that faults and health name it by.
-    run: makes it, and raises no Exception; of an async function (is_async) it returns a coroutine that makes it.
-    timeout: seconds from its begin. sender, incarnation: whose it is. most: of this sender's at a time; None: no bound.
-    alone: while it hangs, no other call of its scope is made, as what it changes may still come.
+    command: as submitted.
+    what: description for logs and errors.
+    scope: (resource, object), by which faults and health checks refer to the call.
+    run: makes the call and raises no Exception; for an async function (is_async) it returns a coroutine that does so.
+    timeout: seconds from its start.
+    sender, incarnation: the actor that submitted it.
+    most: maximum number of concurrent calls of this sender; None: no limit.
+    alone: while this call hangs, no other call of its scope is made, because it may still change the object.
     """
 
     command: Call | CloudCall
@@ -46,14 +50,14 @@ class PreparedCall:
 
 
 class HungCall(NamedTuple):
-    """A call that has not returned in time. what: "InstanceExists n1". since: when it began, by monotonic()."""
+    """Call that has not returned in time. what: "InstanceExists n1". since: time of its start, by monotonic()."""
 
     what: str
     since: float
 
 
 class Calls(Protocol):
-    """Makes prepared calls."""
+    """Interface for making prepared calls."""
 
     def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
         """Make a call later. on_outcome is called exactly once, on any thread, and must not block.
@@ -68,7 +72,7 @@ class Calls(Protocol):
         """
 
     def hung(self) -> Sequence[HungCall]:
-        """Return the calls that hang, the oldest first. For any thread."""
+        """Return the calls that hang, the oldest first. Thread-safe."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
         """Run a source; see kcm.runtime.calls.listeners.SourceHost."""

@@ -1,4 +1,4 @@
-"""Calls on a few daemon threads, started as they are needed; those of async functions on an event loop of their own."""
+"""Calls on daemon threads that are started on demand, and calls of async functions on an event loop."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kcm.runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
-END = -1  # in line: a worker that takes it ends
+END = -1  # in the queue: the worker that takes it ends
 
 
 class ThreadedCalls:
-    """Implements kcm.runtime.calls.prepared_calls.Calls: calls begin in the order in which they came."""
+    """Implementation of kcm.runtime.calls.prepared_calls.Calls: calls begin in the order of their submission."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits | None = None) -> None:
-        self._lock = threading.Lock()  # around the number of workers that were started
+        self._lock = threading.Lock()  # protects the number of started workers
         self._started = 0
         self._in_line: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._pool = CallPool(

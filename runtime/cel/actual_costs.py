@@ -13,11 +13,14 @@ from kcm.runtime.cel.values import Opaque, Value, size
 
 TRAVERSAL = 0.1  # for each character
 PATTERN = 0.25  # for each character of a regular expression
-AUTHORIZATION = 350_000  # leaves room for two of them
+AUTHORIZATION = 350_000  # a rule's limit of 1,000,000 allows two authorization checks
 
 
 def call_cost(function: str, overload: str, arguments: list[Value], result: Value) -> int:
-    """Return the cost of a call. overload: cel-go's id of the overload; empty if the types leave several."""
+    """Return the cost of a call.
+
+    overload: cel-go's overload id; empty if the argument types match several overloads.
+    """
     if not arguments:
         return 1
     if function in NOMINAL:
@@ -47,7 +50,7 @@ def pattern_cost(text: int, pattern: int) -> int:
     return ceil((1.0 + text) * TRAVERSAL) * ceil(pattern * PATTERN)
 
 
-BY_OVERLOAD = frozenset({"sort", "@sortByAssociatedKeys"})  # and nominal where it is not known which is called
+BY_OVERLOAD = frozenset({"sort", "@sortByAssociatedKeys"})  # and the nominal cost if the overload is unknown
 LINEAR = frozenset(
     {"starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote", "string_format"}
 )

@@ -1,4 +1,4 @@
-"""Expressions of admission: match conditions, policies' variables, validations, messages, mutations.
+"""Expressions of admission: match conditions, and a policy's variables, validations, messages and mutations.
 
     environment = admission_environment(params=True, authorizer=True)
     expression = Expression.compiled(text, environment, BOOLEAN)
@@ -29,7 +29,7 @@ from kcm.runtime.cel.program import Program
 from kcm.runtime.cel.types import Type
 from kcm.runtime.cel.values import Value
 
-BUDGET = 10_000_000  # of a binding's expressions for one request
+BUDGET = 10_000_000  # cost of all expressions of a binding for one request
 CONDITIONS_BUDGET = BUDGET // 4
 VARIABLES = "kubernetes.variables"
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -111,8 +111,8 @@ def admission_environment(
 ) -> Environment:
     """Return the environment of an expression of a policy or webhook.
 
-    variables: variables of the policy that precede the expression; None if the expression cannot use any
-    mutates: the expression may construct objects and JSON patches
+    variables: variables of the policy that precede the expression; None if the expression cannot use any.
+    mutates: the expression may construct objects and JSON patches.
     """
     environment = _environment(params=params, authorizer=authorizer, mutates=mutates)
     if variables is None:
@@ -165,14 +165,14 @@ class FailedError(Exception):
 
 
 class SpentError(Exception):
-    """The budget is spent: no further expression is evaluated."""
+    """The cost budget is exhausted: no further expression is evaluated."""
 
     def __init__(self) -> None:
         super().__init__(OUT_OF_BUDGET)
 
 
 class RequestEvaluation:
-    """Evaluations for one request: what expressions see, what is left of their budget, and variables once read."""
+    """Evaluation of expressions for one request, with their variables and the remaining cost budget."""
 
     def __init__(
         self, names: Mapping[str, Value], variables: Mapping[str, Expression] | None = None, budget: int = BUDGET
@@ -185,7 +185,7 @@ class RequestEvaluation:
         self._known: dict[str, Value] = {}
 
     def value(self, expression: Expression) -> Value:
-        """Raises FailedError, SpentError."""
+        """Return the value of an expression. Raises FailedError, SpentError."""
         if expression.program is None:
             raise FailedError(f"compilation error: {expression.problem}")
         try:
@@ -220,7 +220,9 @@ class RequestEvaluation:
 
 
 def conditions_hold(conditions: Sequence[Expression], run: RequestEvaluation, *, ignores_failures: bool) -> bool:
-    """Report whether all match conditions of a webhook or policy are true. A false one decides, even if others fail.
+    """Report whether all match conditions of a webhook or policy are true.
+
+    If one is false, errors of others are ignored.
 
     Raises FailedError if a condition fails and none is false. With `ignores_failures` the result is False instead.
     """

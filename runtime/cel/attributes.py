@@ -20,7 +20,7 @@ KEYS = frozenset({str, int, Uint, float, bool})
 
 
 class LazyFields:
-    """A value whose fields are made when they are read. field: raises EvaluationError."""
+    """Value whose fields are computed when they are read. field: returns a field's value; raises EvaluationError."""
 
     __slots__ = ("field",)
 
@@ -30,7 +30,11 @@ class LazyFields:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One access by key. key: a constant, if it is not computed. tests: only report whether the key exists."""
+    """Access by one key.
+
+    key: a constant key, unless it is `computed`.
+    tests: only report whether the key exists.
+    """
 
     key: Value = None
     computed: Closure | None = None
@@ -45,7 +49,10 @@ def usable_key(key: Value) -> Value:
 
 
 def resolver(base: Closure, steps: list[Step]) -> Closure:
-    """Walks the steps from what base makes of a frame. Each costs 1, an optional one only if it finds something."""
+    """Return a closure that applies the steps to the value of `base`.
+
+    Each step has a cost of 1; an optional step only if it finds something.
+    """
     if not steps:
         return base
     if all(type(each.key) is str and not each.optional and not each.tests for each in steps):

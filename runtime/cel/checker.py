@@ -1,4 +1,4 @@
-"""Types of all nodes of a tree, and the overloads that its calls may mean.
+"""Type checker: determines the types of all nodes of a tree, and the overloads that its calls may use.
 
 Source: cel-go checker/checker.go, without a container, as Kubernetes sets it.
 """
@@ -32,7 +32,10 @@ LITERALS = {
 
 
 def check(tree: Tree, environment: Environment) -> Type:
-    """Notes types and overloads on the tree's nodes; returns the type of the whole. Raises CompileError."""
+    """Annotate the tree's nodes with types and overloads, and return the type of the expression.
+
+    Raises CompileError.
+    """
     checker = _Checker(environment)
     checker.check(tree.root)
     if not checker.issues:

@@ -1,4 +1,4 @@
-"""The least and the most that an expression can cost, from sizes that a schema allows.
+"""Estimator of the minimum and maximum cost of an expression, from the sizes that a schema allows.
 
 A change here changes which rules of CustomResourceDefinitions are accepted.
 
@@ -66,7 +66,7 @@ def fixed(number: int) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """A node, or an element of one, as estimates of calls need it. path: its way from a variable, if it has one."""
+    """Argument or target of a call, for cost estimates. path: its path from a variable, or empty."""
 
     node: Node | None
     type: Type

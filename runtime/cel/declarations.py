@@ -1,4 +1,4 @@
-"""Functions, their overloads, and the environment that an expression is compiled in."""
+"""Declarations of functions and their overloads, and the environment in which an expression is compiled."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _SIMPLE = {
 
 
 def parsed(text: str) -> Type:
-    """A type as signatures spell it: list(A), map(string, int), optional_type(V), kubernetes.Quantity, …"""
+    """Parse a type as written in signatures: list(A), map(string, int), optional_type(V), kubernetes.Quantity, …"""
     text = text.strip()
     if text in _SIMPLE:
         return _SIMPLE[text]
@@ -91,7 +91,7 @@ def parsed(text: str) -> Type:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that stand outside of parentheses."""
+    """Split at the commas outside of parentheses."""
     pieces, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -125,7 +125,7 @@ RUNTIME_NAMES = {
 
 
 def accepts(parameter: Type, value: Value) -> bool:
-    """Report whether a parameter accepts a value at run time. Lists and maps are judged by their first element."""
+    """Report whether a parameter accepts a value at run time. For lists and maps, only the first element is checked."""
     kind = parameter.kind
     if kind in ("dyn", "param", "any"):
         return True

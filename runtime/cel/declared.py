@@ -1,6 +1,6 @@
-"""Types of values that a schema describes, with the sizes that they can have; and such values as expressions see them.
+"""Types and maximum sizes of values by their schema, and conversion of JSON to values of expressions.
 
-A schema is a dict as a CustomResourceDefinition or OpenAPI has it.
+A schema is a dict, as in a CustomResourceDefinition or OpenAPI.
 
 Source: k8s.io/apiserver/pkg/cel/common/schemas.go, valuesunstructured.go; pkg/cel/types.go; pkg/cel/limits.go.
 """
@@ -39,7 +39,7 @@ class Declared:
     smallest: int
     most: int = 0
     element: Declared | None = None
-    fields: Mapping[str, Declared] | None = None  # by escaped names
+    fields: Mapping[str, Declared] | None = None  # by escaped name
 
     def at(self, path: tuple[str, ...]) -> Declared | None:
         """Return the declaration at a path of fields, @items, @keys and @values."""
@@ -56,12 +56,15 @@ class Declared:
         return here
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
-        """Return the size range of a value, for estimates of costs. The path begins with the name of a variable."""
+        """Return the size range of a value, for cost estimates. The path begins with the name of a variable."""
         found = self.at(path[1:])
         return None if found is None else Range(0, found.most)
 
     def structs(self) -> dict[str, dict[str, Type]]:
-        """The fields of all struct types in it, by their names; one that is called as a keyword by that as well."""
+        """Return the fields of all struct types in this declaration, by the types' names.
+
+        A field whose name is a reserved word is contained under this word and under its escaped name.
+        """
         found: dict[str, dict[str, Type]] = {}
         pending = [self]
         while pending:
@@ -76,7 +79,7 @@ class Declared:
         return found
 
 
-KEY = Declared(type=types.STRING, smallest=2)  # whose length upstream takes for 0
+KEY = Declared(type=types.STRING, smallest=2)  # upstream assumes a length of 0 for keys
 _SCALARS = {
     "boolean": Declared(type=types.BOOL, smallest=4),
     "number": Declared(type=types.DOUBLE, smallest=1),
@@ -168,7 +171,7 @@ def _string(schema: Schema) -> Declared:
 
 
 def _longest(schema: Schema) -> int:
-    """Characters of a string, up to four bytes each."""
+    """Return the maximum size of a string: four times its maxLength, because a character has up to four bytes."""
     longest = schema.get("maxLength")
     return LARGEST_REQUEST - 2 if longest is None else max(longest, 0) * 4
 
@@ -233,7 +236,9 @@ def _object_reader(schema: Schema) -> Reader | None:
     def read(value: Any) -> Value:
         if type(value) is not dict:
             return value
-        made = {name: held for name, held in value.items() if held is not None}  # null is absent among fields
+        made = {
+            name: held for name, held in value.items() if held is not None
+        }  # a field that is null counts as missing
         for name, one in readers.items():
             if name in made:
                 made[name] = one(made[name])

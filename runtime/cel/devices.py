@@ -28,7 +28,7 @@ def _environment() -> Environment:
 
 
 def expression_problem(text: str) -> str | None:
-    """Why it cannot select devices. What it costs is not estimated."""
+    """Return why the expression cannot select devices, or None. Its cost is not estimated."""
     compiled = Expression.compiled(text, _environment(), ANY)
     if compiled.problem is None and compiled.type not in (types.BOOL, types.DYN):
         return f"must evaluate to bool or the unknown type, not {compiled.type}"

@@ -15,7 +15,7 @@ SEARCHES = frozenset({"matches", "find", "findAll"})
 
 def dispatch(name: str, candidates: list[Overload], arguments: list[Value]) -> Overload:
     if name in ("sort", "@sortByAssociatedKeys") and isinstance(arguments[0], list):
-        return candidates[0]  # which looks at all elements
+        return candidates[0]  # this overload inspects all elements itself
     for overload in candidates:
         if len(overload.parameters) == len(arguments) and all(map(accepts, overload.parameters, arguments)):
             return overload
@@ -41,7 +41,7 @@ OPERANDS: dict[str, frozenset[type]] = {
 }
 """Functions that cel-go looks up by what their first operand can do, and of which types it can; others by signature."""
 NAMELESS = frozenset({"!_", "@in", "contains", "startsWith", "endsWith"})
-RECEIVERS = _TIMES | {str}  # types whose own method is called
+RECEIVERS = _TIMES | {str}  # types with methods of their own
 
 
 def mismatch(name: str, arguments: list[Value]) -> str:

@@ -1,7 +1,7 @@
-"""Struct types that mutations make: Object and what lies in it by its path (Object.spec.template), and JSONPatch.
+"""Struct types that mutations construct: Object, its parts by path (Object.spec.template), and JSONPatch.
 
-Source: k8s.io/apiserver/pkg/cel/mutation/typeresolver.go, jsonpatch.go (v1.36): an Object's fields may hold anything,
-but a struct in it must be named after its place.
+Source: k8s.io/apiserver/pkg/cel/mutation/typeresolver.go, jsonpatch.go (v1.36): an Object's fields may have any value,
+but a struct within it must be named after its path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PATCH_FIELDS = {"op": types.STRING, "path": types.STRING, "from": types.STRING,
 
 
 class _Fields(Mapping[str, Type]):
-    """Any name is a field. other: the type of those that are not known."""
+    """Mapping of field names to types that contains every name. other: the type of unknown fields."""
 
     def __init__(self, known: Mapping[str, Type], other: Type) -> None:
         self._known, self._other = known, other
@@ -38,7 +38,7 @@ class DynamicStructs(Mapping[str, Mapping[str, Type]]):
     def __init__(self, others: Mapping[str, Mapping[str, Type]]) -> None:
         self._others = others
         self._fields = _Fields({}, types.DYN)
-        self._patch = _Fields(_PATCH_FIELDS, Type(""))  # a type that nothing has, and that has no name upstream
+        self._patch = _Fields(_PATCH_FIELDS, Type(""))  # a type without values, which has no name upstream
 
     def __getitem__(self, name: str) -> Mapping[str, Type]:
         if name == PATCH:

@@ -1,11 +1,11 @@
-"""Limits of the work of one evaluation that its cost does not reflect, and points at which it yields to others.
+"""Limits on the work of an evaluation that its CEL cost does not reflect, and points at which it yields to other work.
 
-Upstream charges a comparison by the length of its operands, whatever they contain. The comparison of a list that
+Upstream charges a comparison by the length of its operands, regardless of their contents. Comparing a list that
 contains another list twice, which contains a third one twice, and so on, takes exponential time at a cost of two.
 Upstream's other goroutines continue meanwhile.
 
-This server has one thread. So compilation and evaluation count the time that passes, in units of cost, and their caller
-can set an allowance: when it is spent, the computation is stopped, or others are served first.
+This server has a single thread. So compilation and evaluation count their work, in units of cost, and the caller can
+set an allowance: when it is used up, the computation is stopped, or it pauses for other requests.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from kcm.runtime.cel.errors import CostExceededError
 
 MOST = 1_000_000  # elements and entries
-STEP = 2_000  # units of cost between two looks at the allowance
+STEP = 2_000  # units of cost between two checks of the allowance
 OF_NODE = 4  # units of cost of a node that is parsed, checked or estimated
-OF_EACH = 10  # units of cost of an evaluation that does nothing
+OF_EACH = 10  # units of cost of a trivial evaluation
 
 
 class TooLongError(Exception):
-    """The allowance is spent, and the computation may not take longer where it is carried out."""
+    """The allowance is used up, and the computation may not take longer on this thread."""
 
 
 def _stop() -> None:
@@ -41,7 +41,7 @@ _left = _Left()
 
 
 def spend(elements: int) -> None:
-    """Raises CostExceededError where nothing is left."""
+    """Count elements that were processed. Raises CostExceededError if the limit is exceeded."""
     _left.number -= elements
     if _left.number < 0:
         raise CostExceededError
@@ -55,7 +55,7 @@ def begin() -> None:
 
 
 def pass_time(units: int) -> None:
-    """Count what was done, in units of cost: about a microsecond each."""
+    """Count work in units of cost, about a microsecond each."""
     _left.allowance -= units
     if _left.allowance < 0:
         _left.overdue()
@@ -63,7 +63,7 @@ def pass_time(units: int) -> None:
 
 @contextmanager
 def allowance(units: float) -> Iterator[Callable[[], float]]:
-    """Limit the computations of this thread to a number of units. Beyond it they raise TooLongError.
+    """Limit the computations of this thread to a number of units. Beyond the limit they raise TooLongError.
 
     Yields a function that returns the number of units left.
     """
@@ -76,7 +76,7 @@ def allowance(units: float) -> Iterator[Callable[[], float]]:
 
 
 def give_way(units: int, pause: Callable[[], None]) -> None:
-    """Have computations of this thread call `pause` whenever they have taken another `units` units."""
+    """Make computations of this thread call `pause` each time they have used another `units` units."""
 
     def overdue() -> None:
         _left.allowance = units

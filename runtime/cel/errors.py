@@ -6,19 +6,22 @@ from kcm.protocols.late_methods import dataclass
 
 NOWHERE = -1
 MOST_ISSUES = 100
-LONGEST_SNIPPET = 16384  # characters of a line that is still quoted
+LONGEST_SNIPPET = 16384  # maximum length of a quoted line, in characters
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One complaint of parser or checker. at: offset into the expression, in code points; NOWHERE: it has no place."""
+    """Error of the parser or the checker.
+
+    at: offset into the expression, in code points; NOWHERE without a position.
+    """
 
     at: int
     message: str
 
 
 class CompileError(Exception):
-    """The expression is no valid one. issues: at least one, in the order of their places."""
+    """The expression is invalid. issues: at least one, ordered by position."""
 
     def __init__(self, expression: str, issues: list[Issue]) -> None:
         self.expression = expression
@@ -27,20 +30,20 @@ class CompileError(Exception):
 
 
 class ProgramError(Exception):
-    """A valid expression that cannot be evaluated whatever the variables are: a constant that cannot be converted."""
+    """A valid expression contains a constant that cannot be converted, so that it can never be evaluated."""
 
 
 class EvaluationError(Exception):
-    """An expression has no value: no such key, division by zero, a failed conversion. Its text is cel-go's.
+    """An expression has no value: no such key, division by zero, a failed conversion. The text is cel-go's.
 
-    cost: what the evaluation had cost until then.
+    cost: cost of the evaluation up to the error.
     """
 
     cost = 0
 
 
 class CostExceededError(Exception):
-    """The evaluation was ended since it cost more than its limit."""
+    """The evaluation was stopped because it exceeded its cost limit."""
 
     cost = 0
 
@@ -56,7 +59,7 @@ def no_such_key(key: object) -> EvaluationError:
 
 
 def rendered(expression: str, issue: Issue) -> str:
-    """An issue with its line quoted and its column marked, as cel-go displays it.
+    """Format an issue with its line quoted and its column marked, as cel-go does.
 
     Source: cel-go common/error.go, ToDisplayString.
     """

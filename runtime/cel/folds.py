@@ -1,6 +1,6 @@
-"""Macros as they are evaluated: loops over the elements of a list or the entries of a map.
+"""Evaluation of macros: loops over the elements of a list or the entries of a map.
 
-Costs are those of the folds that upstream makes of them.
+Costs are those of upstream's folds, into which cel-go expands the macros.
 
 Source: cel-go interpreter/interpretable.go (evalFold), runtimecost.go.
 """
@@ -33,7 +33,7 @@ def _set(names: dict[str, Value], first: str, second: str | None, element: Value
 
 
 def quantifier(elements: Closure, first: str, second: str | None, predicate: Closure, *, decisive: bool) -> Closure:
-    condition_cost = 3 if decisive else 2  # accumulator read and tested, for exists negated as well
+    condition_cost = 3 if decisive else 2  # the accumulator is read and tested; exists also negates it
 
     def quantified(frame: Frame) -> Value:
         names = frame.names

@@ -1,4 +1,4 @@
-"""State of one evaluation: the values of names, and the cost so far."""
+"""State of one evaluation: the values of variables, and the cost so far."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from kcm.runtime.cel import effort
 from kcm.runtime.cel.errors import CostExceededError
 from kcm.runtime.cel.values import Value
 
-LIMIT = 1_000_000  # what one evaluation may cost
+LIMIT = 1_000_000  # maximum cost of one evaluation
 MOST_MADE = 20_000_000
 LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
 
 
 class Frame:
-    """One evaluation. names: variables, those of comprehensions among them; limit: the most that it may cost.
+    """State of one evaluation.
 
-    made: elements and characters that were made on the way. Upstream counts them nowhere.
+    names: values of variables, including those of comprehensions.
+    limit: maximum cost.
+    made: number of elements and characters that the evaluation has created. Upstream does not count them.
     """
 
     __slots__ = ("_counted", "_stop", "cost", "limit", "made", "names")
@@ -46,7 +48,7 @@ class Frame:
         self._stop = min(self.limit, self.cost + effort.STEP)
 
     def pass_time(self) -> None:
-        """Report the cost since the last time."""
+        """Count the cost since the last call towards the thread's allowance, see effort.py."""
         units, self._counted = self.cost - self._counted, self.cost
         effort.pass_time(units)
 

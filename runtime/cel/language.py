@@ -1,4 +1,4 @@
-"""Expressions as Kubernetes 1.36 takes them: its environment, and the way from a text to a program.
+"""Kubernetes 1.36's CEL environment, and compilation of expressions in it.
 
 Source: k8s.io/apiserver/pkg/cel/environment/base.go.
 """
@@ -48,8 +48,8 @@ def mutation_environment() -> Environment:
 
 
 def checked(expression: str, environment: Environment) -> tuple[Tree, Type]:
-    """The tree and its type. Raises CompileError, whose text is upstream's."""
-    pass_time(OF_EACH + len(expression) // 2)  # for the tokens, and for what else follows from its length
+    """Parse and check an expression. Return the tree and its type. Raises CompileError with upstream's text."""
+    pass_time(OF_EACH + len(expression) // 2)  # for the lexer, and other work in proportion to the length
     with room():
         tree = parse(expression)
         return tree, check(tree, environment)

@@ -1,4 +1,4 @@
-"""An expression's tokens.
+"""Lexer: splits an expression into tokens.
 
 Source: cel-go parser/gen/CEL.g4, parser/unescape.go.
 """

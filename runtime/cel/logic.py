@@ -1,4 +1,4 @@
-"""Operators that need not look at all of their operands, and may do without one that fails.
+"""Operators that evaluate only the operands they need, and can have a value although an operand fails.
 
 Source: cel-go interpreter/interpretable.go (evalOr, evalAnd), attributes.go (conditionalAttribute); cel/library.go
 (optional types).
@@ -12,7 +12,10 @@ from kcm.runtime.cel.values import Optional, Value
 
 
 def junction(closures: list[Closure], *, decisive: bool) -> Closure:
-    """Logical or (decisive: True) and and: one decisive operand decides, whatever is wrong with the others."""
+    """Return the closure of a logical or (decisive: True) or and (decisive: False).
+
+    A decisive operand determines the result, even if other operands fail.
+    """
 
     def junction(frame: Frame) -> Value:
         failed: EvaluationError | None = None

@@ -1,4 +1,4 @@
-"""Macros: calls that the parser rewrites, all but has() into a fold over a list or map.
+"""Macros: calls that the parser expands into a fold over a list or map; has() is expanded into a test.
 
 Source: cel-go parser/macro.go, ext/comprehensions.go (two variables); sortBy of ext/lists.go.
 """

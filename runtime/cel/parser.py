@@ -67,7 +67,7 @@ EXPECTED = (
 
 
 def parse(expression: str) -> Tree:
-    """Raises CompileError."""
+    """Parse an expression. Raises CompileError."""
     if len(expression) > LONGEST_EXPRESSION:
         text = f"expression code point size exceeds limit: size: {len(expression)}, limit {LONGEST_EXPRESSION}"
         raise CompileError(expression, [Issue(NOWHERE, text)])
@@ -85,7 +85,10 @@ def parse(expression: str) -> Tree:
 
 
 def _whole(digits: str) -> int:
-    """The number, or one that is too large; of many digits Python reads none."""
+    """Parse an integer.
+
+    For more than 20 digits return a number above the limit, because int() rejects very long texts.
+    """
     base = 16 if "x" in digits else 10
     digits = digits.removeprefix("0x").lstrip("0") or "0"
     return int(digits, base) if len(digits) <= 20 else LARGEST_UINT + 1
@@ -140,7 +143,10 @@ class _Parser:
         return self._take()
 
     def _mistaken(self, token: Token, kind: str, expecting: str) -> str:
-        """One token too many or too few is named as such, if what follows fits then."""
+        """Return the error for an unexpected token.
+
+        A superfluous or missing token is reported as such if the following token fits.
+        """
         if token.kind != "end" and self._tokens[self._next + 1].kind == kind:
             return f"extraneous input '{token.shown}' expecting {expecting}"
         closed = token.kind == "end" and expecting == repr(kind) and kind in CLOSING and self._open == 1
@@ -363,7 +369,7 @@ class _Parser:
         self._open -= 1
 
     def _lone_comma(self, closing: str) -> None:
-        """[,] is a list, an empty one."""
+        """Skip the comma in [,] and {,}, which are an empty list and an empty map."""
         if self._peek().kind == "," and self._tokens[self._next + 1].kind == closing:
             self._take()
 
@@ -398,7 +404,7 @@ class _Parser:
 
 
 def qualified(node: Node) -> str | None:
-    """The dotted name that a chain of selections spells."""
+    """Return the dotted name of a chain of selections, or None for another node."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.test and not node.optional:

@@ -1,4 +1,4 @@
-"""Evaluation: a checked tree becomes closures, one a node, which add up what they cost.
+"""Evaluation: compiles a checked tree into closures, one per node, which also count their cost.
 
 Source: cel-go interpreter (planner.go, interpretable.go, runtimecost.go) and the costs that Kubernetes adds.
 """
@@ -35,7 +35,7 @@ from kcm.runtime.cel.syntax import (
 from kcm.runtime.cel.traversal import nodes
 from kcm.runtime.cel.values import Optional, TypeValue, Value
 
-SHALLOW = 30  # levels that are evaluated without more room on the stack
+SHALLOW = 30  # levels that are evaluated without raising the recursion limit
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 SCALARS = frozenset({bool, int, values.Uint, float, str})
 GROWING = frozenset(
@@ -47,9 +47,11 @@ GROWING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Attribute:
-    """A value by the way to it. charge: what it costs beside its steps, unless it is a branch or a key of another.
+    """Access path to a value: a base and steps from it.
 
-    A test takes back what the whole costs.
+    charge: cost besides that of the steps; 0 if this is a branch of a conditional or the key of another attribute. A
+        test
+    (has) is free of this charge.
     """
 
     base: Closure
@@ -65,7 +67,7 @@ class _Attribute:
 
 
 class Program:
-    """A compiled expression. references: the declared variables that it reads."""
+    """Compiled expression. references: the declared variables that it reads."""
 
     __slots__ = ("_closure", "_is_deep", "expression", "references")
 
@@ -200,7 +202,7 @@ class _Planner:
         return self._converted(call) if function.name in CONVERSIONS and closures[0] in self._constants else call
 
     def _membership(self, value: Closure, elements: list[Value]) -> Closure | None:
-        """Membership in a constant list of scalars, which costs nothing; None for another list."""
+        """Return a closure for membership in a constant list of scalars, which has no cost; None for other lists."""
         if not elements:
             return self._constant(False)
         if not all(type(each) in SCALARS for each in elements):
@@ -224,7 +226,7 @@ class _Planner:
             raise ProgramError(str(error)) from None
 
     def _converted(self, call: Closure) -> Closure:
-        """A constant is converted once, and then costs nothing."""
+        """Return the converted value of a constant, which then has no cost. Raises ProgramError."""
         try:
             return self._constant(call(Frame({}, LIMIT)))
         except EvaluationError as error:
@@ -246,7 +248,7 @@ class _Planner:
             overload = dispatch(name, candidates, arguments)
             try:
                 result = overload.implementation(*arguments)
-            except TypeError:  # the first element of a list is of a type that another is not of
+            except TypeError:  # the type of the first element of a list differs from that of another
                 raise EvaluationError(NO_SUCH_OVERLOAD) from None
             frame.charge(call_cost(name, identity, arguments, result))
             return result
@@ -352,7 +354,7 @@ class _Planner:
         return bound
 
     def _named(self, variable: str) -> str:
-        """A name that no other variable of the expression has, as one may hide another."""
+        """Return a unique name for a variable, because a variable may hide another variable with the same name."""
         self._count += 1
         return f"{variable}#{self._count}"
 
@@ -373,7 +375,7 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
 
     def exact(frame: Frame) -> Value:
         arguments = [each(frame) for each in closures]
-        if None in arguments and not all(map(accepts, overload.parameters, arguments)):  # of a nullable value
+        if None in arguments and not all(map(accepts, overload.parameters, arguments)):  # null, from a nullable field
             raise EvaluationError(mismatch(name, arguments))
         result = implementation(*arguments)
         frame.charge(call_cost(name, identity, arguments, result))
@@ -383,7 +385,7 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
 
 
 def _growing(call: Closure) -> Closure:
-    """Count the size of a call's result, which may exceed its cost. Too large a sum ends the evaluation."""
+    """Wrap a call to count the size of its result, which may exceed its cost. Too large a total ends the evaluation."""
 
     def growing(frame: Frame) -> Value:
         result = call(frame)
@@ -395,7 +397,7 @@ def _growing(call: Closure) -> Closure:
 
 
 def _same_numbers(value: Value) -> Iterator[tuple[type, Value]]:
-    """The value with its type, and equal numbers of other types."""
+    """Yield the value with its type, and equal numbers of other types with theirs."""
     yield type(value), value
     if type(value) not in values.NUMBERS:
         return

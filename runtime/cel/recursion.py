@@ -1,6 +1,6 @@
-"""Room on the stack for what follows a tree of 250 levels: parser, checker, estimates, evaluation.
+"""Recursion limit for trees of up to 250 levels: parsing, checking, estimates and evaluation recurse over the tree.
 
-Python counts its calls, and would end at some sixty levels.
+Python's default limit would be reached at about sixty levels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 DEEPEST = 250
 FRAMES = 80 * DEEPEST
 
-# The limit is the interpreter's, and one computation may pause in the middle of another: the last to end restores it.
+# The limit applies to the whole interpreter, and computations may be nested: the last one to end restores it.
 _inside: list[int] = []
 
 

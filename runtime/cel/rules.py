@@ -1,4 +1,4 @@
-"""Rules of schemas, x-kubernetes-validations: one schema node's, compiled against its type.
+"""Validation rules of schemas (x-kubernetes-validations), compiled per schema node against the node's type.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go.
 """
@@ -105,7 +105,7 @@ MISTYPED = "mistyped"
 def _expression(
     text: str, environment: Environment, kind: Declared, wanted: Type
 ) -> tuple[Program | None, int, str | None]:
-    """The program, the most it can cost, and what is wrong with it."""
+    """Return the program, its maximum cost, and the problem of an expression that cannot be used."""
     try:
         tree, result = checked(text, environment)
     except CompileError as error:

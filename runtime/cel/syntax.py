@@ -1,4 +1,4 @@
-"""The tree of an expression. The checker notes on each node its type and the overloads that a call may mean.
+"""Syntax tree of an expression. The checker annotates each node with its type, and each call with possible overloads.
 
 Source: cel-go common/ast/expr.go.
 """
@@ -40,12 +40,12 @@ class Select(Node):
     field: str
     test: bool = False
     optional: bool = False
-    resolved: str | None = None  # the whole is a variable of this name, as `a.b` of one that is called "a.b"
+    resolved: str | None = None  # name of the variable that the selection refers to, such as a variable "a.b"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CallNode(Node):
-    """Logical operators have two or more arguments; target is that of a call in member style."""
+    """Call of a function or operator. Logical operators have two or more arguments. target: of a member call."""
 
     function: str
     target: Node | None
@@ -56,7 +56,7 @@ class CallNode(Node):
 @dataclass(slots=True, eq=False, kw_only=True)
 class ListLiteral(Node):
     elements: list[Node]
-    optionals: frozenset[int] = frozenset()  # indices of those that are written ?e
+    optionals: frozenset[int] = frozenset()  # indices of optional elements, ?e
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -87,11 +87,12 @@ class StructLiteral(Node):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Comprehension(Node):
-    """A macro over a list or map, both as it was written and as cel-go's fold, of which types and costs follow.
+    """Macro over a list or map, as written and as cel-go's fold, from which types and costs are derived.
 
-    macro: all, exists, exists_one, map, transform_map, transform_map_entry, or bind, which names one value
-    (initial, as accumulator) for the result. predicate: what filters or is
-    tested; transform: what an element becomes.
+    macro: all, exists, exists_one, map, transform_map, transform_map_entry, or bind, which only names a value:
+        `initial`, as accumulator.
+    predicate: the condition that filters or tests elements.
+    transform: the new value of an element.
     """
 
     macro: str
@@ -109,9 +110,9 @@ class Comprehension(Node):
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """A parsed expression. depth: nesting of nodes, as written."""
+    """Parsed expression. depth: maximum nesting of the nodes, as written."""
 
     expression: str
     root: Node
     depth: int
-    references: set[str] = field(default_factory=set)  # variables that it reads
+    references: set[str] = field(default_factory=set)  # variables that the expression reads

@@ -1,4 +1,4 @@
-"""All nodes of a tree."""
+"""Traversal of the nodes of a tree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def children(node: Node) -> list[Node]:
 
 
 def written(node: Node) -> list[Node]:
-    """The children that the expression spells, where a macro is rewritten to more."""
+    """Return the children as written in the expression, without those that a macro's expansion adds."""
     if not isinstance(node, Comprehension) or node.macro == "bind":
         return children(node)
     return [each for each in (node.range, node.predicate, node.transform) if each is not None]

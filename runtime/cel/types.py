@@ -1,4 +1,4 @@
-"""The types of the checker, their names, and assignability.
+"""Types of the checker, their names, and assignability.
 
 Source: cel-go common/types/types.go, checker/types.go, checker/format.go.
 """
@@ -27,7 +27,7 @@ class Type:
     kind: str
     name: str = ""
     params: tuple[Type, ...] = ()
-    free: bool = field(default=False, init=False, repr=False, compare=False)  # there is a type parameter in it
+    free: bool = field(default=False, init=False, repr=False, compare=False)  # contains a type parameter
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "free", self.kind == "param" or any(each.free for each in self.params))

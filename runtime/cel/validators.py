@@ -1,4 +1,4 @@
-"""Checks of well-typed expressions: literals that are never valid.
+"""Checks of well-typed expressions for invalid literals.
 
 Source: cel-go cel/validator.go, ext/formatting.go (stringFormatValidator).
 """
@@ -45,7 +45,7 @@ def _is_timestamp(value: Value) -> bool:
 
 
 def _is_pattern(value: Value) -> bool:
-    """The first argument, which in matches(text, pattern) is the text."""
+    """Report whether the text is a valid regular expression."""
     try:
         compiled(str(value))
     except PatternError:
@@ -61,9 +61,9 @@ _VALID: dict[str, Callable[[Value], bool]] = {
 
 
 def _mixed_literals(tree: Tree) -> Iterator[Issue]:
-    """Elements of a list, keys and values of a map are of one type, in which there is no dyn beside another type.
+    """Yield an issue for each list or map literal that mixes types, including dyn, among its elements, keys or values.
 
-    What is formatted may be of any types.
+    Arguments of format() may have different types.
     """
     pending: list[Node] = [tree.root]
     while pending:
@@ -90,7 +90,7 @@ def _mixed(held: list[tuple[Node, Type]]) -> Iterator[Issue]:
 
 
 def _formats(tree: Tree) -> Iterator[Issue]:
-    """Constant format strings whose arguments are written out as a list."""
+    """Check the arguments of constant format strings, if the arguments are a list literal."""
     for node in nodes(tree.root):
         match node:
             case CallNode(
@@ -122,7 +122,7 @@ def _format_issues(call: CallNode, text: str, elements: list[Node]) -> Iterator[
 
 
 def _misfit(letter: str, node: Node) -> Node | None:
-    """The node that the clause cannot write, in a list or map that %s writes one inside of it."""
+    """Return the node that the clause cannot format: the node itself, or for %s an element of a list or map literal."""
     if node.type.kind not in ("dyn", "any") and _runtime_name(node.type) not in CLAUSES[letter][0]:
         return node
     if letter == "s" and isinstance(node, (ListLiteral, MapLiteral)):

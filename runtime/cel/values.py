@@ -1,4 +1,4 @@
-"""Values of expressions, and the operations that all kinds of value share.
+"""Values of expressions, and the operations that all kinds of values have.
 
  bool, int, double, string, bytes, null, list, map  bool, int (64 bits), float, str, bytes, None, list, dict
  uint, duration, timestamp, optional, type          Uint, Duration, Timestamp, Optional, TypeValue
@@ -24,13 +24,13 @@ LARGEST, SMALLEST, LARGEST_UINT = 2**63 - 1, -(2**63), 2**64 - 1
 
 
 class Uint(int):
-    """An unsigned integer of 64 bits."""
+    """Unsigned 64-bit integer."""
 
     __slots__ = ()
 
 
 class _Span:
-    """Ordered by its nanoseconds."""
+    """Base of durations and timestamps, which are ordered by their nanoseconds."""
 
     __slots__ = ()
     nanoseconds: int
@@ -75,7 +75,7 @@ NOTHING = Optional(present=False)
 
 
 class Opaque:
-    """A value of a library: its type's name, and its size where a cost depends on it."""
+    """Base class of values of a library. type_name: name of the CEL type."""
 
     __slots__ = ()
     type_name: str = ""
@@ -85,15 +85,15 @@ class Opaque:
 
 
 class SetList(list[Value]):
-    """A list of x-kubernetes-list-type set: equal in any order, and `+` adds what is not there yet."""
+    """List with x-kubernetes-list-type set: equality ignores the order, and `+` only adds missing elements."""
 
     __slots__ = ()
 
 
 class MapList(list[Value]):
-    """A list of x-kubernetes-list-type map: elements are known by their keys.
+    """List with x-kubernetes-list-type map, whose elements are identified by their keys.
 
-    Equal in any order; `+` replaces elements with the same keys in their places and appends the others.
+    Equality ignores the order. `+` replaces elements with the same keys in place, and appends the others.
     """
 
     __slots__ = ("keys",)
@@ -206,7 +206,7 @@ ORDERED = frozenset({bool, int, Uint, float, str, bytes, Duration, Timestamp})
 
 
 def compared(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1; None for two that have no order."""
+    """Compare two values: return -1, 0 or 1, or None if they cannot be ordered."""
     a, b = type(left), type(right)
     if a in NUMBERS and b in NUMBERS:
         if a is float or b is float:
@@ -221,7 +221,7 @@ def compared(left: Value, right: Value) -> int | None:
 def contains(elements: list[Value], value: Value) -> bool:
     kind = type(value)
     if kind is str:
-        return value in elements  # no other kind of value equals a string
+        return value in elements  # only strings are equal to a string
     return any(equals(value, each) for each in elements)
 
 
@@ -237,12 +237,12 @@ def lookup(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
         return False, None
     try:
         return (True, mapping[key]) if key in mapping else (False, None)
-    except TypeError:  # a list or a map is no key
+    except TypeError:  # a list or a map cannot be a key
         return False, None
 
 
 def shown(value: Value) -> str:
-    """A key as error messages show it."""
+    """Format a key for error messages."""
     if type(value) is bool:
         return "true" if value else "false"
     return str(int(value) if type(value) is float and value.is_integer() else value)

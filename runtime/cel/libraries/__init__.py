@@ -1,1 +1,1 @@
-"""Functions of the language, of its extensions, and of Kubernetes; one file a library."""
+"""Functions of the language, of its extensions, and of Kubernetes; one file per library."""

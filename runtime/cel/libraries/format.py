@@ -1,4 +1,4 @@
-"""'%s of %d'.format([a, b]): what is written for each clause, and what is wrong with one before anything is evaluated.
+"""String formatting, '%s of %d'.format([a, b]): output of each clause, and validation of constant formats.
 
 Source: cel-go ext/formatting.go.
 """
@@ -53,7 +53,7 @@ def quoted(text: str) -> str:
 
 
 def _shown(value: Value) -> str:
-    """A value as %s writes it."""
+    """Format a value as the clause %s does."""
     match value:
         case None:
             return "null"
@@ -122,9 +122,9 @@ def _clause(letter: str, precision: int | None, value: Value) -> str:
 
 
 def _real(letter: str, places: int, value: float | str) -> str:
-    """In American English: with commas, and ×10⁻⁰⁷ for an exponent, before which there are always six places.
+    """Format a real number as in American English: with commas, and six decimal places before an exponent (×10⁻⁰⁷).
 
-    places: at most 255, as upstream keeps them in a byte.
+    places: at most 255, because upstream stores it in a byte.
     """
     if isinstance(value, str):
         if value not in ("NaN", "Infinity", "-Infinity"):

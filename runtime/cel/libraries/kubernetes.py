@@ -1,4 +1,4 @@
-"""Kubernetes' own functions: quantities, semantic versions, named formats, regular expressions, JSON patch keys.
+"""Kubernetes' functions: quantities, semantic versions, named formats, regular expressions, JSON patch keys.
 
 Source: k8s.io/apiserver/pkg/cel/library/quantity.go, semverlib.go, format.go, regex.go, jsonpatch.go.
 """
@@ -56,7 +56,10 @@ def _quantity(text: str) -> QuantityValue:
 
 
 def _places(text: str) -> int | None:
-    """Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity: what it does not read into a Dec."""
+    """Return the decimal exponent of a quantity that upstream stores as an integer, or None if it is stored as a Dec.
+
+    Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity.
+    """
     match = _PARTS.fullmatch(text)
     assert match is not None
     whole, fraction, suffix = match.group(1).lstrip("0"), match.group(2) or "", match.group(3)
@@ -140,7 +143,7 @@ _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:
-    """Source: blang/semver Parse."""
+    """Parse a semantic version. Source: blang/semver Parse."""
     text = _normalized(text) if normalize else text
     if not text:
         raise EvaluationError("Version string empty")

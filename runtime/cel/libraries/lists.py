@@ -1,4 +1,4 @@
-"""Functions on lists, and lists taken as sets.
+"""Functions on lists, and on lists as sets.
 
 Source: cel-go ext/lists.go (version 3), ext/sets.go; k8s.io/apiserver/pkg/cel/library/lists.go.
 """
@@ -17,7 +17,7 @@ from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, Evaluati
 from kcm.runtime.cel.libraries import times
 from kcm.runtime.cel.values import Duration, Uint, Value, equals
 
-LONGEST_RANGE = 1_000_000  # as many as an evaluation may cost
+LONGEST_RANGE = 1_000_000  # elements; equal to the cost limit of an evaluation
 COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 SUMMABLE: dict[str, tuple[Value, Callable[[Value, Value], Value]]] = {
     "int": (0, lambda a, b: values.checked_int(a + b)),

@@ -1,7 +1,7 @@
 """IP addresses, CIDR ranges and URLs.
 
-Source: k8s.io/apiserver/pkg/cel/library/ip.go, cidr.go, urls.go; Go net/netip and net/url. Of an address that cannot
-be parsed the reason is in general words.
+Source: k8s.io/apiserver/pkg/cel/library/ip.go, cidr.go, urls.go; Go net/netip and net/url. Difference: the error for an
+address that cannot be parsed is less specific than Go's.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _escaped_path(url: Url) -> str:
 
 
 def _query(url: Url) -> dict[str, list[str]]:
-    pairs = [each for each in url.query.split("&") if ";" not in each]  # which upstream takes for a mistake
+    pairs = [each for each in url.query.split("&") if ";" not in each]  # upstream treats these as errors
     return urllib.parse.parse_qs("&".join(pairs), keep_blank_values=True)
 
 

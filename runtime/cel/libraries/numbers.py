@@ -7,7 +7,7 @@ from decimal import Decimal
 
 
 def shown_double(value: float) -> str:
-    """The shortest digits that read back as the value; with an exponent below -4 and from 6 on.
+    """Format with the shortest digits that parse to the same value; exponents below -4 and from 6 on are written.
 
     Source: Go strconv/ftoa.go, format 'g' with precision -1.
     """

@@ -1,8 +1,8 @@
-"""The functions and operators of the language itself.
+"""Functions and operators of the language itself.
 
 Source: cel-go common/stdlib/standard.go, common/types (conversions, overflow), cel/library.go (optional types).
-Logical operators, the conditional, `or` and `orValue` are evaluated by the program: they need not look at all of
-their arguments.
+Logical operators, the conditional, `or` and `orValue` are evaluated by the program, because they do not always evaluate
+all of their arguments.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _double_of_string(text: str) -> float:
         raise _conversion(text, "double")
     try:
         number = float(text)
-    except ValueError:  # an underscore that does not stand between digits
+    except ValueError:  # an underscore that is not between two digits
         raise _conversion(text, "double") from None
     if math.isinf(number) and "i" not in text.lower():
         raise _conversion(text, "double")
@@ -185,7 +185,7 @@ def _same(value: Value) -> Value:
 
 
 def _of_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """One of the two is a double, and the other is taken for one."""
+    """Convert a comparison of two doubles to one of a double and another number."""
 
     def compared(left: float, right: float) -> bool:
         if left != left or right != right:

@@ -14,7 +14,7 @@ UPPER = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrstuvwxyz"}
 LOWER = {ord(letter.upper()): letter for letter in "abcdefghijklmnopqrstuvwxyz"}
 
 
-LONGEST = 10_000_000  # characters; upstream makes any number of them
+LONGEST = 10_000_000  # characters; upstream has no limit
 
 
 def _out_of_range(place: int) -> EvaluationError:

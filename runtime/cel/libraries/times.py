@@ -1,4 +1,4 @@
-"""Durations and timestamps: how they are written, and what they are made of.
+"""Durations and timestamps: parsing, formatting and their parts.
 
 Source: Go time.ParseDuration and RFC 3339; cel-go common/types/duration.go, timestamp.go.
 """
@@ -18,7 +18,7 @@ from kcm.runtime.cel.values import LARGEST, SMALLEST, Duration, Timestamp
 
 SECOND = 10**9  # nanoseconds
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
-DAYS_OF_400_YEARS = 146_097  # whole weeks, so that a day of the week stays what it is
+DAYS_OF_400_YEARS = 146_097  # whole weeks, so that the day of the week does not change
 EARLIEST, LATEST = -62135596800, 253402300799  # seconds: the years 1 and 9999
 _DURATION = re.compile(r"([-+]?)(0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
@@ -87,7 +87,7 @@ def shown_duration(value: Duration) -> str:
 
 
 def _offset(zone: str, seconds: int) -> int:
-    """Seconds east of UTC, in a zone by its name or as +HH:MM, at that time."""
+    """Return the offset of a time zone from UTC at a Unix time, in seconds. zone: a name, or +HH:MM."""
     hours, colon, minutes = zone.partition(":")
     if colon:
         if (
@@ -112,14 +112,17 @@ def _offset(zone: str, seconds: int) -> int:
 
 
 def _local(seconds: int) -> tuple[datetime, int]:
-    """The clock at that time, and the years that it is to be moved by, where a datetime does not reach."""
+    """Return the time as a datetime, and the number of years to add to it.
+
+    The years are not 0 if datetime cannot represent the time, which is then shifted by 400 years.
+    """
     moved = 400 if seconds < EARLIEST else -400 if seconds > LATEST else 0
     return EPOCH + timedelta(seconds=seconds, days=moved // 400 * DAYS_OF_400_YEARS), -moved
 
 
 Field = Callable[[datetime], int]
 FIELDS: dict[str, tuple[str, Field]] = {
-    "getFullYear": ("timestamp_to_year", lambda moment: moment.year),  # and the years that it is moved by
+    "getFullYear": ("timestamp_to_year", lambda moment: moment.year),  # plus the years of the shift, see _local
     "getMonth": ("timestamp_to_month", lambda moment: moment.month - 1),
     "getDayOfYear": ("timestamp_to_day_of_year", lambda moment: moment.timetuple().tm_yday - 1),
     "getDayOfMonth": ("timestamp_to_day_of_month", lambda moment: moment.day - 1),
