@@ -23,7 +23,7 @@ from tests.runtime.apiserver.fuzzing import AS_UPSTREAM, Fuzzer, run
 REQUESTS = 3000
 
 
-def test_no_request_is_more_than_refused() -> None:
+def test_random_requests_are_rejected_or_carried_out() -> None:
     counted, _ = run(REQUESTS, seed=7)
     assert sum(counted.values()) == REQUESTS
     assert min(counted["200"], counted["201"], counted["422"]) > 100  # it is not always the same that comes of them
@@ -31,7 +31,7 @@ def test_no_request_is_more_than_refused() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(chance=st.randoms(use_true_random=False))
-def test_nor_is_any_that_hypothesis_draws(chance: random.Random) -> None:
+def test_requests_of_hypothesis_are_rejected_or_carried_out(chance: random.Random) -> None:
     fuzzer = Fuzzer(chance)
     for _ in range(5):
         fuzzer.step()
@@ -39,11 +39,11 @@ def test_nor_is_any_that_hypothesis_draws(chance: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_nor_is_one_of_a_million() -> None:
+def test_million_random_requests_are_rejected_or_carried_out() -> None:
     run(1_000_000, seed=8)
 
 
-def test_over_http_each_request_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
+def test_every_random_request_over_http_gets_a_response(tmp_path: Path) -> None:
     """What is sent is drawn from a server in this process that is sent the same."""
     server = launch(ServerSettings(directory=tmp_path / "kcm", in_memory=True))
     try:

@@ -57,7 +57,7 @@ def check(sent: Sent, response: Response) -> None:
     assert sum(map(len, shown)) <= MOST_TEXT + LONGEST
 
 
-def test_hostile_input_costs_bounded_memory_and_bounded_answers() -> None:
+def test_hostile_input_causes_bounded_memory_and_responses() -> None:
     api = Api(ask=ask)
     cases = Cases(4, size=SIZE, hook="https://127.0.0.1", authority=b"")
     tracemalloc.start()
@@ -87,6 +87,6 @@ def test_the_same_seed_draws_the_same_cases() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_no_case_holds_up_another_client_or_fills_the_memory(tmp_path: Path) -> None:
+def test_hostile_input_neither_delays_other_clients_nor_fills_the_memory(tmp_path: Path) -> None:
     found = run(600, seed=3, size=60_000, patience=4.0, memory=500_000_000, directory=tmp_path, tell=print)
     assert not found.troubles

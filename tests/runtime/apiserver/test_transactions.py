@@ -81,7 +81,7 @@ def family(api):
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_a_deletion_that_fails_in_the_middle_changes_nothing(api, failing, after):
+def test_deletion_that_fails_halfway_changes_nothing(api, failing, after):
     family(api)
     before = shown(api)
     failing.after = after
@@ -105,7 +105,7 @@ def test_watchers_never_see_what_was_undone(api, failing):
     assert listener.seen == [("ADDED", "later")]
 
 
-def test_a_custom_resource_whose_definition_is_undone_is_not_served(api, failing):
+def test_custom_resource_of_an_undone_definition_is_not_served(api, failing):
     names = {"plural": "things", "kind": "Thing"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
@@ -128,7 +128,7 @@ def test_a_custom_resource_whose_definition_is_undone_is_not_served(api, failing
 
 
 @pytest.mark.parametrize("by", ["owner", "namespace", "owner in the foreground"])
-def test_a_grace_period_beyond_all_time_ends_at_its_end(api, by):
+def test_very_long_grace_period_ends_at_the_largest_time(api, by):
     api.create("namespaces", {"metadata": {"name": "n"}})
     owner = api.create("replicasets", api.replicaset("rs"), namespace="n").obj
     pod = api.owned(api.pod(nodeName="node", terminationGracePeriodSeconds=300_000_000_000), owner)
@@ -158,7 +158,7 @@ def test_a_grace_period_of_more_than_64_bits_is_refused(api, seconds):
     assert refused.status == 400
 
 
-def test_a_job_that_fails_keeps_no_other_from_its_turn(api, monkeypatch):
+def test_failed_background_job_does_not_block_others(api, monkeypatch):
     broken, sound = (api.watch("pods", allowWatchBookmarks="true") for _ in range(2))
     assert isinstance(broken.watch, Watch)
     broken.watch.tick = lambda now: 1 / 0
@@ -177,7 +177,7 @@ POLICIES = (None, "Background", "Foreground", "Orphan")
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_deletions_by_way_of_owners_and_namespaces_leave_all_in_order(make_api, seed):
+def test_random_deletions_leave_a_consistent_state(make_api, seed):
     api, draw = make_api(), random.Random(seed)
     listener = {resource: api.watch(resource, namespace=None) for resource in ("pods", "replicasets", "configmaps")}
     failing = FailingReaction()

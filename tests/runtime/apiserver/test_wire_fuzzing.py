@@ -21,7 +21,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
     target.stop()
 
 
-def test_random_bytes_cost_little_memory(target: Target) -> None:
+def test_random_bytes_take_little_memory(target: Target) -> None:
     figures = run(target, seed=11, is_over=lambda figures: figures.rounds == 2, most_latency=None, per_round=30)
     assert figures.connections == 60
     assert figures.probes > 0
@@ -29,11 +29,11 @@ def test_random_bytes_cost_little_memory(target: Target) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_random_bytes_cost_other_clients_little_time(target: Target) -> None:
+def test_random_bytes_delay_other_clients_little(target: Target) -> None:
     run(target, seed=13, is_over=lambda figures: figures.rounds == 300)
 
 
-def test_what_is_sent_follows_from_the_seed() -> None:
+def test_sent_bytes_are_determined_by_the_seed() -> None:
     def drawn(seed: int) -> list[bytes]:
         chance = random.Random(seed)
         return [Attack(chance, "token").bytes() for _ in range(5)]

@@ -87,11 +87,11 @@ def test_rules_match_by_user_verb_and_resource(asked: RequestInfo, matching: str
     assert [rule for rule in RULES if matches(rule, TIM, asked)] == [rule for rule in RULES if rule in matching.split()]
 
 
-def test_rules_for_users_do_not_match_who_is_not_known() -> None:
+def test_rules_for_users_do_not_match_unknown_users() -> None:
     assert [rule for rule in ("default", "tims", "humans") if matches(rule, None, PODS)] == ["default"]
 
 
-def test_the_first_rule_that_matches_counts_and_stages_add_up() -> None:
+def test_first_matching_rule_applies_and_omitted_stages_add_up() -> None:
     policy = AuditPolicy(
         {
             "apiVersion": "audit.k8s.io/v1",

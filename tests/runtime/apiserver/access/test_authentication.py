@@ -78,7 +78,7 @@ def test_certificate_with_an_unclear_uid_is_refused(uids: tuple[str, ...]) -> No
     assert certificate_user(fields, b"der").at(0) is None
 
 
-def test_certificate_is_refused_from_its_expiry_on() -> None:
+def test_expired_certificate_is_rejected() -> None:
     jane = certificate_user(_fields(("commonName", "jane"), notAfter="Jan  2 03:00:00 2026 GMT"), b"der")
     assert jane.at(1_767_322_800.0) is not None
     assert jane.at(1_767_322_800.5) is None
@@ -88,7 +88,7 @@ def test_connection_without_tls_has_no_certificate() -> None:
     assert by_certificate(None) is NO_CERTIFICATE
 
 
-def test_an_absurdly_long_token_is_not_looked_up() -> None:
+def test_very_long_token_is_not_looked_up() -> None:
     asked: list[str] = []
     authenticator = Authenticator(lambda token: asked.append(token))
     assert authenticator.by_token(b"Bearer " + b"x" * LONGEST_AUTHORIZATION) is None

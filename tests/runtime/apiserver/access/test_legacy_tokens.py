@@ -53,7 +53,7 @@ def labels(api: Api) -> dict[str, str]:
     return found
 
 
-def test_it_is_of_the_account_and_its_use_is_noted_once_a_day(api: Api) -> None:
+def test_token_authenticates_its_account_and_its_use_is_recorded_once_a_day(api: Api) -> None:
     token = KEY.sign(claims(api))
     keep(api, token)
     user = api.server.user_of(token)
@@ -69,7 +69,7 @@ def test_it_is_of_the_account_and_its_use_is_noted_once_a_day(api: Api) -> None:
     assert labels(api) == {LAST_USED: TOMORROW}
 
 
-def test_a_review_knows_it_and_notes_no_use(api: Api) -> None:
+def test_token_review_does_not_record_a_use(api: Api) -> None:
     token = KEY.sign(claims(api))
     keep(api, token)
     reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -80,7 +80,7 @@ def test_a_review_knows_it_and_notes_no_use(api: Api) -> None:
     assert for_others.obj["status"] == {"user": {}, "error": "invalid bearer token"}
 
 
-def test_a_day_ahead_is_left_as_it_is(api: Api) -> None:
+def test_recorded_use_in_the_future_is_kept(api: Api) -> None:
     token = KEY.sign(claims(api))
     keep(api, token, {LAST_USED: TOMORROW})
     assert api.server.user_of(token) is not None
@@ -115,7 +115,7 @@ def test_token_with_other_claims_is_refused(api: Api, changes: dict[str, str]) -
     assert labels(api) == {}
 
 
-def test_so_is_what_another_has_signed_and_what_the_secret_does_not_hold(api: Api) -> None:
+def test_token_of_another_signer_or_not_in_its_secret_is_rejected(api: Api) -> None:
     foreign = SigningKey(generate_private_key(SECP256R1())).sign(claims(api))
     keep(api, foreign)
     assert api.server.user_of(foreign) is None
@@ -124,7 +124,7 @@ def test_so_is_what_another_has_signed_and_what_the_secret_does_not_hold(api: Ap
 
 
 @pytest.mark.parametrize("gone", ["secrets/token", "serviceaccounts/robot"])
-def test_so_is_what_lost_its_secret_or_its_account(api: Api, gone: str) -> None:
+def test_token_without_its_secret_or_account_is_rejected(api: Api, gone: str) -> None:
     token = KEY.sign(claims(api))
     keep(api, token)
     assert api.server.user_of(token) is not None
@@ -133,7 +133,7 @@ def test_so_is_what_lost_its_secret_or_its_account(api: Api, gone: str) -> None:
 
 
 @pytest.mark.parametrize("going", ["secrets/token", "serviceaccounts/robot"])
-def test_so_is_what_is_being_deleted(api: Api, going: str) -> None:
+def test_token_of_a_terminating_secret_or_account_is_rejected(api: Api, going: str) -> None:
     token = KEY.sign(claims(api))
     keep(api, token)
     resource, name = going.split("/")

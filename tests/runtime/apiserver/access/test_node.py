@@ -200,7 +200,7 @@ def test_node_is_allowed_what_its_pods_need(rig: Rig, text: str) -> None:
         ("list namespaces", "no"),
     ],
 )
-def test_node_is_refused_anything_else(rig: Rig, text: str, reason: str) -> None:
+def test_node_is_denied_other_requests(rig: Rig, text: str, reason: str) -> None:
     assert rig.decide(text) == reason
 
 
@@ -213,7 +213,7 @@ def test_node_is_refused_anything_else(rig: Rig, text: str, reason: str) -> None
         "watch podcertificaterequests.certificates.k8s.io",
     ],
 )
-def test_collections_of_what_is_on_one_node(rig: Rig, text: str) -> None:
+def test_node_may_access_collections_selected_for_it(rig: Rig, text: str) -> None:
     assert rig.decide(text, selector=f"status.phase!=Failed,{OWN}") == ""
     assert rig.decide(text, selector="spec.nodeName=node1") != ""
 
@@ -227,7 +227,7 @@ def test_node_needs_the_user_name_and_the_group(rig: Rig) -> None:
     assert "no relationship" in rig.decide("get secrets ns0/shared", user=NOWHERE)
 
 
-def test_it_follows_what_runs() -> None:
+def test_decisions_follow_the_pods_on_the_node() -> None:
     rig = Rig()
     assert rig.decide("get secrets ns0/secret-new") == UNRELATED
     rig.put("pods", pod("new", "node0"))

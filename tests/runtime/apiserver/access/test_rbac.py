@@ -68,7 +68,7 @@ def may(api: Api, user: str, verb: str, what: str, namespace: str = "", groups: 
     return api.server.decide(who, RequestInfo(verb, group, "v1", resource, subresource, namespace, name)).allowed
 
 
-def test_a_cluster_role_that_is_bound_in_a_namespace(api: Api) -> None:
+def test_cluster_role_bound_in_a_namespace_applies_there_only(api: Api) -> None:
     role(api, "admin", ADMIN_RULE)
     bind(api, "admin", "User:admin", "Group:admins", namespace="ns1")
     assert may(api, "admin", "get", "pods", "ns1")
@@ -79,7 +79,7 @@ def test_a_cluster_role_that_is_bound_in_a_namespace(api: Api) -> None:
         assert not may(api, "admin", "get", "pods", namespace, groups)
 
 
-def test_paths(api: Api) -> None:
+def test_rules_for_paths_apply_to_paths(api: Api) -> None:
     for name, verb, url in (("getter", "get", "/apis"), ("all", "*", "/apis"), ("prefix", "get", "/apis/*")):
         role(api, name, {"verbs": [verb], "nonResourceURLs": [url]})
         bind(api, name, f"User:{name}", f"Group:{name}s")
@@ -125,7 +125,7 @@ def test_binding_applies_to_its_subjects(
     assert decision == Decision(allowed=True, reason=shown)
 
 
-def test_an_account_without_a_namespace_is_one_of_the_bindings(api: Api) -> None:
+def test_account_subject_without_namespace_is_in_the_namespace_of_the_binding(api: Api) -> None:
     role(api, "r", ADMIN_RULE, namespace="ns1")
     path = f"{RBAC}/namespaces/ns1/rolebindings"
     ref = {"apiGroup": GROUP, "kind": "Role", "name": "r"}
@@ -189,7 +189,7 @@ def test_members_of_system_masters_may_do_everything(api: Api) -> None:
     assert not may(api, "system:admin", "get", "/metrics")
 
 
-def test_the_rules_that_apply_to_a_user(api: Api) -> None:
+def test_rules_of_a_user_are_listed(api: Api) -> None:
     pods, nodes = ({"verbs": ["get"], "apiGroups": [""], "resources": [resource]} for resource in ("pods", "nodes"))
     role(api, "read", pods, namespace="ns1")
     bind(api, "read", "User:foobar", "Group:group1", namespace="ns1", kind="Role")
@@ -205,7 +205,7 @@ def test_the_rules_that_apply_to_a_user(api: Api) -> None:
     assert resolver.role_rules("Role", "read", "ns2") is None
 
 
-def test_decisions_on_long_names_are_not_kept(api: Api) -> None:
+def test_decisions_on_long_names_are_not_cached(api: Api) -> None:
     """A review may ask of any user and any resource."""
     role(api, "reader", {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
     bind(api, "reader", "User:jane")
@@ -222,7 +222,9 @@ def test_decisions_on_long_names_are_not_kept(api: Api) -> None:
     tracemalloc.stop()
 
 
-def test_kept_decisions_are_bounded_over_all_users(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_decisions_is_limited_for_all_users_together(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rbac, "MOST_KEPT", 50)
     found = rbac.Rbac(RoleIndex(api.server._state))
     for number in range(60):

@@ -30,7 +30,7 @@ def quota(api: Api, **spec: object) -> None:
     assert api.patch("resourcequotas", "q", body, subresource="status").status == 200
 
 
-def test_what_is_limited_by_default_needs_a_quota() -> None:
+def test_resource_limited_by_default_needs_a_quota() -> None:
     name = "gold.storageclass.storage.k8s.io/requests.storage"
     limited = LimitedResource("", "persistentvolumeclaims", (name,))
     api = Api(admission=AdmissionSettings(limited=(limited,)))
@@ -45,7 +45,7 @@ def test_what_is_limited_by_default_needs_a_quota() -> None:
     assert "exceeded quota: q" in claim(api, "c", "gold")
 
 
-def test_a_scope_that_is_limited_needs_a_quota_of_that_scope() -> None:
+def test_limited_scope_needs_a_quota_with_that_scope() -> None:
     limited = LimitedResource("", "pods", (), (ScopeRequirement("PriorityClass", "In", ("high",)),))
     api = Api(admission=AdmissionSettings(limited=(limited,)))
     api.create("priorityclasses", {"metadata": {"name": "high"}, "value": 1})
@@ -61,7 +61,7 @@ def test_a_scope_that_is_limited_needs_a_quota_of_that_scope() -> None:
     assert api.create("pods", high).status == 201
 
 
-def test_pod_security_by_default_and_for_whom_it_is_not() -> None:
+def test_pod_security_defaults_apply_except_to_exemptions() -> None:
     settings = PodSecuritySettings(
         {"enforce": "baseline", "enforce-version": "v1.30"},
         users=frozenset({"free"}),

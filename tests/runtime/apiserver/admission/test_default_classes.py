@@ -17,7 +17,7 @@ def made(api: Api, name: str, annotations: dict[str, str] | None = None, **spec:
     return api.send("POST", f"{GROUP}/namespaces/default/ingresses", body).obj["spec"].get("ingressClassName")
 
 
-def test_an_ingress_that_names_no_class_gets_the_newest_default_one(api: Api) -> None:
+def test_ingress_without_class_gets_the_newest_default_class(api: Api) -> None:
     assert made(api, "before") is None
     mark = {"ingressclass.kubernetes.io/is-default-class": "true"}
     for name in ("b", "a", "newer", "other"):

@@ -76,7 +76,7 @@ def limit(api: Api, type_: str, **item: Object) -> None:
         ),
     ],
 )
-def test_the_sum_of_a_pods_containers_is_bounded(
+def test_sum_of_a_pods_containers_is_limited(
     api: Api, name: str, bounds: dict[str, float], count: int, asked: Any, refused: str
 ) -> None:
     def amount(part: str, number: float) -> str:
@@ -114,7 +114,7 @@ def test_the_sum_of_a_pods_containers_is_bounded(
         ),
     ],
 )
-def test_each_container_is_bounded(
+def test_each_container_is_limited(
     api: Api, bounds: Object, request_: str | None, limit_: str | None, refused: str
 ) -> None:
     limit(api, "Container", **bounds)
@@ -131,7 +131,7 @@ def test_each_container_is_bounded(
     assert (also_init.status == 403) is bool(refused)
 
 
-def test_all_that_is_wrong_is_told_once(api: Api) -> None:
+def test_every_violation_is_reported_once(api: Api) -> None:
     limit(api, "Pod", min={"cpu": "1", "memory": "1Gi"}, max={"cpu": "1"})
     assert create(api, [{"requests": {"cpu": "100m"}}]).message == (
         'pods "p" is forbidden: [minimum cpu usage per Pod is 1, but request is 100m, '
@@ -140,7 +140,7 @@ def test_all_that_is_wrong_is_told_once(api: Api) -> None:
     )
 
 
-def test_init_containers_count_as_far_as_they_need_more(api: Api) -> None:
+def test_init_containers_count_if_they_need_more(api: Api) -> None:
     limit(api, "Pod", max={"cpu": "2"})
     one = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}
     two = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
@@ -163,13 +163,15 @@ def test_init_containers_count_as_far_as_they_need_more(api: Api) -> None:
         ),
     ],
 )
-def test_what_a_pod_says_for_itself_is_bounded_instead(api: Api, bounds: Object, own: Object, refused: str) -> None:
+def test_pod_level_resources_are_limited_instead_of_the_sum(
+    api: Api, bounds: Object, own: Object, refused: str
+) -> None:
     limit(api, "Pod", **bounds)
     answer = create(api, [{"requests": {"cpu": "50m"}}] * 3, resources=own)
     assert answer.message.endswith(refused) if refused else answer.status == 201
 
 
-def test_containers_get_the_defaults_for_what_they_leave_out(api: Api) -> None:
+def test_containers_get_defaults_for_missing_resources(api: Api) -> None:
     limit(
         api,
         "Container",
@@ -193,12 +195,12 @@ def test_containers_get_the_defaults_for_what_they_leave_out(api: Api) -> None:
     assert made["status"]["qosClass"] == "Burstable"
 
 
-def test_a_pod_that_lacks_nothing_is_not_annotated(api: Api) -> None:
+def test_complete_pod_is_not_annotated(api: Api) -> None:
     limit(api, "Container", default={"cpu": "75m"})
     assert "annotations" not in create(api, [{"limits": {"cpu": "1"}}]).meta
 
 
-def test_the_most_that_is_allowed_is_the_default(api: Api) -> None:
+def test_maximum_is_the_default_limit(api: Api) -> None:
     limit(api, "Container", max={"cpu": "1"}, min={"memory": "1Mi"})
     item = api.get("limitranges", "l").obj["spec"]["limits"][0]
     assert (item["default"], item["defaultRequest"]) == ({"cpu": "1"}, {"cpu": "1", "memory": "1Mi"})
@@ -206,7 +208,7 @@ def test_the_most_that_is_allowed_is_the_default(api: Api) -> None:
     assert made == {"limits": {"cpu": "1"}, "requests": {"cpu": "1", "memory": "1Mi"}}
 
 
-def test_other_namespaces_and_later_updates_are_left_alone(api: Api) -> None:
+def test_limits_do_not_apply_to_other_namespaces_or_updates(api: Api) -> None:
     assert create(api, [{"requests": {"cpu": "1"}}]).status == 201
     limit(api, "Pod", max={"cpu": "500m"})
     assert api.patch("pods", "p", {"metadata": {"labels": {"a": "b"}}}).status == 200
@@ -237,7 +239,7 @@ def claim(storage: str, name: str = "c") -> Object:
         ),
     ],
 )
-def test_the_storage_of_a_claim_is_bounded(api: Api, bounds: Object, storage: str, refused: str) -> None:
+def test_storage_of_a_claim_is_limited(api: Api, bounds: Object, storage: str, refused: str) -> None:
     limit(api, "PersistentVolumeClaim", **bounds)
     answer = api.create("persistentvolumeclaims", claim(storage))
     if refused:
@@ -246,7 +248,7 @@ def test_the_storage_of_a_claim_is_bounded(api: Api, bounds: Object, storage: st
         assert answer.status == 201
 
 
-def test_a_claim_that_grows_is_bounded_too_unless_it_is_being_deleted(api: Api) -> None:
+def test_growing_claim_is_limited_unless_it_is_being_deleted(api: Api) -> None:
     stored = claim("1Gi")
     stored["metadata"]["finalizers"] = ["example.com/x"]
     stored["spec"]["storageClassName"] = "grows"
@@ -261,6 +263,6 @@ def test_a_claim_that_grows_is_bounded_too_unless_it_is_being_deleted(api: Api) 
     assert api.patch("persistentvolumeclaims", "c", bigger).status == 200
 
 
-def test_a_ratio_of_amounts_that_are_too_large_for_thousandths(api: Api) -> None:
+def test_ratio_of_large_amounts_is_computed(api: Api) -> None:
     limit(api, "Pod", maxLimitRequestRatio={"memory": "2"})
     assert create(api, [{"requests": {"memory": "5E"}, "limits": {"memory": "6E"}}]).status == 201

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_nothing_is_created_in_a_namespace_that_is_not_there(api: Api) -> None:
+def test_object_is_not_created_in_a_missing_namespace(api: Api) -> None:
     refused = api.create("pods", api.pod(), namespace="nowhere")
     assert (refused.status, refused.message) == (404, 'namespaces "nowhere" not found')
 
 
-def test_nothing_new_begins_in_a_namespace_that_ends(api: Api) -> None:
+def test_object_is_not_created_in_a_terminating_namespace(api: Api) -> None:
     api.create("namespaces", {"metadata": {"name": "team"}})
     api.create("pods", api.pod(nodeName="n"), namespace="team")
     api.delete("namespaces", "team")
@@ -30,7 +30,7 @@ def test_nothing_new_begins_in_a_namespace_that_ends(api: Api) -> None:
     ]
 
 
-def test_the_namespaces_that_the_cluster_rests_on_stay(api: Api) -> None:
+def test_system_namespaces_cannot_be_deleted(api: Api) -> None:
     refused = api.delete("namespaces", "default")
     assert (refused.status, refused.message) == (
         403,

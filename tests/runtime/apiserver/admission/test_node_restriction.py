@@ -64,13 +64,13 @@ PROJECTED = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "au
         ("aws", {"awsElasticBlockStore": {"volumeID": "x"}}),
     ],
 )
-def test_an_audience_that_a_volume_of_the_pod_names(api: Api, audience: str, source: dict[str, Any]) -> None:
+def test_audience_in_a_volume_of_the_pod_is_allowed(api: Api, audience: str, source: dict[str, Any]) -> None:
     volume(api, "new", csi={"driver": "d.io", "volumeHandle": "h"})
     volume(api, "old", awsElasticBlockStore={"volumeID": "x"})
     assert asked(api, audience, **source).status == 201
 
 
-def test_an_audience_that_none_names(api: Api) -> None:
+def test_audience_in_no_volume_is_denied(api: Api) -> None:
     answer = asked(api, "disk", **PROJECTED)
     assert answer.status == 403
     assert answer.message == (
@@ -79,7 +79,7 @@ def test_an_audience_that_none_names(api: Api) -> None:
     )
 
 
-def test_an_audience_that_a_role_allows(api: Api) -> None:
+def test_audience_permitted_by_a_role_is_allowed(api: Api) -> None:
     rbac, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
     rule = {"verbs": ["request-serviceaccounts-token-audience"], "apiGroups": [""], "resources": ["disk"]}
     api.send("POST", f"{rbac}/clusterroles", {"metadata": {"name": "disk"}, "rules": [rule]})
@@ -93,7 +93,7 @@ def test_an_audience_that_a_role_allows(api: Api) -> None:
     assert asked(api, "disk", **PROJECTED).status == 201
 
 
-def test_what_a_volume_leads_to_and_is_not_there(api: Api) -> None:
+def test_volume_with_missing_references_permits_no_audience(api: Api) -> None:
     answer = asked(api, "disk", persistentVolumeClaim={"claimName": "none"})
     assert answer.message == (
         'serviceaccounts "robot" is forbidden: error validating audience "disk": persistentvolumeclaim "none" not found'
@@ -114,7 +114,7 @@ def test_what_a_volume_leads_to_and_is_not_there(api: Api) -> None:
         ("x.node-restriction.kubernetes.io/a", True),
     ],
 )
-def test_labels(label: str, forbidden: bool) -> None:
+def test_node_labels_are_restricted(label: str, forbidden: bool) -> None:
     assert forbidden_labels({label: "1"}, {}) == ([label] if forbidden else [])
     assert forbidden_labels({}, {label: "1"}) == ([label] if forbidden else [])
     assert forbidden_labels({label: "1"}, {label: "1"}) == []

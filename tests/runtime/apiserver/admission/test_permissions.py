@@ -38,7 +38,7 @@ def change(api: Api, body: Any) -> Answer:
     return api.send("PATCH", api.path("configmaps", "m"), body, type_=MERGE, user=JANE)
 
 
-def test_owners_are_set_by_who_may_delete_and_block_whose_finalizers_may_be_set() -> None:
+def test_setting_owners_needs_permission_to_delete_and_to_set_finalizers() -> None:
     api = api_with(OWNER_REFERENCES)
     path = api.path("configmaps")
     blocked = (
@@ -62,12 +62,12 @@ def test_owners_are_set_by_who_may_delete_and_block_whose_finalizers_may_be_set(
     assert change(api, owned(block=True)).status == 200
 
 
-def test_without_the_plugin_anybody_sets_owners() -> None:
+def test_owners_need_no_permission_without_the_plugin() -> None:
     api = api_with()
     assert api.send("POST", api.path("configmaps"), owned(block=True), user=JANE).status == 201
 
 
-def test_a_bundle_of_a_signer_is_written_by_who_may_attest_for_it() -> None:
+def test_trust_bundle_needs_permission_to_attest() -> None:
     api = api_with()
     path = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
     bundle = {"metadata": {"name": "a.io:s:b"}, "spec": {"signerName": "a.io/s", "trustBundle": _certificate()}}
@@ -96,7 +96,7 @@ def _certificate() -> str:
     return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
-def test_external_ips_are_kept_and_not_given() -> None:
+def test_external_ips_may_be_kept_but_not_added() -> None:
     api = api_with(DENY_EXTERNAL_IPS)
     ports = {"ports": [{"port": 80}]}
     service = {"metadata": {"name": "s"}, "spec": {**ports, "externalIPs": ["203.0.113.1"]}}

@@ -37,20 +37,20 @@ def label(api: Api, **modes: str | None) -> tuple[str, ...]:
         ({"audit": "none", "warn": "none"}, Policy()),
     ],
 )
-def test_labels_are_a_policy(labels: dict[str, str], policy: Policy) -> None:
+def test_namespace_labels_are_parsed_into_a_policy(labels: dict[str, str], policy: Policy) -> None:
     found, errors = policy_of({f"{PREFIX}{mode}": level for mode, level in labels.items()})
     assert found == policy
     assert bool(errors) == ("none" in labels.values())
 
 
-def test_what_is_not_enforced_is_warned_of(api: Api) -> None:
+def test_warn_level_only_warns(api: Api) -> None:
     label(api, warn="baseline")
     made = api.create("pods", api.pod(hostNetwork=True))
     assert (made.status, made.warnings) == (201, (TOO_MUCH,))
     assert api.create("pods", api.pod("good")).warnings == ()
 
 
-def test_what_makes_pods_is_let_through_with_a_warning(api: Api) -> None:
+def test_workload_is_admitted_with_a_warning(api: Api) -> None:
     label(api, enforce="baseline")
     template = api.template()
     template["spec"]["hostNetwork"] = True
@@ -58,7 +58,7 @@ def test_what_makes_pods_is_let_through_with_a_warning(api: Api) -> None:
     assert (made.status, made.warnings) == (201, (TOO_MUCH,))
 
 
-def test_a_stricter_level_warns_of_pods_that_are_there(api: Api) -> None:
+def test_stricter_level_warns_about_existing_pods(api: Api) -> None:
     for name in ("b", "a", "c"):
         api.create("pods", api.pod(name, hostNetwork=True))
     api.create("pods", api.pod("d", hostPID=True, volumes=[{"name": "v", "hostPath": {"path": "/"}}]))

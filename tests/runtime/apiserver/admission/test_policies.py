@@ -30,7 +30,7 @@ def mutation(expression: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("actions", [["Warn"], ["Warn", "Audit"]])
-def test_a_policy_may_warn_in_the_place_of_refusing(api: Api, actions: list[str]) -> None:
+def test_policy_may_warn_instead_of_denying(api: Api, actions: list[str]) -> None:
     validations = [{"expression": "object.metadata.name != 'a'", "message": "not a"}]
     add_policy(api, "validating", "named", {"validations": validations}, validationActions=actions)
     path, body = api.path("configmaps"), orjson.dumps({"metadata": {"name": "a"}})
@@ -39,7 +39,7 @@ def test_a_policy_may_warn_in_the_place_of_refusing(api: Api, actions: list[str]
     assert response.warnings == ("Validation failed for ValidatingAdmissionPolicy 'named' with binding 'named': not a",)
 
 
-def test_policies_that_change_run_before_those_that_judge(api: Api) -> None:
+def test_mutating_policies_run_before_validating_ones(api: Api) -> None:
     patch = mutation("[JSONPatch{op: 'add', path: '/metadata/labels', value: {'added': 'yes'}}]")
     add_policy(api, "mutating", "label", {"mutations": [patch], "reinvocationPolicy": "Never"})
     validations = [{"expression": "object.metadata.?labels.?added.orValue('') == 'yes'"}]
@@ -48,7 +48,7 @@ def test_policies_that_change_run_before_those_that_judge(api: Api) -> None:
     assert (made.status, made.meta["labels"]) == (201, {"added": "yes"})
 
 
-def test_a_policy_that_wants_it_looks_again_at_what_others_changed(api: Api) -> None:
+def test_policy_with_reinvocation_runs_again_after_other_changes(api: Api) -> None:
     copy = mutation(
         "has(object.data) ? "
         "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'seen': object.data.late}}] : []"
@@ -59,14 +59,14 @@ def test_a_policy_that_wants_it_looks_again_at_what_others_changed(api: Api) -> 
     assert api.create("configmaps", {"metadata": {"name": "a"}}).meta["annotations"] == {"seen": "x"}
 
 
-def test_a_policy_without_a_binding_does_nothing(api: Api) -> None:
+def test_policy_without_binding_has_no_effect(api: Api) -> None:
     spec = {"matchConstraints": {"resourceRules": [CONFIG_MAPS]}, "validations": [{"expression": "false"}]}
     body = {"metadata": {"name": "no"}, "spec": spec}
     assert api.send("POST", f"{GROUP}/validatingadmissionpolicies", body).status == 201
     assert api.create("configmaps", {"metadata": {"name": "a"}}).status == 201
 
 
-def test_policies_are_no_matter_for_policies(api: Api) -> None:
+def test_policies_do_not_apply_to_policies(api: Api) -> None:
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     spec = {"matchConstraints": {"resourceRules": [everything]}, "validations": [{"expression": "false"}]}
     add_policy(api, "validating", "no", spec, validationActions=["Deny"])
@@ -95,7 +95,7 @@ def test_a_webhook_whose_conditions_are_false_is_not_called(api: Api) -> None:
     )
 
 
-def test_compiled_policies_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_compiled_policies_is_limited_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configured, "MOST_KEPT", 3_000)
     monkeypatch.setattr(configured, "_kept", {})
     raws = [orjson.dumps({"metadata": {"name": f"p{number}", "x": "x" * 1_000}, "spec": {}}) for number in range(10)]

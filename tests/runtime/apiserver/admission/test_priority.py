@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_the_priority_of_a_pod_is_its_class(api: Api) -> None:
+def test_pod_gets_the_priority_of_its_class(api: Api) -> None:
     api.create("priorityclasses", {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
     spec = api.create("pods", api.pod("a", priorityClassName="high")).obj["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
@@ -22,7 +22,7 @@ def test_the_priority_of_a_pod_is_its_class(api: Api) -> None:
     assert cheating.message.startswith('pods "d" is forbidden: the integer value of priority (5) must not be provided')
 
 
-def test_a_pod_whose_name_is_to_be_generated_is_called_by_its_base(api: Api) -> None:
+def test_error_names_the_generate_name_of_a_pod_without_name(api: Api) -> None:
     body = api.pod(priorityClassName="low")
     body["metadata"] = {"generateName": "web-"}
     refused = api.create("pods", body)

@@ -41,7 +41,7 @@ def pod(api: Api, name: str, requests: Object | None = None, limits: Object | No
     return api.create("pods", body)
 
 
-def test_what_is_created_is_charged(api: Api) -> None:
+def test_created_object_is_charged(api: Api) -> None:
     quota(api, {"pods": "3", "cpu": "2", "requests.memory": "4Gi", "limits.cpu": "5", "count/pods": "9"})
     assert pod(api, "a", {"cpu": "100m", "memory": "1Gi"}, {"cpu": "1"}).status == 201
     assert pod(api, "b", {"cpu": "1", "memory": "1Gi"}, {"cpu": "2"}).status == 201
@@ -88,7 +88,9 @@ def test_what_is_created_is_charged(api: Api) -> None:
         ),
     ],
 )
-def test_what_is_too_much_is_refused(api: Api, hard: Object, given: Object | None, asked: Object, refused: str) -> None:
+def test_object_above_the_quota_is_rejected(
+    api: Api, hard: Object, given: Object | None, asked: Object, refused: str
+) -> None:
     quota(api, hard, given)
     before = used(api) if given != {} else None
     limits = {name: amount for name, amount in asked.items() if "/" in name}
@@ -100,19 +102,19 @@ def test_what_is_too_much_is_refused(api: Api, hard: Object, given: Object | Non
     assert not api.exists("pods", "a")
 
 
-def test_what_a_quota_does_not_limit_is_free(api: Api) -> None:
+def test_resource_outside_of_the_quota_is_not_limited(api: Api) -> None:
     quota(api, {"cpu": "1", "services": "1"}, {"cpu": "1"})
     assert pod(api, "a", {"cpu": "0", "memory": "1Ei"}).status == 201
     assert api.create("configmaps", {"metadata": {"name": "c"}}).status == 201
     assert api.create("configmaps", {"metadata": {"name": "c"}}, namespace="kube-system").status == 201
 
 
-def test_a_quota_that_was_never_counted_limits_nothing(api: Api) -> None:
+def test_quota_without_status_limits_nothing(api: Api) -> None:
     api.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
     assert pod(api, "a").status == 201
 
 
-def test_all_quotas_have_to_allow_it(api: Api) -> None:
+def test_object_must_fit_into_all_quotas(api: Api) -> None:
     quota(api, {"pods": "5"}, name="a")
     quota(api, {"pods": "1"}, name="b")
     assert pod(api, "a").status == 201
@@ -149,7 +151,7 @@ def test_all_quotas_have_to_allow_it(api: Api) -> None:
         ),
     ],
 )
-def test_a_quota_is_about_what_is_in_its_scopes(api: Api, spec: Object, of: Object, charged: bool) -> None:
+def test_quota_applies_to_its_scopes(api: Api, spec: Object, of: Object, charged: bool) -> None:
     api.create("priorityclasses", {"metadata": {"name": "high"}, "value": 7})
     quota(api, {"pods": "1"}, {"pods": "1"}, **spec)
     assert (pod(api, "a", **of).status == 403) is charged
@@ -175,7 +177,7 @@ def service(name: str, type_: str, ports: int = 1) -> Object:
     return {"metadata": {"name": name}, "spec": {"type": type_, "ports": numbers, "selector": {"a": "b"}}}
 
 
-def test_an_update_is_charged_for_what_it_adds(api: Api) -> None:
+def test_update_is_charged_for_the_increase(api: Api) -> None:
     quota(api, {"services": "2", "services.nodeports": "3", "services.loadbalancers": "1"})
     assert api.create("services", service("a", "NodePort", 2)).status == 201
     assert used(api) == {"services": "1", "services.nodeports": "2", "services.loadbalancers": "0"}
@@ -193,7 +195,7 @@ def test_an_update_is_charged_for_what_it_adds(api: Api) -> None:
     assert api.create("services", service("c", "ClusterIP")).status == 403
 
 
-def test_storage_that_was_given_is_counted_and_not_refused(api: Api) -> None:
+def test_allocated_storage_is_counted_and_not_rejected(api: Api) -> None:
     quota(api, {"requests.storage": "2Gi", "gold.storageclass.storage.k8s.io/requests.storage": "2Gi"})
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -235,7 +237,7 @@ def test_events_are_never_counted(api: Api) -> None:
     assert api.create("events", event).status == 201
 
 
-def test_a_quota_counts_quotas(api: Api) -> None:
+def test_quotas_are_counted_by_a_quota(api: Api) -> None:
     quota(api, {"resourcequotas": "2"}, {"resourcequotas": "1"})
     for name, status in (("b", 201), ("c", 403)):
         assert api.create("resourcequotas", {"metadata": {"name": name}, "spec": {}}).status == status
@@ -250,7 +252,7 @@ def test_a_dry_run_is_checked_and_not_charged(api: Api) -> None:
     assert api.create("configmaps", body, dryRun="All").status == 403
 
 
-def test_what_is_refused_for_another_reason_is_not_charged(api: Api) -> None:
+def test_object_rejected_for_another_reason_is_not_charged(api: Api) -> None:
     quota(api, {"configmaps": "2"})
     assert api.create("configmaps", {"metadata": {"name": "c"}}).status == 201
     assert api.create("configmaps", {"metadata": {"name": "c"}}).status == 409
@@ -275,7 +277,7 @@ def test_object_and_usage_are_one_commit() -> None:
     assert commits == [[("resourcequotas", "default/q"), ("configmaps", "default/c")]]
 
 
-def test_watchers_of_a_quota_see_what_was_charged(api: Api) -> None:
+def test_watch_of_a_quota_delivers_charges(api: Api) -> None:
     quota(api, {"configmaps": "2"})
     listener = api.watch("resourcequotas")
     api.create("configmaps", {"metadata": {"name": "c"}})
@@ -301,7 +303,7 @@ def test_claims_of_devices_are_counted_by_class() -> None:
     )
 
 
-def test_a_create_without_quotas_reads_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_without_quotas_decodes_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_reading(_raw: bytes) -> Object:
         raise AssertionError("nothing is to be decoded")
 

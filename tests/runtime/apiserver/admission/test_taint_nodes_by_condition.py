@@ -6,7 +6,7 @@ from kcm.protocols.admission_plugins import ON_BY_DEFAULT
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_a_new_node_takes_no_pods_yet(make_api: type[Api]) -> None:
+def test_new_node_is_tainted_as_not_ready(make_api: type[Api]) -> None:
     api = make_api(plugins=ON_BY_DEFAULT)
     taint, other = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}
 
@@ -16,5 +16,5 @@ def test_a_new_node_takes_no_pods_yet(make_api: type[Api]) -> None:
         assert api.create("nodes", node).obj["spec"]["taints"] == kept
 
 
-def test_a_world_without_the_controller_leaves_nodes_alone(api: Api) -> None:
+def test_nodes_are_not_tainted_without_the_controller(api: Api) -> None:
     assert "taints" not in api.create("nodes", {"metadata": {"name": "n"}}).obj["spec"]

@@ -149,7 +149,7 @@ def test_malformed_answer_fails_the_call(answer: Any, message: str) -> None:
         ({"message": "no", "details": {"name": "n", "stray": 1}}, 400, f"{DENIED}: no"),
     ],
 )
-def test_refusal_has_a_code_that_http_has(status: Any, code: int, message: str) -> None:
+def test_rejection_has_a_valid_http_status(status: Any, code: int, message: str) -> None:
     refused = api_with({"allowed": False, "status": status}).create("configmaps", {"metadata": {"name": "c"}})
     assert (refused.status, refused.message) == (code, message)
     assert "stray" not in refused.obj.get("details", {})
@@ -164,7 +164,7 @@ def test_refusal_has_a_code_that_http_has(status: Any, code: int, message: str) 
         {"patchType": "JSONPatch", "patch": "W1\n0="},
     ],
 )
-def test_null_and_other_forms_are_taken_as_go_takes_them(answer: dict[str, Any]) -> None:
+def test_null_and_other_forms_are_decoded_as_in_go(answer: dict[str, Any]) -> None:
     created = api_with(answer).create("configmaps", {"metadata": {"name": "c"}})
     assert created.status == (400 if "allowed" in answer else 201)
 

@@ -56,18 +56,18 @@ OBJECT: dict[str, Any] = {
         ("date", ".spec.replicas", None),
     ],
 )
-def test_a_cell_is_what_the_path_leads_to(type_: str, path: str, wanted: Any) -> None:
+def test_cell_has_the_value_at_its_path(type_: str, path: str, wanted: Any) -> None:
     printer = printer_for([{"name": "C", "type": type_, "jsonPath": path}])
     assert printer.cells(OBJECT, NOW) == ["w", wanted]
 
 
-def test_without_columns_there_are_the_name_and_the_age() -> None:
+def test_default_columns_are_name_and_age() -> None:
     printer = printer_for([])
     assert [column.name for column in printer.columns] == ["Name", "Age"]
     assert printer.cells(OBJECT, NOW) == ["w", "5s"]
 
 
-def test_a_column_whose_path_cannot_be_read_is_left_out_with_those_after_it() -> None:
+def test_column_with_an_unreadable_path_and_later_ones_are_omitted() -> None:
     given = [
         {"name": name, "type": "string", "jsonPath": path} for name, path in (("A", ".a"), ("B", ".b["), ("C", ".c"))
     ]
@@ -75,6 +75,6 @@ def test_a_column_whose_path_cannot_be_read_is_left_out_with_those_after_it() ->
 
 
 @pytest.mark.parametrize("text", [".a[", ".a[x]", ".a[?(@.b", ".a{", "a", '.a[0]"b'])
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_invalid_path_is_rejected(text: str) -> None:
     with pytest.raises(JsonPathError):
         JsonPath(text)

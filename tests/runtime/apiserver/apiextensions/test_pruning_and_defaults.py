@@ -96,7 +96,7 @@ TABLE: list[tuple[str, Any, Any, Any, list[str]]] = [
 @pytest.mark.parametrize(
     ("schema", "given", "wanted", "unknown"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_an_object_is_settled(schema: Any, given: Any, wanted: Any, unknown: list[str]) -> None:
+def test_object_is_pruned_and_defaulted(schema: Any, given: Any, wanted: Any, unknown: list[str]) -> None:
     for _ in range(2):
         obj, found = copy.deepcopy(given), UnknownFields()
         settler(schema, Meter())(obj, found, "")

@@ -63,18 +63,18 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(_schema(st.just({})), _schema, ma
 
 @settings(max_examples=300, deadline=None)
 @given(SCHEMAS, VALUES)
-def test_a_value_is_valid_if_nothing_is_wrong_with_it(schema: Any, value: Any) -> None:
+def test_value_is_valid_if_it_has_no_errors(schema: Any, value: Any) -> None:
     check = checker(schema)
     assert (check is None or check(value)) == (explain(schema, value) == [])
 
 
 @pytest.mark.parametrize("value", [value for value in GIVEN if isinstance(value, dict)])
-def test_so_it_is_with_the_values_of_the_contract(value: Any) -> None:
+def test_contract_value_is_valid_if_it_has_no_errors(value: Any) -> None:
     check = checker(RICH)
     assert check is not None
     assert check(value) == (explain(RICH, value) == [])
 
 
-def test_a_format_that_is_not_known_is_ignored() -> None:
+def test_unknown_format_is_ignored() -> None:
     assert explain({"type": "string", "format": "nonsense"}, "x") == []
     assert explain({"type": "string", "format": "date"}, "x") != []

@@ -33,7 +33,7 @@ def served(api: Api) -> Api:
 
 
 @pytest.mark.parametrize("path", RECORDED)
-def test_they_are_those_of_kube_apiserver(served: Api, path: str) -> None:
+def test_objects_are_those_of_kube_apiserver(served: Api, path: str) -> None:
     assert shown(served.send("GET", path).obj) == RECORDED[path]
 
 
@@ -72,7 +72,7 @@ def test_dangling_condition_reports_whether_the_level_exists(served: Api) -> Non
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("path", RECORDED)
-def test_the_recorded_ones_are_those_of_kube_apiserver(tmp_path: Path, path: str) -> None:
+def test_recorded_objects_are_those_of_kube_apiserver(tmp_path: Path, path: str) -> None:
     from tests.e2e.kubectl import Api as RealApi
     from tests.e2e.real_server import assets_or_skip, real_server
     from tests.runtime.apiserver.contracts.requests import JSON, Given, real_sender

@@ -66,20 +66,20 @@ def test_endpoints_that_lead_elsewhere_are_corrected(reached: Api) -> None:
     assert endpoints["metadata"]["labels"]["mine"] == "too"
 
 
-def test_a_look_at_what_is_as_it_should_be_writes_nothing(reached: Api) -> None:
+def test_reconciliation_without_differences_writes_nothing(reached: Api) -> None:
     revision = reached.server.revision
     for _ in itertools.repeat(None, 3):
         reached.advance(kubernetes_service.EVERY)
     assert reached.server.revision == revision
 
 
-def test_a_port_that_changes_with_a_restart_moves_the_endpoints(reached: Api) -> None:
+def test_endpoints_follow_the_port_after_a_restart(reached: Api) -> None:
     reached.server.reached_at("127.0.0.1", 7443)
     assert reached.get("endpoints", "kubernetes").obj["subsets"][0]["ports"][0]["port"] == 7443
     assert reached.get("endpointslices", "kubernetes").obj["ports"][0]["port"] == 7443
 
 
-def test_a_server_that_is_reached_nowhere_has_none(api: Api) -> None:
+def test_server_without_address_has_no_service(api: Api) -> None:
     assert api.list("services").names == []
 
 

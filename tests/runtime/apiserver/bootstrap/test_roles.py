@@ -28,7 +28,7 @@ def api() -> Api:
     return api
 
 
-def test_they_exist_as_upstream_has_them(api: Api) -> None:
+def test_bootstrap_roles_are_those_of_upstream(api: Api) -> None:
     found = []
     for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
         answer = api.send("GET", f"{RBAC}/{plural}").obj
@@ -43,7 +43,7 @@ def test_a_second_start_changes_nothing(api: Api) -> None:
     assert api.server.revision == before
 
 
-def test_the_rights_that_hollow_nodes_had_together_are_taken_away(api: Api) -> None:
+def test_former_binding_of_hollow_nodes_is_removed(api: Api) -> None:
     """They are users each of its own; an earlier version's directory has the binding."""
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node"}
     api.send("POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": FORMER}, "roleRef": ref})

@@ -30,7 +30,7 @@ def create(api: Api, name: str, **spec: Any) -> str:
     return str(made.obj["spec"].get("clusterIP", ""))
 
 
-def test_an_address_comes_and_goes_with_its_service(served: Api) -> None:
+def test_ip_address_is_created_and_deleted_with_its_service(served: Api) -> None:
     before = parents(served)
     assert before == {"10.96.0.1": "kubernetes"}
     address = create(served, "web")
@@ -46,14 +46,14 @@ def test_an_address_comes_and_goes_with_its_service(served: Api) -> None:
     assert parents(served) == before
 
 
-def test_a_service_that_becomes_a_name_gives_its_address_back(served: Api) -> None:
+def test_service_that_becomes_external_name_releases_its_address(served: Api) -> None:
     address = create(served, "web")
     change = {"spec": {"type": "ExternalName", "externalName": "example.com", "clusterIP": None, "clusterIPs": None}}
     assert served.patch("services", "web", change).status == 200
     assert address not in parents(served)
 
 
-def test_services_from_before_get_theirs_with_the_next_start(api: Api) -> None:
+def test_existing_services_get_ip_addresses_at_the_next_start(api: Api) -> None:
     address = create(api, "web")
     assert parents(api) == {}
     api.server.reached_at("10.0.0.5", 6443)

@@ -24,7 +24,7 @@ def test_job_controller_may_create_workloads_only_where_they_are_served() -> Non
     assert rights == {False: False, True: True}
 
 
-def test_nothing_else_changes() -> None:
+def test_other_roles_do_not_change() -> None:
     before = {(role["kind"], name_of(role)) for role in bootstrap_policy()}
     after = {(role["kind"], name_of(role)) for role in with_workloads(bootstrap_policy())}
     protection = "system:controller:podgroup-protection-controller"

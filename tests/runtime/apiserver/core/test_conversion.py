@@ -91,7 +91,7 @@ def rig(make_api: type[Api]) -> Rig:
     return Rig(make_api)
 
 
-def test_a_list_asks_about_all_objects_at_once(rig: Rig) -> None:
+def test_list_converts_all_objects_in_one_call(rig: Rig) -> None:
     for name in "abc":
         rig.make(name)
     assert rig.hook.heard == []  # they are stored as they came
@@ -100,7 +100,7 @@ def test_a_list_asks_about_all_objects_at_once(rig: Rig) -> None:
     assert [obj["metadata"]["name"] for obj in request["objects"]] == ["a", "b", "c"]
 
 
-def test_a_list_that_selects_content_converts_before_it_selects(rig: Rig) -> None:
+def test_list_with_field_selector_converts_before_selecting(rig: Rig) -> None:
     for name, host in (("a", "x"), ("b", "y"), ("c", "x")):
         rig.make(name, host=host)
     found = rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:", limit="1")
@@ -142,7 +142,7 @@ def test_events_during_a_conversion_are_sent_afterwards_in_order(rig: Rig) -> No
     assert rig.later.waiting == []
 
 
-def test_no_bookmark_overtakes_an_event_that_is_being_converted(rig: Rig) -> None:
+def test_bookmark_waits_for_events_that_are_being_converted(rig: Rig) -> None:
     watch = rig.watch(allowWatchBookmarks="true", resourceVersion=str(rig.api.server.revision))
     rig.make("a")
     rig.api.advance(61.0)
@@ -152,7 +152,7 @@ def test_no_bookmark_overtakes_an_event_that_is_being_converted(rig: Rig) -> Non
     assert watch.seen == [("ADDED", "a"), ("BOOKMARK", "")]
 
 
-def test_a_watch_selects_what_is_converted(rig: Rig) -> None:
+def test_watch_selects_converted_objects(rig: Rig) -> None:
     watch = rig.watch(fieldSelector="spec.hostPort=x:")
     rig.make("a", host="x")
     rig.later.answer()
@@ -174,7 +174,7 @@ def test_a_watch_ends_when_its_events_cannot_be_converted(rig: Rig) -> None:
     assert watch.ended is not None
 
 
-def test_a_watch_whose_webhook_never_answers_ends(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_ends_if_its_webhook_does_not_respond(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "MOST_DUE", 2)
     watch = rig.watch()
     for name in "abc":

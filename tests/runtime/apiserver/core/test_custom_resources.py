@@ -46,7 +46,7 @@ def test_a_definition_is_established_at_once(things: Api) -> None:
     assert (served.singular, served.short_names, served.subresources) == ("thing", ("th",), ("status",))
 
 
-def test_its_objects_are_stored_with_any_fields(things: Api) -> None:
+def test_custom_objects_are_stored_with_any_fields(things: Api) -> None:
     body = thing(spec={"any": [1, {"thing": None}]}, status={"ignored": True})
     created = things.send("POST", THINGS, body)
     assert created.status == 201
@@ -57,7 +57,7 @@ def test_its_objects_are_stored_with_any_fields(things: Api) -> None:
     assert things.send("GET", THINGS).obj["kind"] == "ThingList"
 
 
-def test_its_status_has_a_path_of_its_own(things: Api) -> None:
+def test_status_of_a_custom_object_has_its_own_path(things: Api) -> None:
     things.send("POST", THINGS, thing(spec={"a": 1}))
     patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"a": 2}, "status": {"ready": True}}
     written = things.send("PATCH", f"{THINGS}/t/status", patch, type_="application/merge-patch+json").obj
@@ -73,14 +73,14 @@ def test_its_status_has_a_path_of_its_own(things: Api) -> None:
     )
 
 
-def test_its_metadata_is_checked_as_all_metadata(things: Api) -> None:
+def test_metadata_of_a_custom_object_is_validated(things: Api) -> None:
     assert things.send("POST", THINGS, thing(metadata={"name": "t", "labels": []})).status == 400
     assert things.send("POST", THINGS, thing(metadata={"name": "a/b"})).status == 422
     nameless = things.send("POST", THINGS, thing(kind=None))
     assert (nameless.status, "Object 'Kind' is missing in" in nameless.message) == (400, True)
 
 
-def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(things: Api) -> None:
+def test_deleting_a_definition_deletes_its_objects_and_ends_their_watches(things: Api) -> None:
     things.send("POST", THINGS, thing())
     listener = things.watch("things")
     assert things.delete("customresourcedefinitions", "things.example.com").status == 200
@@ -93,7 +93,7 @@ def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(thing
     assert things.send("GET", THINGS).names == []
 
 
-def test_with_a_definition_of_which_nothing_is_served_its_objects_are_deleted(things: Api) -> None:
+def test_deleting_an_unserved_definition_deletes_its_objects(things: Api) -> None:
     things.send("POST", THINGS, thing())
     version = {"name": "v1", "served": False, "storage": True, "schema": SCHEMA}
     things.patch("customresourcedefinitions", "things.example.com", {"spec": {"versions": [version]}})
@@ -103,7 +103,7 @@ def test_with_a_definition_of_which_nothing_is_served_its_objects_are_deleted(th
     assert things.send("GET", THINGS).names == []
 
 
-def test_a_definition_stays_until_the_finalizers_of_its_objects_are_gone(things: Api) -> None:
+def test_definition_is_kept_until_its_objects_have_no_finalizers(things: Api) -> None:
     things.send("POST", THINGS, thing(metadata={"name": "held", "finalizers": ["example.com/hold"]}))
     things.send("POST", THINGS, thing(metadata={"name": "free"}))
     assert things.delete("customresourcedefinitions", "things.example.com").status == 200
@@ -119,7 +119,7 @@ def test_a_definition_stays_until_the_finalizers_of_its_objects_are_gone(things:
     assert things.send("GET", THINGS).status == 404
 
 
-def test_every_version_shows_all_objects(api: Api) -> None:
+def test_every_version_lists_all_objects(api: Api) -> None:
     versions = [
         {"name": "v1", "served": True, "storage": True, "schema": SCHEMA},
         {"name": "v2", "served": True, "storage": False, "schema": SCHEMA},
@@ -146,7 +146,7 @@ def test_every_version_shows_all_objects(api: Api) -> None:
         ({"versions": [{"name": "v1", "served": True, "storage": True}]}, "spec.versions[0].schema.openAPIV3Schema"),
     ],
 )
-def test_a_definition_that_cannot_be_served_is_refused(api: Api, spec: Object, field: str) -> None:
+def test_invalid_definition_is_rejected(api: Api, spec: Object, field: str) -> None:
     refused = api.create("customresourcedefinitions", crd(**spec))
     assert refused.status == 422
     assert field in refused.causes
@@ -157,7 +157,7 @@ def test_scope_of_a_definition_is_immutable(things: Api) -> None:
     assert refused.causes == {"spec.scope": 'Invalid value: "Cluster": field is immutable'}
 
 
-def test_custom_objects_own_and_are_owned(things: Api) -> None:
+def test_custom_objects_may_be_owners_and_dependents(things: Api) -> None:
     owner = things.send("POST", THINGS, thing()).obj
     things.create("pods", things.owned(things.pod(), owner))
     things.send("DELETE", f"{THINGS}/t")
@@ -190,7 +190,7 @@ def test_a_group_of_kubernetes_needs_an_approval(api: Api, annotations: Object, 
 
 
 @pytest.mark.parametrize("word", ["unapproved, a test", "https://github.com/kubernetes/kubernetes/pull/1"])
-def test_a_built_in_resource_is_neither_taken_over_nor_destroyed(api: Api, word: str) -> None:
+def test_definition_of_a_built_in_resource_does_not_affect_it(api: Api, word: str) -> None:
     api.create("leases", {"metadata": {"name": "l"}})
     built_in = api.server.registry.find("coordination.k8s.io", "v1", "leases")
     assert (
@@ -206,7 +206,7 @@ def test_a_built_in_resource_is_neither_taken_over_nor_destroyed(api: Api, word:
     assert api.create("leases", {"metadata": {"name": "m"}}).status == 201
 
 
-def test_two_definitions_do_not_share_a_kind(things: Api) -> None:
+def test_definition_with_the_kind_of_another_is_not_accepted(things: Api) -> None:
     names = {"plural": "others", "kind": "Thing", "listKind": "OtherList"}
     other = {**crd(names=names), "metadata": {"name": "others.example.com"}}
     things.create("customresourcedefinitions", other)
@@ -221,7 +221,7 @@ def test_two_definitions_do_not_share_a_kind(things: Api) -> None:
     assert things.send("GET", THINGS.replace("things", "others")).status == 200
 
 
-def test_a_served_definition_keeps_its_names_when_a_new_one_is_taken(things: Api) -> None:
+def test_definition_keeps_its_accepted_names_if_a_new_name_conflicts(things: Api) -> None:
     other = {
         **crd(names={"plural": "others", "kind": "Other", "shortNames": ["ot"]}),
         "metadata": {"name": "others.example.com"},

@@ -7,7 +7,7 @@ import uuid
 from kcm.runtime.apiserver.core.identifiers import AT_ONCE, RandomUids
 
 
-def test_each_is_another_uuid_of_version_4() -> None:
+def test_uids_are_distinct_uuids_of_version_4() -> None:
     uids = RandomUids()
     drawn = [uids() for _ in range(2 * AT_ONCE + 1)]
     assert len(set(drawn)) == len(drawn)
@@ -17,6 +17,6 @@ def test_each_is_another_uuid_of_version_4() -> None:
     assert {uid[19] for uid in drawn} == set("89ab")
 
 
-def test_two_sources_share_nothing() -> None:
+def test_two_sources_return_different_uids() -> None:
     first, second = RandomUids(), RandomUids()
     assert not {first() for _ in range(AT_ONCE)} & {second() for _ in range(AT_ONCE)}

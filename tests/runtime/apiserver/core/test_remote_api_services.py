@@ -102,7 +102,7 @@ def test_service_without_the_port_is_named() -> None:
     assert available(api) == ("False", "ServicePortError", f"{PREFIX} is not listening on port 6443")
 
 
-def test_hollow_pods_answer_no_discovery() -> None:
+def test_hollow_pods_fail_discovery() -> None:
     api = Api()
     add_hollow_node(api)
     add_service(api)
@@ -130,7 +130,7 @@ def test_requests_for_another_server_are_unavailable(path: str) -> None:
     assert status_of(api, path) == 404
 
 
-def test_they_are_unavailable_after_a_restart() -> None:
+def test_api_services_are_unavailable_after_a_restart() -> None:
     store = KeptStore()
     Api(store).send("POST", SERVICES, api_service())
     assert status_of(Api(store), "/apis/custom.metrics.k8s.io/v1beta1/nodes") == 503
@@ -143,7 +143,7 @@ def test_built_in_metrics_stay_available_with_an_api_service_of_a_user() -> None
     assert status_of(api, PODS) == 200
 
 
-def test_hollow_metrics_server_is_stood_in_for_once_it_is_ready() -> None:
+def test_ready_hollow_metrics_server_is_replaced_by_built_in_metrics() -> None:
     api = Api(stand_ins=AGGREGATED)
     assert status_of(api, PODS) == 404
     api.send("POST", SERVICES, api_service("metrics.k8s.io"))

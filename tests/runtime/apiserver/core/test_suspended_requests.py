@@ -39,7 +39,7 @@ def body(outcome: Response | Suspended) -> dict[str, Any]:
     return decoded
 
 
-def test_others_are_carried_out_while_a_request_waits(api: Api) -> None:
+def test_other_requests_are_handled_while_one_is_suspended(api: Api) -> None:
     revision, waiting = api.server.revision, begun(api)
     assert waiting.questions == (Pause(0.15, 0),)
     assert api.server.revision == revision
@@ -51,7 +51,7 @@ def test_others_are_carried_out_while_a_request_waits(api: Api) -> None:
     assert api.list("pods").names == [body(made)["metadata"]["name"]]
 
 
-def test_it_waits_as_long_as_it_takes_and_no_longer(api: Api) -> None:
+def test_suspended_request_is_rejected_after_nine_pauses(api: Api) -> None:
     outcome: Response | Suspended = begun(api)
     pauses = 0
     while isinstance(outcome, Suspended):
@@ -61,7 +61,7 @@ def test_it_waits_as_long_as_it_takes_and_no_longer(api: Api) -> None:
     assert "error looking up service account default/default" in body(outcome)["message"]
 
 
-def test_each_attempt_draws_the_same(api: Api) -> None:
+def test_each_attempt_uses_the_same_random_values(api: Api) -> None:
     waiting = begun(api)
     for _ in range(3):
         resumed(waiting)
@@ -73,7 +73,7 @@ def test_each_attempt_draws_the_same(api: Api) -> None:
     assert meta["creationTimestamp"] < before["creationTimestamp"]
 
 
-def test_it_is_refused_after_as_long_as_a_request_may_take(api: Api) -> None:
+def test_suspended_request_times_out(api: Api) -> None:
     waiting = begun(api)
     api.clock.time += LONGEST + 1
     refused = resumed(waiting)
@@ -81,7 +81,7 @@ def test_it_is_refused_after_as_long_as_a_request_may_take(api: Api) -> None:
     assert (refused.status, body(refused)["reason"]) == (504, "Timeout")
 
 
-def test_one_who_cannot_wait_has_it_answered_at_once(make_api: type[Api]) -> None:
+def test_synchronous_caller_pauses_until_the_response(make_api: type[Api]) -> None:
     asked: list[Question] = []
 
     def ask(question: Question) -> Answer:

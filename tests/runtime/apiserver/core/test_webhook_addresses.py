@@ -99,7 +99,7 @@ def test_webhook_of_hollow_pods_is_refused_without_a_connection(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["validating", "mutating"])
-def test_webhook_of_hollow_pods_that_may_fail_admits_without_a_connection(kind: str) -> None:
+def test_webhook_of_hollow_pods_with_policy_ignore_admits_without_a_connection(kind: str) -> None:
     rig = Rig()
     rig.endpoint()
     rig.webhook(kind, "Ignore")

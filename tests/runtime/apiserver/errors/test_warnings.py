@@ -26,7 +26,7 @@ from tests.runtime.apiserver.http.served import PODS, Served, run
     ],
     ids=["distinct", "just fits", "one too long", "two too long together", "control characters", "many"],
 )
-def test_warnings_are_cut_where_they_are_too_long_together(given: list[str], shown: list[str]) -> None:
+def test_warnings_are_truncated_at_the_total_limit(given: list[str], shown: list[str]) -> None:
     assert Warnings(given).shown() == shown
 
 

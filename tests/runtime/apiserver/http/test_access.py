@@ -79,7 +79,7 @@ def test_request_without_a_matching_role_is_forbidden() -> None:
     served_by_roles(scenario)
 
 
-def test_a_role_allows_it_from_the_next_request_on() -> None:
+def test_new_role_applies_to_the_next_request() -> None:
     async def scenario(served: Served) -> None:
         await give(served, "read", rule("get list watch create", "pods"))
         assert (await served.get(PODS, headers=JANE)).status == 200
@@ -132,7 +132,7 @@ def test_authorization_header_without_a_bearer_token_is_anonymous(authorization:
     served_by_roles(scenario)
 
 
-def test_anonymous_requests_are_refused_where_they_are_turned_off() -> None:
+def test_anonymous_requests_are_rejected_if_disabled() -> None:
     async def scenario(served: Served) -> None:
         served.api.ensure_roles()
         nobody = {"Authorization": ""}
@@ -224,7 +224,7 @@ def served_over_tls(scenario: Callable[[Served], Awaitable[None]], authority: Au
     run(whole, resources=BUILT_IN, users=USERS, role_based=True, tls=Tls(server, client))
 
 
-def test_masters_act_as_anybody() -> None:
+def test_masters_may_impersonate_any_user() -> None:
     async def scenario(served: Served) -> None:
         answer = await served.ask("POST", SELF, headers={"Impersonate-User": "system:node:n"}, json={})
         assert answer.json["status"]["userInfo"]["groups"] == ["system:nodes", "system:authenticated"]
@@ -307,7 +307,7 @@ def test_constrained_impersonation_is_limited_to_the_permitted_action() -> None:
 
 
 @pytest.mark.parametrize(("node", "allowed"), [("n1", True), ("n2", False)])
-def test_an_agent_acts_as_its_own_node(node: str, allowed: bool) -> None:
+def test_agent_may_impersonate_only_its_node(node: str, allowed: bool) -> None:
     async def scenario(served: Served) -> None:
         group, agent = "authentication.k8s.io", "system:serviceaccount:default:agent"
         await give(

@@ -43,7 +43,7 @@ class Noted:
         run(whole, resources=BUILT_IN, users=USERS, role_based=True, audit=self.log, anonymous=anonymous)
 
 
-def test_a_request_from_its_beginning_to_its_end() -> None:
+def test_request_has_events_for_its_start_and_completion() -> None:
     noted = Noted({"level": "Metadata"}, omit=[])
 
     async def scenario(served: Served) -> None:
@@ -83,7 +83,7 @@ def test_a_request_from_its_beginning_to_its_end() -> None:
 
 
 @pytest.mark.parametrize(("level", "objects"), [("Metadata", 0), ("Request", 1), ("RequestResponse", 2)])
-def test_levels(level: str, objects: int) -> None:
+def test_level_determines_recorded_objects(level: str, objects: int) -> None:
     noted = Noted({"level": level})
 
     async def scenario(served: Served) -> None:
@@ -145,7 +145,7 @@ def test_managed_fields_are_omitted_if_the_policy_omits_them() -> None:
     assert "managedFields" not in listed["responseObject"]["items"][0]["metadata"]
 
 
-def test_a_watch_is_noted_when_it_starts_and_when_it_ends() -> None:
+def test_watch_has_events_for_its_start_and_end() -> None:
     noted = Noted({"level": "Metadata", "verbs": ["watch"]})
 
     async def scenario(served: Served) -> None:
@@ -180,7 +180,7 @@ def test_forbidden_impersonated_and_anonymous_requests_are_recorded() -> None:
     assert (anonymous["stage"], anonymous["responseStatus"]["code"]) == ("ResponseComplete", 403)
 
 
-def test_failed_authentication_is_noted_with_the_kinds_of_credentials() -> None:
+def test_failed_authentication_is_recorded_with_the_kinds_of_credentials() -> None:
     noted = Noted({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:

@@ -45,7 +45,7 @@ def test_stable_and_newer_versions_are_preferred(worse: str, better: str) -> Non
     assert version_rank(better) < version_rank(worse)
 
 
-def test_the_core_groups_versions_and_where_the_server_is() -> None:
+def test_core_discovery_has_versions_and_server_address() -> None:
     document = found("/api")
     assert document["versions"] == ["v1"]
     assert document["serverAddressByClientCIDRs"] == [{"clientCIDR": "0.0.0.0/0", "serverAddress": ADDRESS}]
@@ -59,7 +59,7 @@ def test_named_groups_have_a_preferred_version() -> None:
     assert [version["version"] for version in group["versions"]] == ["v2", "v1", "v2beta1"]
 
 
-def test_resources_of_a_version_with_their_subresources() -> None:
+def test_discovery_of_a_version_lists_resources_and_subresources() -> None:
     document = found("/api/v1")
     assert document["groupVersion"] == "v1"
     shown = {resource["name"]: resource for resource in document["resources"]}
@@ -82,11 +82,11 @@ def test_resources_of_a_version_with_their_subresources() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v2", "/apis/v1", "/apis/none", "/apis/apps/v2", "/api/v1/pods", "/apis//v1"])
-def test_there_is_nothing_to_discover_elsewhere(path: str) -> None:
+def test_unknown_discovery_path_is_not_found(path: str) -> None:
     assert discovery(REGISTRY, path, address=ADDRESS) is None
 
 
-def test_aggregated_discovery_holds_all_of_it() -> None:
+def test_aggregated_discovery_contains_all_resources() -> None:
     core = aggregated_discovery(REGISTRY, "/api")
     named = aggregated_discovery(REGISTRY, "/apis")
     assert core is not None
@@ -124,13 +124,13 @@ def test_both_discoveries_list_the_same_resources() -> None:
     assert plain <= aggregated
 
 
-def test_a_resource_that_was_added_is_discovered() -> None:
+def test_added_resource_is_discovered() -> None:
     registry = Registry([PODS])
     registry.add(ResourceDefinition(group="example.com", version="v1", plural="widgets", kind="Widget", dynamic=True))
     assert discovery(registry, "/apis/example.com/v1", address=ADDRESS) is not None
 
 
-def test_only_the_roots_are_aggregated() -> None:
+def test_only_root_paths_have_aggregated_discovery() -> None:
     assert aggregated_discovery(REGISTRY, "/apis/apps") is None
 
 

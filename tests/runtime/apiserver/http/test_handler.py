@@ -40,7 +40,7 @@ PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 @pytest.mark.parametrize(
     ("headers", "refused"), [({"Authorization": ""}, ()), ({"Authorization": "Bearer wrong"}, PUBLIC)]
 )
-def test_strangers_learn_nothing_but_health_and_version_and_impostors_not_even_that(
+def test_unauthenticated_requests_get_only_health_and_version(
     headers: dict[str, str], refused: tuple[str, ...]
 ) -> None:
     async def scenario(served: Served) -> None:
@@ -89,7 +89,7 @@ def test_health_and_version() -> None:
         ("GET", "/api/v1/namespaces/default/%70ods", 200),
     ],
 )
-def test_paths_lead_somewhere_or_to_a_status(method: str, path: str, status: int) -> None:
+def test_status_depends_on_path_and_method(method: str, path: str, status: int) -> None:
     async def scenario(served: Served) -> None:
         answer = await served.ask(method, path)
         assert answer.status == status
@@ -98,7 +98,7 @@ def test_paths_lead_somewhere_or_to_a_status(method: str, path: str, status: int
     run(scenario)
 
 
-def test_no_response_shows_a_write_that_is_not_durable() -> None:
+def test_response_waits_until_the_write_is_durable() -> None:
     store = HeldStore()
 
     async def scenario(served: Served) -> None:
@@ -115,7 +115,7 @@ def test_no_response_shows_a_write_that_is_not_durable() -> None:
     run(scenario, store=store)
 
 
-def test_a_client_that_leaves_while_its_write_is_made_durable_does_no_harm() -> None:
+def test_client_may_disconnect_while_its_write_becomes_durable() -> None:
     store = HeldStore()
 
     async def scenario(served: Served) -> None:
@@ -131,7 +131,7 @@ def test_a_client_that_leaves_while_its_write_is_made_durable_does_no_harm() -> 
     run(scenario, store=store)
 
 
-def test_people_get_tables() -> None:
+def test_table_is_returned_if_accepted() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         listed = (await served.get(PODS, headers=TABLE)).json
@@ -145,7 +145,7 @@ def test_people_get_tables() -> None:
     run(scenario)
 
 
-def test_metadata_alone_can_be_had() -> None:
+def test_partial_metadata_is_returned_if_accepted() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -169,7 +169,7 @@ def test_metadata_alone_can_be_had() -> None:
         ("POST", {"Content-Type": "application/json", "Accept": "text/html"}, 406),
     ],
 )
-def test_media_types_that_are_not_spoken_are_refused(method: str, headers: dict[str, str], status: int) -> None:
+def test_unsupported_media_types_are_rejected(method: str, headers: dict[str, str], status: int) -> None:
     async def scenario(served: Served) -> None:
         data = orjson.dumps(posted_pod("a")) if method == "POST" else None
         assert (await served.ask(method, PODS, data=data, headers=headers)).status == status
@@ -177,7 +177,7 @@ def test_media_types_that_are_not_spoken_are_refused(method: str, headers: dict[
     run(scenario)
 
 
-def test_a_body_matters_only_where_something_is_served() -> None:
+def test_media_type_is_checked_only_on_served_paths() -> None:
     async def scenario(served: Served) -> None:
         headers = {"Content-Type": "application/cbor"}
         assert (await served.ask("POST", "/api/v1/nothing", data=b"x", headers=headers)).status == 404
@@ -185,7 +185,7 @@ def test_a_body_matters_only_where_something_is_served() -> None:
     run(scenario)
 
 
-def test_yaml_is_as_good_as_json() -> None:
+def test_yaml_body_is_accepted() -> None:
     text = """
     metadata:
       name: a
@@ -203,7 +203,7 @@ def test_yaml_is_as_good_as_json() -> None:
     run(scenario)
 
 
-def test_a_body_that_is_too_large_is_refused() -> None:
+def test_too_large_body_is_rejected() -> None:
     async def scenario(served: Served) -> None:
         answer = await served.ask("POST", PODS, data=BytesIO(b" " * (3 * 1024 * 1024 + 1)))
         assert (answer.status, answer.json["reason"]) == (413, "RequestEntityTooLarge")
@@ -211,7 +211,7 @@ def test_a_body_that_is_too_large_is_refused() -> None:
     run(scenario)
 
 
-def test_stray_fields_are_refused_or_warned_of() -> None:
+def test_unknown_fields_are_rejected_or_warned_about() -> None:
     body = posted_pod("a", spek={})
 
     async def scenario(served: Served) -> None:
@@ -244,7 +244,7 @@ def test_stray_fields_are_refused_or_warned_of() -> None:
         ("application/apply-patch+yaml", {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}}, 200),
     ],
 )
-def test_patches_are_looked_at_too(media_type: str, body: Any, status: int) -> None:
+def test_unknown_fields_of_patches_are_validated(media_type: str, body: Any, status: int) -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         path = f"{PODS}/a?fieldValidation=Strict&fieldManager=me"
@@ -268,7 +268,7 @@ metadata:
 @pytest.mark.parametrize(
     "body", [APPLIED_TWICE, b'{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":1,\n"a":""}}}']
 )
-def test_keys_that_are_applied_twice_are_found_by_their_lines(body: bytes) -> None:
+def test_duplicate_keys_of_applied_yaml_are_reported_with_lines(body: bytes) -> None:
     async def scenario(served: Served) -> None:
         headers, line = {"Content-Type": "application/apply-patch+yaml"}, 7 if body is APPLIED_TWICE else 2
         path = f"{PODS}/a?fieldManager=me&fieldValidation"
@@ -291,7 +291,7 @@ def test_keys_that_are_applied_twice_are_found_by_their_lines(body: bytes) -> No
     "timeout, status",
     [("10s", 200), ("1.5h", 200), ("", 200), ("10", 400), ("invalid", 400), ("10x", 400), ("x&watch=1", 200)],
 )
-def test_a_timeout_is_a_duration(timeout: str, status: int) -> None:
+def test_timeout_must_be_a_duration(timeout: str, status: int) -> None:
     async def scenario(served: Served) -> None:
         async with served.session.get(f"{served.url}{PODS}?timeout={timeout}&timeoutSeconds=1") as answer:
             assert answer.status == status
@@ -315,7 +315,7 @@ def test_applied_yaml_that_begins_like_json_is_accepted() -> None:
     run(scenario)
 
 
-def test_keys_that_yaml_has_twice_are_found_by_their_lines() -> None:
+def test_duplicate_keys_of_yaml_are_reported_with_lines() -> None:
     async def scenario(served: Served) -> None:
         body = b"kind: Pod\napiVersion: v1\nspek: 1\nkind: Pod\n"
         strict = await served.ask(
@@ -329,7 +329,7 @@ def test_keys_that_yaml_has_twice_are_found_by_their_lines() -> None:
     run(scenario)
 
 
-def test_a_review_has_no_table() -> None:
+def test_review_cannot_be_requested_as_a_table() -> None:
     async def scenario(served: Served) -> None:
         path, body = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {"nonResourceAttributes": {}}}
         headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -366,7 +366,7 @@ def test_deprecated_resource_returns_a_warning() -> None:
     run(scenario, resources=BUILT_IN)
 
 
-def test_a_patch_that_asks_for_nothing_is_warned_of_stray_fields() -> None:
+def test_patch_without_changes_is_warned_about_unknown_fields() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         headers = {"Content-Type": "application/merge-patch+json"}
@@ -389,7 +389,7 @@ WEBSITES = {
 }
 
 
-def test_unknown_field_of_a_custom_object_is_a_warning_however_it_is_written() -> None:
+def test_unknown_field_of_a_custom_object_is_a_warning_for_every_verb() -> None:
     async def scenario(served: Served) -> None:
         await served.ask("POST", "/api/v1/namespaces", json={"metadata": {"name": "default"}})
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -437,7 +437,7 @@ def test_health_check_fails_when_the_store_cannot_be_written() -> None:
     run(scenario)
 
 
-def test_a_server_that_has_failed_stores_nothing_and_ends_its_watches() -> None:
+def test_failed_server_rejects_writes_and_ends_watches() -> None:
     async def scenario(served: Served) -> None:
         async with served.session.get(served.url + PODS, params={"watch": "true"}) as stream:
             served.front.fail(status_errors.unavailable("it is gone"))
@@ -472,7 +472,7 @@ def test_health_check_fails_while_a_write_hangs() -> None:
     run(scenario, store=store)
 
 
-def test_a_server_that_ends_is_alive_but_not_ready() -> None:
+def test_stopping_server_is_alive_but_not_ready() -> None:
     async def scenario(served: Served) -> None:
         served.front.end_watches()
         assert (await served.get("/readyz")).status == 500
@@ -481,7 +481,7 @@ def test_a_server_that_ends_is_alive_but_not_ready() -> None:
     run(scenario)
 
 
-def test_no_answer_names_versions_of_python_or_a_library() -> None:
+def test_responses_contain_no_versions_of_python_or_libraries() -> None:
     async def scenario(served: Served) -> None:
         for path in ("/version", PODS, "/nothing"):
             assert (await served.get(path)).headers["Server"] == "kcm"
@@ -515,7 +515,7 @@ def large_heads(name: str, count: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("name", ["query", "path", "page", "of an unknown user", "token", "media types", "user agent"])
-def test_long_texts_of_requests_are_not_kept(name: str) -> None:
+def test_long_texts_of_requests_are_freed(name: str) -> None:
     """30 requests, each with 90 kB that no other has, leave less behind than five of them have."""
 
     async def scenario(served: Served) -> None:
@@ -563,7 +563,7 @@ class Sink(asyncio.Transport):
     ],
     ids=["long", "many parameters", "as many parameters as allowed"],
 )
-def test_absurd_targets_are_refused(target: str, status: int, message: str) -> None:
+def test_invalid_targets_are_rejected(target: str, status: int, message: str) -> None:
     async def scenario(served: Served) -> None:
         answer = await served.get(f"{PODS}?{target}")
         assert (answer.status, answer.json.get("message", "")) == (status, message)
@@ -571,7 +571,7 @@ def test_absurd_targets_are_refused(target: str, status: int, message: str) -> N
     run(scenario)
 
 
-def test_component_statuses_show_who_watches_and_whether_the_store_works() -> None:
+def test_component_statuses_report_controllers_scheduler_and_store() -> None:
     users = {TOKEN: User("admin"), "manager": User("system:kube-controller-manager")}
 
     async def scenario(served: Served) -> None:

@@ -20,7 +20,7 @@ async def events(response: aiohttp.ClientResponse, count: int) -> list[tuple[str
     return found
 
 
-def test_a_watch_sends_the_state_and_then_the_changes() -> None:
+def test_watch_delivers_the_state_and_then_changes() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         async with served.session.get(f"{served.url}{PODS}?watch=true") as response:
@@ -34,7 +34,7 @@ def test_a_watch_sends_the_state_and_then_the_changes() -> None:
     run(scenario)
 
 
-def test_a_watch_sends_durable_changes_only() -> None:
+def test_watch_delivers_only_durable_changes() -> None:
     store = HeldStore()
 
     async def scenario(served: Served) -> None:
@@ -52,7 +52,7 @@ def test_a_watch_sends_durable_changes_only() -> None:
     run(scenario, store=store)
 
 
-def test_a_watch_ends_cleanly_when_its_time_is_over() -> None:
+def test_watch_ends_after_its_timeout() -> None:
     async def scenario(served: Served) -> None:
         async with served.session.get(f"{served.url}{PODS}?watch=true&timeoutSeconds=5") as response:
             served.api.tick(NOW + 5)
@@ -62,7 +62,7 @@ def test_a_watch_ends_cleanly_when_its_time_is_over() -> None:
     run(scenario)
 
 
-def test_a_watch_from_a_forgotten_version_gets_an_error_event() -> None:
+def test_watch_from_an_expired_version_gets_an_error_event() -> None:
     async def scenario(served: Served) -> None:
         refused = await served.get(f"{PODS}?watch=true&resourceVersion=x")
         assert refused.status == 500  # as upstream, which gives no reason
@@ -72,7 +72,7 @@ def test_a_watch_from_a_forgotten_version_gets_an_error_event() -> None:
     run(scenario)
 
 
-def test_a_client_that_leaves_a_silent_watch_is_forgotten() -> None:
+def test_watch_ends_when_its_client_disconnects() -> None:
     async def scenario(served: Served) -> None:
         response = await served.session.get(f"{served.url}{PODS}?watch=true")
         assert served.api.next_tick() is not None
@@ -83,7 +83,7 @@ def test_a_client_that_leaves_a_silent_watch_is_forgotten() -> None:
     run(scenario)
 
 
-def test_watches_end_in_good_order_when_the_server_stops() -> None:
+def test_watches_end_cleanly_when_the_server_stops() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         async with served.session.get(f"{served.url}{PODS}?watch=true") as response:
@@ -95,7 +95,7 @@ def test_watches_end_in_good_order_when_the_server_stops() -> None:
     run(scenario)
 
 
-def test_people_watch_tables() -> None:
+def test_watch_delivers_tables_if_accepted() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         async with served.session.get(f"{served.url}{PODS}?watch=true", headers=TABLE) as response:
@@ -108,7 +108,7 @@ def test_people_watch_tables() -> None:
     run(scenario)
 
 
-def test_a_client_that_reads_nothing_is_cut_off() -> None:
+def test_watch_of_a_client_that_does_not_read_is_cut_off() -> None:
     async def scenario(served: Served) -> None:
         host, port = served.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1)
@@ -193,7 +193,7 @@ def test_lines_of_one_turn_or_of_a_busy_connection_are_written_together() -> Non
     asyncio.run(scenario())
 
 
-def test_too_much_waiting_ends_the_stream_but_a_large_beginning_does_not() -> None:
+def test_stream_ends_if_too_many_bytes_wait_except_initial_ones() -> None:
     async def scenario() -> None:
         wire, told = FakeWire(), Told()
         stream = told.stream(wire, most_waiting=100)
@@ -236,7 +236,7 @@ def test_initial_lines_are_generated_as_they_are_read() -> None:
     asyncio.run(scenario())
 
 
-def test_bytes_that_wait_for_a_slow_client_are_reported_until_they_are_written() -> None:
+def test_buffered_bytes_of_a_slow_client_are_reported() -> None:
     async def scenario() -> None:
         wire, told = FakeWire(), Told()
         stream = told.stream(wire)
@@ -256,7 +256,7 @@ def test_bytes_that_wait_for_a_slow_client_are_reported_until_they_are_written()
     asyncio.run(scenario())
 
 
-def test_a_line_that_cannot_be_shown_ends_the_watch_with_an_error() -> None:
+def test_error_while_rendering_a_line_ends_the_watch() -> None:
     async def scenario() -> None:
         caught: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: caught.append(context["exception"]))

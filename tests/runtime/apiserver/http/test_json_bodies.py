@@ -23,7 +23,7 @@ from kcm.runtime.apiserver.http.json_bodies import LARGEST_INDENTED, encoded, is
         (b"/pretty", b"", False),
     ],
 )
-def test_people_get_indented_bodies(target: bytes, agent: bytes, expected: bool) -> None:
+def test_body_is_indented_for_browsers_and_curl(target: bytes, agent: bytes, expected: bool) -> None:
     assert is_for_people(target, agent) is expected
 
 
@@ -36,7 +36,7 @@ def test_people_get_indented_bodies(target: bytes, agent: bytes, expected: bool)
         (b'{"a":"<"}', True, b'{\n  "a": "\\u003c"\n}'),
     ],
 )
-def test_bodies_are_written_as_by_gos_encoder(body: bytes, indented: bool, expected: bytes) -> None:
+def test_body_is_formatted_as_by_gos_encoder(body: bytes, indented: bool, expected: bytes) -> None:
     assert encoded(body, b"/api?pretty=1" if indented else b"/api", b"") == expected
 
 

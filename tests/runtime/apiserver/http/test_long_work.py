@@ -81,7 +81,7 @@ def test_others_are_served_while_a_policy_is_evaluated(verdict: bool) -> None:
     run(scenario)
 
 
-def test_warnings_of_a_long_policy_are_answered() -> None:
+def test_warnings_of_a_long_policy_are_returned() -> None:
     async def scenario(served: Served) -> None:
         await post(served, POLICIES, policy(validations=[{"expression": f"!({LONG})", "message": "beware"}]))
         await post(served, BINDINGS, binding(validationActions=["Warn"]))
@@ -151,7 +151,7 @@ def test_others_are_served_while_expressions_are_compiled() -> None:
     run(scenario)
 
 
-def test_expressions_may_ask_the_authorizer_between_slices() -> None:
+def test_expressions_may_call_the_authorizer_between_slices() -> None:
     async def scenario(served: Served) -> None:
         check = "authorizer.group('').resource('pods').namespace('default').check('get').allowed()"
         await post(served, POLICIES, policy(validations=[{"expression": f"{LONG} && {check}"}]))
@@ -162,7 +162,7 @@ def test_expressions_may_ask_the_authorizer_between_slices() -> None:
     run(scenario)
 
 
-def test_request_is_carried_out_on_what_is_stored_when_the_result_is_there() -> None:
+def test_request_applies_to_the_state_after_the_computation() -> None:
 
     async def scenario(served: Served) -> None:
         await post(served, CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "b"}})
@@ -179,7 +179,7 @@ def test_request_is_carried_out_on_what_is_stored_when_the_result_is_there() -> 
     run(scenario)
 
 
-def test_in_process_a_request_is_carried_out_at_once(api: Api) -> None:
+def test_in_process_request_is_carried_out_at_once(api: Api) -> None:
     api.send("POST", POLICIES, policy(validations=[{"expression": LONG}]))
     api.send("POST", BINDINGS, binding(validationActions=["Deny"]))
     assert api.create("configmaps", {"metadata": {"name": "c"}}).status == 201
@@ -223,7 +223,7 @@ def counting(units: int, raised: Exception | None = None) -> Any:
     return act
 
 
-def test_computations_take_turns_and_their_results_and_errors_are_answered() -> None:
+def test_computations_take_turns_and_return_results_and_errors() -> None:
     loop = Loop()
     loop.do(b"long", counting(100_000))
     loop.do(b"short", counting(10_000))
@@ -237,7 +237,7 @@ def test_computations_take_turns_and_their_results_and_errors_are_answered() -> 
     assert turns > 100_000 / effort.STEP / 4
 
 
-def test_computation_that_takes_too_long_is_given_up() -> None:
+def test_computation_that_takes_too_long_is_cancelled() -> None:
     loop = Loop()
     loop.do(b"endless", counting(1 << 60))
     while loop.turn():
@@ -245,7 +245,7 @@ def test_computation_that_takes_too_long_is_given_up() -> None:
     assert isinstance(loop.answers[b"endless"].result.error, TimeoutError)  # type: ignore[union-attr]
 
 
-def test_no_more_computations_than_a_number_have_threads() -> None:
+def test_number_of_threads_for_computations_is_limited() -> None:
     loop, before, most = Loop(), threading.active_count(), 0
     for number in range(3 * MOST_THREADS):
         loop.do(bytes((number,)), counting(20_000))
@@ -256,7 +256,7 @@ def test_no_more_computations_than_a_number_have_threads() -> None:
     assert threading.active_count() == before
 
 
-def test_deep_expressions_that_pause_leave_the_recursion_limit_as_it_was() -> None:
+def test_suspended_deep_expression_restores_the_recursion_limit() -> None:
     before, loop = sys.getrecursionlimit(), Loop()
     expression = "(" * 200 + "lists.range(100).all(x, lists.range(100).all(y, x + y >= 0))" + ")" * 200
     program = compiled_program(expression, base_environment())[0]
@@ -268,7 +268,7 @@ def test_deep_expressions_that_pause_leave_the_recursion_limit_as_it_was() -> No
     assert sys.getrecursionlimit() == before
 
 
-def test_attempt_that_stays_within_the_allowance_is_not_suspended() -> None:
+def test_short_computation_is_not_suspended() -> None:
     with effort.allowance(AT_ONCE) as left:
         counting(AT_ONCE - 100)()
         assert 0 <= left() <= 100
@@ -277,7 +277,7 @@ def test_attempt_that_stays_within_the_allowance_is_not_suspended() -> None:
     counting(10 * AT_ONCE)()
 
 
-def test_large_patch_is_suspended_to_merge_it_to_compare_its_fields_and_to_validate(
+def test_large_patch_is_suspended_for_merge_comparison_and_validation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     works: list[Work] = []

@@ -51,7 +51,7 @@ def test_client_that_prefers_protobuf_gets_json() -> None:
     run(scenario, resources=(*BUILT_IN, *AGGREGATED))
 
 
-def test_they_are_among_what_is_served_and_described() -> None:
+def test_metrics_are_in_discovery_and_openapi() -> None:
     async def scenario(served: Served) -> None:
         found = {resource["name"]: resource for resource in (await served.get(METRICS)).json["resources"]}
         assert {name: (resource["kind"], resource["verbs"]) for name, resource in found.items()} == {

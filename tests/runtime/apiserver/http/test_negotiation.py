@@ -54,7 +54,7 @@ METADATA_INFORMER = (
         ("application/json;as=Table;v=v2;g=apidiscovery.k8s.io,application/json", AS_IT_IS),
     ],
 )
-def test_the_first_form_that_can_be_served_is_taken(accept: str, form: Form) -> None:
+def test_first_supported_media_type_is_selected(accept: str, form: Form) -> None:
     assert negotiate(accept, OF_OBJECTS) == form
 
 
@@ -75,7 +75,7 @@ def test_unsupported_media_type_is_rejected(accept: str) -> None:
     assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
 
 
-def test_a_custom_object_has_no_protobuf_but_its_metadata_has() -> None:
+def test_custom_object_has_protobuf_only_for_metadata() -> None:
     assert negotiate("application/vnd.kubernetes.protobuf,application/json", OF_CUSTOM_OBJECTS) == AS_IT_IS
     assert negotiate(METADATA_INFORMER, OF_CUSTOM_OBJECTS) == Form("PartialObjectMetadata", "v1", PROTOBUF)
     with pytest.raises(StatusError):
@@ -89,12 +89,12 @@ def test_rejection_lists_the_accepted_media_types() -> None:
         negotiate("text/html", OF_OBJECTS, stream=True)
 
 
-def test_discovery_is_aggregated_where_it_can_be() -> None:
+def test_aggregated_discovery_is_negotiated() -> None:
     assert negotiate(KUBECTL_DISCOVERY, OF_DISCOVERY) == Form("APIGroupDiscoveryList", "v2")
     assert negotiate(KUBECTL_GET, OF_DISCOVERY) == AS_IT_IS
 
 
-def test_a_header_of_too_many_clauses_is_refused() -> None:
+def test_accept_header_with_too_many_clauses_is_rejected() -> None:
     """Sorting them takes their number squared."""
     assert negotiate("*/*," * 50 + "a/b," * 49 + "c/d", OF_OBJECTS) == AS_IT_IS
     with pytest.raises(StatusError, match="more than 100 clauses"):

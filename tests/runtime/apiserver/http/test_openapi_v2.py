@@ -47,7 +47,7 @@ def test_matching_etag_returns_not_modified() -> None:
     run(scenario)
 
 
-def test_it_is_made_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_is_built_once_for_concurrent_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         made: list[Any] = []
 
@@ -91,7 +91,7 @@ i: {}
         assert text.encode() in raw
 
 
-def test_a_small_document_has_these_bytes() -> None:
+def test_small_document_has_expected_bytes() -> None:
     schema = {"type": "array", "items": {"$ref": "#/definitions/b"}, "minItems": 1, "maximum": 1.5}
     operation = {"operationId": "get", "responses": {"200": {"description": "OK", "schema": schema}}}
     found = encoded({"swagger": "2.0", "paths": {"/a": {"get": operation}}, "security": [{"BearerToken": []}]})

@@ -19,7 +19,7 @@ CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"])
-def test_discovery_is_had_in_protobuf_too(path: str) -> None:
+def test_discovery_is_available_as_protobuf(path: str) -> None:
     async def scenario(served: Served) -> None:
         plain = (await served.get(path)).json
         answer = await served.get(path, headers={"Accept": PROTOBUF})
@@ -46,7 +46,7 @@ def test_matching_etag_of_aggregated_discovery_returns_not_modified(path: str) -
     run(scenario)
 
 
-def test_a_version_of_aggregated_discovery_that_is_gone_is_refused() -> None:
+def test_removed_version_of_aggregated_discovery_is_rejected() -> None:
     async def scenario(served: Served) -> None:
         old = f"{JSON};g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
         assert (await served.get("/apis", headers={"Accept": old})).status == 406
@@ -55,7 +55,7 @@ def test_a_version_of_aggregated_discovery_that_is_gone_is_refused() -> None:
     run(scenario)
 
 
-def test_the_paths_that_there_are_and_others() -> None:
+def test_root_lists_paths_and_other_paths_are_not_found() -> None:
     async def scenario(served: Served) -> None:
         for path in ("/", "/index.html"):
             paths = (await served.get(path)).json["paths"]
@@ -94,7 +94,7 @@ def decoded(text: str) -> int:
     [(rsa.generate_private_key(65537, 2048), "RS256"), (ec.generate_private_key(ec.SECP521R1()), "ES512")],
     ids=["rsa", "curve"],
 )
-def test_keys_that_tokens_can_be_checked_with_are_public(key: Any, algorithm: str) -> None:
+def test_token_verification_keys_are_public(key: Any, algorithm: str) -> None:
     import asyncio
 
     async def scenario() -> None:
@@ -123,7 +123,7 @@ def test_openid_pages_are_not_found_without_a_token_issuer() -> None:
     run(scenario)
 
 
-def test_checks_can_be_left_out() -> None:
+def test_health_checks_can_be_excluded() -> None:
     health = Health({"ping": lambda: "", "store": lambda: "it is full"})
     assert health.report("livez", exclude=["store"]) == (200, "ok")
     status, text = health.report("livez", exclude=["store", "a", "b"], verbose=True)

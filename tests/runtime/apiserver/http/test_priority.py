@@ -49,7 +49,7 @@ def test_request_is_handled_immediately_when_the_queues_are_empty() -> None:
     assert (loop.soon, len(loop.turns)) == ([], 0)
 
 
-def test_in_one_turn_requests_are_handled_for_a_slice() -> None:
+def test_turn_handles_requests_for_one_slice() -> None:
     loop = Loop()
     for name in "abc":
         loop.take(name)
@@ -70,7 +70,7 @@ def test_heartbeat_is_handled_before_queued_requests() -> None:
     assert loop.done == ["list 0", "lease"]
 
 
-def test_the_control_plane_goes_first_and_others_do_not_starve() -> None:
+def test_control_plane_precedes_others_without_starving_them() -> None:
     loop = Loop()
     for i in range(3):
         loop.take(f"list {i}")
@@ -119,7 +119,7 @@ def test_probe_is_handled_immediately() -> None:
     assert level_of(None, RequestInfo.of("GET", "/livez", {}), is_probe=True) is Level.AT_ONCE
 
 
-def test_a_request_whose_client_is_gone_is_not_handled() -> None:
+def test_request_of_a_disconnected_client_is_not_handled() -> None:
     async def scenario(served: Served) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
         head = f"POST {POSTED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: "

@@ -39,7 +39,7 @@ async def events(response: aiohttp.ClientResponse, count: int) -> list[tuple[str
     return found
 
 
-def test_a_client_that_prefers_protobuf_gets_it_with_every_verb() -> None:
+def test_preferred_protobuf_is_returned_for_every_verb() -> None:
     encoded = "azhzAAoJCgJ2MRIDUG9kEhMKAwoBYRIMEgoKAWMSAWlqAHIA"  # the pod "a" with one container
 
     async def scenario(served: Served) -> None:
@@ -64,7 +64,7 @@ def test_a_client_that_prefers_protobuf_gets_it_with_every_verb() -> None:
     run(scenario)
 
 
-def test_others_have_their_turn_while_a_long_list_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_requests_are_handled_while_a_long_list_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradually, "SLICE", 0.0)  # one object in each turn
 
     async def scenario(served: Served) -> None:
@@ -84,7 +84,7 @@ def test_others_have_their_turn_while_a_long_list_is_encoded(monkeypatch: pytest
     run(scenario)
 
 
-def test_a_watch_sends_frames() -> None:
+def test_protobuf_watch_delivers_frames() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         watch = f"{served.url}{PODS}?watch=true"
@@ -99,7 +99,7 @@ def test_a_watch_sends_frames() -> None:
     run(scenario)
 
 
-def test_a_watch_of_metadata_and_one_that_fails() -> None:
+def test_protobuf_watch_of_metadata_and_protobuf_error() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         async with served.session.get(f"{served.url}{PODS}?watch=true", headers=PARTIAL) as response:
@@ -111,7 +111,7 @@ def test_a_watch_of_metadata_and_one_that_fails() -> None:
     run(scenario)
 
 
-def test_custom_resources_have_json_but_for_their_metadata() -> None:
+def test_custom_resources_are_json_except_their_metadata() -> None:
     async def scenario(served: Served) -> None:
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": 1}}
         created = await served.ask("POST", WIDGETS, json=widget, headers=CLIENT_GO)

@@ -51,7 +51,7 @@ def test_a_list_becomes_a_table_with_the_lists_metadata() -> None:
 @pytest.mark.parametrize("media_type", [JSON, PROTOBUF])
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @pytest.mark.parametrize("kind", ["Table", "PartialObjectMetadata", "PartialObjectMetadataList"])
-def test_a_list_in_steps_is_the_same_as_at_once(kind: str, version: str, media_type: str) -> None:
+def test_list_rendered_in_steps_equals_list_rendered_at_once(kind: str, version: str, media_type: str) -> None:
     form = Form(kind, version, media_type)
     if kind == "Table" and media_type == PROTOBUF:
         pytest.skip("a table is never encoded in protobuf")
@@ -80,7 +80,7 @@ def test_one_object_becomes_a_table_of_one_row() -> None:
     assert [row["cells"][2] for row in shown["rows"]] == ["Running"]
 
 
-def test_objects_of_a_list_stand_alone_in_their_rows() -> None:
+def test_object_in_a_table_row_has_its_api_version_and_kind() -> None:
     shown = body(representation(TABLE, "Object"), pod_list(running("a")))
     assert shown["rows"][0]["object"] == whole("a")
 
@@ -114,7 +114,7 @@ def test_a_watched_table_names_its_columns_once() -> None:
     assert third["object"]["rows"][0]["cells"][0] == "c"
 
 
-def test_a_bookmark_is_a_row_without_a_name() -> None:
+def test_bookmark_in_a_table_is_a_row_without_name() -> None:
     bookmark = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
     (event,) = events(representation(TABLE), {"type": "BOOKMARK", "object": bookmark})
     (row,) = event["object"]["rows"]
@@ -129,6 +129,6 @@ def test_a_bookmark_keeps_its_annotations_as_partial_metadata() -> None:
     assert event["object"]["metadata"] == meta
 
 
-def test_an_error_event_stays_as_it_is() -> None:
+def test_error_event_is_not_converted() -> None:
     error = {"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "code": 410}}
     assert events(representation(TABLE), error) == [error]

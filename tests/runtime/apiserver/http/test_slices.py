@@ -34,13 +34,13 @@ class Turns:
         return bool(self._next)
 
 
-def test_short_work_is_done_at_once() -> None:
+def test_short_work_is_done_immediately() -> None:
     turns = Turns()
     turns.gradually.do(turns.steps("a", 2))
     assert (turns.taken, turns.are_wanted) == (["a", "a"], False)
 
 
-def test_long_pieces_take_turns_a_slice_each() -> None:
+def test_long_works_take_turns_of_one_slice() -> None:
     turns = Turns()
     turns.gradually.do(turns.steps("a", 8))
     turns.gradually.do(turns.steps("b", 5))

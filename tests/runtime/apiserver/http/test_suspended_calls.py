@@ -47,7 +47,7 @@ def new(name: str) -> dict[str, Any]:
     return {"json": {"metadata": {"name": name}}}
 
 
-def test_a_webhook_changes_what_is_created(tmp_path: Path) -> None:
+def test_webhook_changes_the_created_object(tmp_path: Path) -> None:
     async def scenario(served: Served, asked: Hook, url: str, authority: bytes) -> None:
         await configure(served, f"{url}/label-a", authority)
         made = await served.ask("POST", CONFIG_MAPS, **new("c"))
@@ -58,7 +58,7 @@ def test_a_webhook_changes_what_is_created(tmp_path: Path) -> None:
     run(scenario, tmp_path)
 
 
-def test_its_warnings_are_a_header(tmp_path: Path) -> None:
+def test_warnings_of_a_webhook_are_response_headers(tmp_path: Path) -> None:
     async def scenario(served: Served, _asked: Hook, url: str, authority: bytes) -> None:
         await configure(served, f"{url}/warn", authority)
         made = await served.ask("POST", CONFIG_MAPS, **new("c"))
@@ -67,7 +67,7 @@ def test_its_warnings_are_a_header(tmp_path: Path) -> None:
     run(scenario, tmp_path)
 
 
-def test_others_are_served_while_a_webhook_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_requests_are_served_during_a_webhook_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     came, may_answer = threading.Event(), threading.Event()
 
     def think(_review: Review) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_a_service_is_called_at_its_endpoints(tmp_path: Path, monkeypatch: pytes
     run(scenario, tmp_path)
 
 
-def test_the_events_of_a_watch_are_converted_while_it_runs(tmp_path: Path) -> None:
+def test_watch_events_are_converted_by_a_webhook(tmp_path: Path) -> None:
     asked = Converter()
 
     async def scenario(url: str, authority: bytes) -> None:
@@ -198,7 +198,7 @@ def test_the_events_of_a_watch_are_converted_while_it_runs(tmp_path: Path) -> No
         asyncio.run(scenario(url, authority))
 
 
-def test_each_request_for_a_deprecated_version_has_a_warning(tmp_path: Path) -> None:
+def test_every_request_for_a_deprecated_version_returns_a_warning(tmp_path: Path) -> None:
     async def scenario(served: Served, _asked: Hook, url: str, _authority: bytes) -> None:
         body = definition(url, deprecated=True, deprecationWarning="use v1")
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -18,7 +18,7 @@ from tests.runtime.apiserver.kinds.printers import META, NOW, printer_for
         ("Object", {"metadata": META, "status": {"phase": "Failed"}}),
     ],
 )
-def test_a_row_carries_as_much_of_its_object_as_includeobject_names(include: str, expected: Any) -> None:
+def test_row_contains_the_object_as_requested_by_includeobject(include: str, expected: Any) -> None:
     row = table_row(
         printer_for("v1", "Pod"), {"metadata": META, "status": {"phase": "Failed"}}, now=NOW, include=include
     )

@@ -42,7 +42,7 @@ def test_yaml_is_converted_by_the_rules_of_kubernetes() -> None:
         ),
     ],
 )
-def test_malformed_yaml_is_refused_in_the_words_of_kube_apiserver(method: str, type_: str, message: str) -> None:
+def test_malformed_yaml_has_the_error_text_of_kube_apiserver(method: str, type_: str, message: str) -> None:
     async def scenario(served: Served) -> None:
         path = PODS if method == "POST" else f"{PODS}/p?fieldManager=x"
         refused = await served.ask(method, path, data="kind: Pod\na: [", headers={"Content-Type": type_})
@@ -51,7 +51,7 @@ def test_malformed_yaml_is_refused_in_the_words_of_kube_apiserver(method: str, t
     run(scenario)
 
 
-def test_while_a_large_document_is_read_other_requests_are_served() -> None:
+def test_other_requests_are_served_while_a_large_document_is_parsed() -> None:
     slow = "\n".join(f"- {{name: n{i}, value: [1, 2, x]}}" for i in range(15_000))
 
     async def scenario(served: Served) -> None:
@@ -67,7 +67,7 @@ def test_while_a_large_document_is_read_other_requests_are_served() -> None:
 
 
 @pytest.mark.parametrize("form", ["long", "deep"])
-def test_applied_json_with_keys_twice_is_answered_without_being_read_as_yaml(form: str) -> None:
+def test_applied_json_with_duplicate_keys_is_not_parsed_as_yaml(form: str) -> None:
     more = "[" * 260 + "]" * 260 if form == "deep" else f'"{"x" * 100_000}"'
     body = (
         '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b", "a": "c"}}, '

@@ -59,14 +59,14 @@ def api(make_api, kind):
 
 
 @pytest.mark.slow
-def test_the_file_passes_the_checks_of_the_project(source: Path) -> None:
+def test_example_passes_the_checks_of_the_project(source: Path) -> None:
     pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=55, cwd=PAGE.parents[1])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_it_is_discovered(api) -> None:
+def test_example_kind_is_discovered(api) -> None:
     document = discovery(api.server.registry, "/apis/certificates.k8s.io/v1beta1", address="")
     assert document is not None
     assert [resource["name"] for resource in document["resources"]] == [
@@ -76,14 +76,14 @@ def test_it_is_discovered(api) -> None:
     ]
 
 
-def test_it_gets_its_defaults_and_no_status_of_a_client(api) -> None:
+def test_example_kind_gets_defaults_and_no_status_from_clients(api) -> None:
     created = api.send("POST", COLLECTION, {**request(), "status": {"certificateChain": "x"}})
     assert created.status == 201
     assert created.obj["spec"]["maxExpirationSeconds"] == 86400
     assert created.obj["status"] == {}
 
 
-def test_it_is_validated(api) -> None:
+def test_example_kind_is_validated(api) -> None:
     refused = api.send("POST", COLLECTION, request(podUID="", maxExpirationSeconds=1))
     assert (refused.status, refused.causes) == (
         422,
@@ -97,7 +97,7 @@ def test_it_is_validated(api) -> None:
     assert "PodCertificateRequestSpec.spec.maxExpirationSeconds of type int32" in mistyped.message
 
 
-def test_its_spec_stays_and_its_status_is_written_by_itself(api) -> None:
+def test_example_kind_has_an_immutable_spec_and_a_status_subresource(api) -> None:
     created = api.send("POST", COLLECTION, request()).obj
     moved = {**created, "spec": {**created["spec"], "nodeName": "n2"}}
     assert api.send("PUT", f"{COLLECTION}/r", moved).causes["spec"].endswith("field is immutable")
@@ -106,7 +106,7 @@ def test_its_spec_stays_and_its_status_is_written_by_itself(api) -> None:
     assert (shown["spec"]["nodeName"], shown["status"]) == ("n1", {"certificateChain": "x"})
 
 
-def test_it_is_selected_by_its_fields_and_watched(api) -> None:
+def test_example_kind_can_be_selected_by_field_and_watched(api) -> None:
     watched = api.watch("podcertificaterequests", fieldSelector="spec.nodeName=n1")
     api.send("POST", COLLECTION, request("here"))
     api.send("POST", COLLECTION, request("elsewhere", nodeName="n2"))
@@ -115,7 +115,7 @@ def test_it_is_selected_by_its_fields_and_watched(api) -> None:
     assert api.send("GET", COLLECTION, fieldSelector="spec.nodeName=n2").names == ["elsewhere"]
 
 
-def test_kubectl_gets_its_table(kind: ModuleType) -> None:
+def test_example_kind_has_a_table(kind: ModuleType) -> None:
     async def scenario(served: Served) -> None:
         await served.ask("POST", COLLECTION, json=request())
         shown = (await served.get(COLLECTION, headers={"Accept": TABLE})).json

@@ -53,7 +53,7 @@ SELECTOR = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "t", "op
         ("v1", "LimitRange", "NAME CREATED AT"),
     ],
 )
-def test_columns_are_those_that_kubectl_shows(api_version: str, kind: str, columns: str) -> None:
+def test_columns_are_those_of_kubectl(api_version: str, kind: str, columns: str) -> None:
     found = [
         f"[{column.name}]" if column.priority else column.name for column in printer_for(api_version, kind).columns
     ]

@@ -50,7 +50,7 @@ def test_every_kind_has_types(definition: ResourceDefinition) -> None:
 @pytest.mark.parametrize(
     "definition", [*BUILT_IN, *OFF_BY_DEFAULT], ids=lambda definition: f"{definition.name}-{definition.version}"
 )
-def test_every_kind_could_be_served(make_api, definition) -> None:
+def test_every_kind_can_be_served(make_api, definition) -> None:
     """An empty object is stored, or rejected for missing fields; a review is evaluated or rejected."""
     resources = BUILT_IN if definition in BUILT_IN else (*BUILT_IN, definition)
     api = make_api(resources=resources)
@@ -75,6 +75,6 @@ def test_every_kind_could_be_served(make_api, definition) -> None:
 
 @pytest.mark.parametrize("api_version, kind", sorted(PRINTERS))
 @pytest.mark.parametrize("obj", [{}, {"metadata": {"name": "x"}, "spec": {}, "status": {}}], ids=["empty", "bare"])
-def test_every_printer_gives_one_cell_a_column_however_little_is_there(api_version, kind, obj) -> None:
+def test_printer_returns_one_cell_per_column_for_incomplete_objects(api_version, kind, obj) -> None:
     printer = printer_for(api_version, kind)
     assert len(printer.cells(obj, NOW)) == len(printer.columns)

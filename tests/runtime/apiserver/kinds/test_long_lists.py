@@ -48,7 +48,7 @@ def test_elements_are_not_compared_with_all_others(validate: Any) -> None:
     assert Counted.comparisons < 20_000
 
 
-def test_claims_of_resources_are_looked_up() -> None:
+def test_resource_claims_are_found_by_lookup() -> None:
     """Each line that is run is counted: the comparison with all others was one in a generator."""
     lines = 0
 

@@ -165,7 +165,7 @@ ITEMS = {
         ),
     ],
 )
-def test_an_object_is_held_to_its_rules(schema: dict[str, Any], spec: Any, errors: list[str]) -> None:
+def test_object_is_validated_by_its_rules(schema: dict[str, Any], spec: Any, errors: list[str]) -> None:
     assert shown(schema, spec) == errors
 
 
@@ -200,7 +200,7 @@ def test_an_object_is_held_to_its_rules(schema: dict[str, Any], spec: Any, error
         (crd({"items": ITEMS}), {"items": []}, {"items": [{"name": "new", "size": 0}]}, []),
     ],
 )
-def test_an_update_is_compared_with_what_was(schema: dict[str, Any], old: Any, new: Any, errors: list[str]) -> None:
+def test_update_is_validated_by_transition_rules(schema: dict[str, Any], old: Any, new: Any, errors: list[str]) -> None:
     assert shown(schema, new, old) == errors
 
 
@@ -256,11 +256,11 @@ def test_unchanged_invalid_field_is_accepted_in_an_update() -> None:
         ),
     ],
 )
-def test_rules_are_checked_when_they_are_written(schema: dict[str, Any], errors: list[str]) -> None:
+def test_invalid_rules_of_a_definition_are_rejected(schema: dict[str, Any], errors: list[str]) -> None:
     assert refused(schema) == errors
 
 
-def test_a_rule_that_can_cost_too_much_is_refused() -> None:
+def test_rule_with_excessive_estimated_cost_is_rejected() -> None:
     names = {"names": {"type": "array", "items": STRING}}
     texts = refused(crd(names, "self.names.all(x, self.names.all(y, x == y))"))
     hint = (

@@ -16,7 +16,7 @@ AUTOSCALER = {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name":
 
 
 @pytest.mark.parametrize("collection, generation", [(TEMPLATES, 1), (AUTOSCALERS, None), (DRIVERS, None)])
-def test_a_new_object_has_a_generation_if_its_kind_has(api: Api, collection: str, generation: int | None) -> None:
+def test_new_object_has_a_generation_if_its_kind_does(api: Api, collection: str, generation: int | None) -> None:
     spec = AUTOSCALER if collection == AUTOSCALERS else {}
     created = api.send("POST", collection, {"metadata": {"name": "x"}, "spec": spec, "template": TEMPLATE})
     assert (created.status, created.meta.get("generation")) == (201, generation)
@@ -30,7 +30,7 @@ def test_a_deletion_returns_the_object_or_a_status(api: Api, collection: str, ki
     assert api.send("DELETE", f"{collection}/x").obj["kind"] == kind
 
 
-def test_a_driver_is_not_overwritten_without_a_version(api: Api) -> None:
+def test_csi_driver_update_needs_a_version(api: Api) -> None:
     driver = {"metadata": {"name": "x"}}
     api.send("POST", DRIVERS, driver)
     refused = api.send("PUT", f"{DRIVERS}/x", driver)

@@ -20,7 +20,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_lines_are_appended_to_what_is_there(tmp_path: Path) -> None:
+def test_lines_are_appended_to_an_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "audit.log"
     for line in (b"a\n", b"b\n"):
         file = AuditFile(path, now=Clock().now)
@@ -30,7 +30,7 @@ def test_lines_are_appended_to_what_is_there(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_is_full_is_put_aside_and_the_oldest_go(tmp_path: Path) -> None:
+def test_full_file_is_rotated_and_the_oldest_are_deleted(tmp_path: Path) -> None:
     clock = Clock()
     file = AuditFile(tmp_path / "audit.log", now=clock.now, max_size=1, max_backups=2)
     for _ in range(4):

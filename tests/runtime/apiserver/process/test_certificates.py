@@ -21,7 +21,7 @@ def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     assert modes == dict.fromkeys(("ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"), 0o600)
 
 
-def test_valid_certificates_are_used_again(tmp_path: Path) -> None:
+def test_valid_certificates_are_reused(tmp_path: Path) -> None:
     ensure_certificates(tmp_path, now=NOW)
     before = contents(tmp_path)
     ensure_certificates(tmp_path, now=NOW + 300 * DAY)
@@ -32,7 +32,7 @@ def changed(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
     return {name.partition(".")[0] for name in after if before.get(name) != after[name]}
 
 
-def test_leaves_are_renewed_a_month_before_they_end_and_the_authority_stays(tmp_path: Path) -> None:
+def test_leaf_certificates_are_renewed_a_month_before_expiry(tmp_path: Path) -> None:
     ensure_certificates(tmp_path, now=NOW)
     before = contents(tmp_path)
     ensure_certificates(tmp_path, now=NOW + 336 * DAY)
@@ -55,7 +55,7 @@ def test_broken_file_is_replaced_with_all_that_depend_on_it(tmp_path: Path, spoi
     assert changed(before, contents(tmp_path)) == renewed
 
 
-def test_a_key_that_is_not_the_certificates_is_noticed(tmp_path: Path) -> None:
+def test_key_that_does_not_match_its_certificate_is_replaced(tmp_path: Path) -> None:
     ensure_certificates(tmp_path, now=NOW)
     (tmp_path / "server.key").write_bytes((tmp_path / "admin.key").read_bytes())
     before = contents(tmp_path)

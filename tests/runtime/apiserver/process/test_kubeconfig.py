@@ -20,7 +20,7 @@ def update(path: Path, *, port: int = 7000, token: str = "t") -> dict[str, Any]:
     return found
 
 
-def test_a_new_one_leads_to_the_server(path: Path) -> None:
+def test_new_kubeconfig_contains_the_server(path: Path) -> None:
     config = update(path)
     assert config == {
         "apiVersion": "v1",
@@ -52,14 +52,14 @@ def test_entries_of_users_are_kept(path: Path) -> None:
     assert last_port(path) == 7001
 
 
-def test_one_that_leads_to_the_server_already_is_not_written(path: Path) -> None:
+def test_current_kubeconfig_is_not_rewritten(path: Path) -> None:
     update(path)
     path.write_text("# mine\n" + path.read_text())
     update(path)
     assert path.read_text().startswith("# mine\n")
 
 
-def test_a_context_that_is_gone_is_not_the_current_one(path: Path) -> None:
+def test_missing_current_context_is_replaced(path: Path) -> None:
     config = update(path)
     path.write_text(yaml.safe_dump({**config, "current-context": "gone", "contexts": None}))
     assert update(path) == config

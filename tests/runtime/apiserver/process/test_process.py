@@ -68,7 +68,7 @@ def healthy(kubeconfig: Path, path: str) -> int:
     return asyncio.run(exchange())
 
 
-def test_the_kubeconfig_is_the_owners_and_leads_to_the_server(server: EmbeddedServer) -> None:
+def test_kubeconfig_is_private_and_contains_the_server(server: EmbeddedServer) -> None:
     assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
     assert yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == server.url
     assert ask(server.kubeconfig, "GET", "/api/v1/namespaces/default")[0] == 200
@@ -76,7 +76,7 @@ def test_the_kubeconfig_is_the_owners_and_leads_to_the_server(server: EmbeddedSe
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
 
 
-def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) -> None:
+def test_admin_certificate_authenticates_like_the_token(server: EmbeddedServer) -> None:
     certificates = server.kubeconfig.parent / "certificates"
     context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
     assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 403
@@ -114,7 +114,7 @@ def test_next_run_uses_the_same_port_if_it_is_free(mortal: EmbeddedServer) -> No
         elsewhere.stop()
 
 
-def test_a_kubeconfig_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
+def test_unreadable_kubeconfig_is_renamed(tmp_path: Path) -> None:
     (tmp_path / "kcm").mkdir(mode=0o700)
     kubeconfig = tmp_path / "kcm" / "kubeconfig"
     kubeconfig.write_text("a: [")
@@ -126,7 +126,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_one_that_has_patience_waits_for_the_directory(mortal: EmbeddedServer) -> None:
+def test_launch_with_timeout_waits_for_the_directory(mortal: EmbeddedServer) -> None:
     threading.Timer(0.3, mortal.stop).start()
     again = launch(ServerSettings(directory=mortal.kubeconfig.parent, patience=20.0))
     try:
@@ -135,7 +135,7 @@ def test_one_that_has_patience_waits_for_the_directory(mortal: EmbeddedServer) -
         again.stop()
 
 
-def test_a_full_disk_is_an_error_to_writers_and_nothing_more(mortal: EmbeddedServer) -> None:
+def test_full_disk_only_fails_writes(mortal: EmbeddedServer) -> None:
     written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
     _, hard = resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, hard))
@@ -156,9 +156,7 @@ def test_a_full_disk_is_an_error_to_writers_and_nothing_more(mortal: EmbeddedSer
         again.stop()
 
 
-def test_a_directory_that_is_deleted_ends_acknowledgements_within_seconds(
-    mortal: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_writes_fail_within_seconds_after_the_directory_is_deleted(mortal: EmbeddedServer, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     shutil.copy(mortal.kubeconfig, kubeconfig)
     assert ask(kubeconfig, "POST", PODS, json=posted_pod("a"))[0] == 201
@@ -171,9 +169,7 @@ def test_a_directory_that_is_deleted_ends_acknowledgements_within_seconds(
     assert mortal.child.exit_code is None
 
 
-def test_a_directory_that_is_deleted_is_noticed_where_nothing_is_written(
-    mortal: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_deleted_directory_is_detected_without_writes(mortal: EmbeddedServer, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     shutil.copy(mortal.kubeconfig, kubeconfig)
     shutil.rmtree(mortal.kubeconfig.parent)
@@ -184,13 +180,13 @@ def test_a_directory_that_is_deleted_is_noticed_where_nothing_is_written(
     assert (ready, healthy(kubeconfig, "/livez")) == (500, 500)
 
 
-def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
+def test_directory_is_used_by_one_server_only(server: EmbeddedServer) -> None:
     with pytest.raises(LaunchError, match=rf"kcm is in use by process {server.child.pid}$"):
         launch(ServerSettings(directory=server.kubeconfig.parent))
     assert ask(server.kubeconfig, "GET", "/api/v1/pods")[0] == 200
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         complaint = (
@@ -200,18 +196,18 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             launch(ServerSettings(directory=tmp_path / "kcm", port=port))
 
 
-def test_a_place_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
+def test_path_that_is_not_a_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LaunchError, match=r"did not start: cannot use .*/file: File exists$"):
         launch(ServerSettings(directory=tmp_path / "file"))
 
 
-def test_it_ends_with_its_parent_process(mortal: EmbeddedServer) -> None:
+def test_server_ends_with_its_parent_process(mortal: EmbeddedServer) -> None:
     mortal.child.stop(15.0)  # closes its standard input, as the kernel does when we die
     assert mortal.child.exit_code == 0
 
 
-def test_it_shuts_down_gracefully_on_sigterm(mortal: EmbeddedServer) -> None:
+def test_server_shuts_down_gracefully_on_sigterm(mortal: EmbeddedServer) -> None:
     os.kill(mortal.child.pid, signal.SIGTERM)
     assert mortal.child.wait() == 0
 
@@ -221,7 +217,7 @@ def test_a_server_that_prints_nothing_is_an_error(tmp_path: Path) -> None:
         launch(ServerSettings(directory=tmp_path / "kcm"), ready_within=0.001)
 
 
-def test_the_service_of_the_api_leads_to_the_server(server: EmbeddedServer) -> None:
+def test_kubernetes_service_has_the_address_of_the_server(server: EmbeddedServer) -> None:
     endpoints = ask(server.kubeconfig, "GET", "/api/v1/namespaces/default/endpoints/kubernetes")[1]
     port = int(server.url.rpartition(":")[2])
     assert endpoints["subsets"][0]["ports"][0]["port"] == port
@@ -247,7 +243,7 @@ def test_a_file_that_another_user_has_planted_is_refused(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"no database, but long enough for a header" * 99, b""])
-def test_a_corrupt_database_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_corrupt_database_is_reported_in_one_line(tmp_path: Path, content: bytes) -> None:
     directory = tmp_path / "kcm"
     directory.mkdir(mode=0o700)
     database = directory / "cluster.db"

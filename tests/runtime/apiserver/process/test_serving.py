@@ -15,7 +15,7 @@ from kcm.runtime.x509.certificates import LEAF_LIFE, RENEW_BEFORE
 from tests.support.certificates import client_context, handshake
 
 
-def test_a_renewed_certificate_is_for_those_that_connect_from_then_on(tmp_path: Path) -> None:
+def test_renewed_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
     begun = time.time() - (LEAF_LIFE - RENEW_BEFORE).total_seconds() + 60
     certificates = ensure_certificates(tmp_path, now=begun)
     tls, client = tls_context(certificates), client_context(trusts=certificates.authority.certificate)
@@ -27,11 +27,11 @@ def test_a_renewed_certificate_is_for_those_that_connect_from_then_on(tmp_path: 
 
 
 @pytest.mark.parametrize("descriptors, most", [(65_536, 2048), (1024, 896), (256, 128), (100, 16)])
-def test_some_descriptors_are_kept_back(descriptors: int, most: int) -> None:
+def test_some_descriptors_are_reserved(descriptors: int, most: int) -> None:
     assert bounds_of(descriptors).most == most
 
 
-def test_the_port_of_before_is_taken_where_it_is_free() -> None:
+def test_previous_port_is_used_if_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with listen(0, rather=port) as other:

@@ -36,14 +36,14 @@ def other_value(name: str, default: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ServerSettings)])
-def test_each_setting_survives_the_command_line(name: str) -> None:
+def test_setting_round_trips_through_the_command_line(name: str) -> None:
     settings = ServerSettings(**{name: other_value(name, getattr(ServerSettings(), name))})
     assert settings != ServerSettings()
     assert len(list(settings.arguments())) == 1
     assert parse_settings([*settings.arguments()]) == settings
 
 
-def test_all_settings_survive_the_command_line_together() -> None:
+def test_all_settings_round_trip_through_the_command_line() -> None:
     names = [field.name for field in fields(ServerSettings)]
     settings = ServerSettings(**{name: other_value(name, getattr(ServerSettings(), name)) for name in names})
     assert parse_settings([*settings.arguments()]) == settings

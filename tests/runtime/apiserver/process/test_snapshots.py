@@ -92,7 +92,7 @@ def test_snapshot_of_a_running_cluster_is_restored(tmp_path: Path, capsys: pytes
         again.stop()
 
 
-def test_one_that_does_not_run_is_saved_without_a_server(idle: Path, tmp_path: Path) -> None:
+def test_stopped_cluster_is_saved_without_a_server(idle: Path, tmp_path: Path) -> None:
     save(idle, tmp_path / "saved", nobody)
     assert restore(tmp_path / "saved", tmp_path / "new" / "cluster") == 7
     assert held(tmp_path / "new" / "cluster") == (7 + SKIPPED, [("default/a", 7)])
@@ -122,7 +122,7 @@ def test_invalid_snapshot_is_named_and_leaves_no_files(idle: Path, tmp_path: Pat
     assert os.listdir(to) == ["lock"]
 
 
-def test_a_copy_that_fails_is_an_error_of_the_copy_alone(tmp_path: Path) -> None:
+def test_failed_copy_does_not_affect_the_server(tmp_path: Path) -> None:
     outcomes: list[Exception | None] = []
     store = SqliteStore(tmp_path / "db", post=at_once, soon=at_once, refused=print, failed=print)
     (tmp_path / "taken").touch()

@@ -92,7 +92,7 @@ def test_rule_allows_matching_paths(allowing: Rule, allowed: set[str]) -> None:
         ("/*/v1/*", "/api/v1", False),
     ],
 )
-def test_which_paths_cover_others(owned: str, path: str, covered: bool) -> None:
+def test_path_pattern_covers_other_paths(owned: str, path: str, covered: bool) -> None:
     assert (missing([Rule(("get",), urls=(owned,))], [Rule(("get",), urls=(path,))]) == []) == covered
 
 
@@ -143,7 +143,7 @@ def test_missing_rules_are_those_not_covered(owned: list[Rule], given: list[Rule
     assert missing(owned, given) == lacks
 
 
-def test_rules_that_differ_in_their_verbs_become_one() -> None:
+def test_rules_that_differ_only_in_verbs_are_merged() -> None:
     several = [
         rule("get", "core", "builds"),
         rule("list", "core", "builds"),
@@ -163,7 +163,7 @@ def test_rules_that_differ_in_their_verbs_become_one() -> None:
     )
 
 
-def test_a_rule_as_refusals_show_it() -> None:
+def test_rule_has_upstreams_text_in_rejections() -> None:
     assert str(rule("get,list", "core", "pods", "a")) == (
         '{APIGroups:[""], Resources:["pods"], ResourceNames:["a"], Verbs:["get" "list"]}'
     )

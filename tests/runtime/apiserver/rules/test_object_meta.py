@@ -35,7 +35,7 @@ from tests.runtime.apiserver.conftest import Api
         ),
     ],
 )
-def test_metadata_is_checked_in_upstreams_words(api: Api, meta: Object, field: str, text: str) -> None:
+def test_invalid_metadata_has_upstreams_error_text(api: Api, meta: Object, field: str, text: str) -> None:
     body = api.pod()
     body["metadata"] = meta
     refused = api.create("pods", body)
@@ -43,7 +43,7 @@ def test_metadata_is_checked_in_upstreams_words(api: Api, meta: Object, field: s
     assert text in refused.causes[field]
 
 
-def test_many_controllers_are_not_each_shown_with_all_others(api):
+def test_error_for_many_controllers_is_short(api):
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
     body = {"metadata": {"name": "c", "ownerReferences": [reference] * 2000}}
     refused = api.create("configmaps", body)

@@ -71,7 +71,7 @@ def test_a_kind_is_found_by_group_and_version(types: ApiTypes, group: str, versi
         ("io.k8s.api.authentication.v1.UserInfo", "extra", {"kind": "string", "form": "map of lists"}),
     ],
 )
-def test_what_is_known_of_a_field(types: ApiTypes, type_: str, name: str, expected: dict[str, object]) -> None:
+def test_facts_of_a_field(types: ApiTypes, type_: str, name: str, expected: dict[str, object]) -> None:
     found = field(types, type_, name)
     assert {fact: getattr(found, fact) for fact in expected} == expected
 
@@ -87,7 +87,7 @@ def test_every_type_can_be_read_and_refers_to_known_types(types: ApiTypes) -> No
     assert set(types.kinds.values()) <= names
 
 
-def test_structs_are_told_from_types_with_an_encoding_of_their_own(types: ApiTypes) -> None:
+def test_types_with_their_own_encoding_are_distinguished_from_structs(types: ApiTypes) -> None:
     """One that is new in a release needs a place in the table, and a decoder."""
     for name in types:
         found = types.find(name)
@@ -103,7 +103,7 @@ def test_structs_are_told_from_types_with_an_encoding_of_their_own(types: ApiTyp
             assert "struct" not in encodings, name
 
 
-def test_a_closure_holds_every_type_that_is_referred_to(types: ApiTypes) -> None:
+def test_closure_contains_every_referenced_type(types: ApiTypes) -> None:
     names = {each.name for each in types.closure([f"{APPS}.Deployment"])}
     assert {f"{META}.ObjectMeta", f"{CORE}.Probe", f"{CORE}.EnvVarSource", QUANTITY} <= names
     for name in names:
@@ -113,7 +113,7 @@ def test_a_closure_holds_every_type_that_is_referred_to(types: ApiTypes) -> None
 
 
 @pytest.mark.parametrize("group", ["example.com", "apps", "apps.example.com"])
-def test_what_upstream_does_not_define_is_absent(types: ApiTypes, group: str) -> None:
+def test_types_undefined_upstream_are_absent(types: ApiTypes, group: str) -> None:
     assert types.of_kind(group, "v1", "Widget") is None
     assert group == "apps" or types.of_kind(group, "v1", "Deployment") is None
     assert types.find("io.k8s.api.core.v1.Widget") is None

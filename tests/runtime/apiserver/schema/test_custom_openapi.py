@@ -58,7 +58,7 @@ def test_a_custom_kind_is_explained(things: Api) -> None:
     assert openapi.index() != before
 
 
-def test_fields_that_the_schema_does_not_have_are_found(things: Api) -> None:
+def test_fields_missing_in_the_schema_are_reported(things: Api) -> None:
     definition = things.server.registry.find("example.com", "v1", "things")
     assert definition is not None
     body = b'{"metadata": {"name": "a", "x": 1}, "spec": {"a": "1", "b": 2, "a": "2"}, "other": 1}'

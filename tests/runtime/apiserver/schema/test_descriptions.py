@@ -8,7 +8,7 @@ from kcm.runtime.apiserver.schema.descriptions import Descriptions, installed_de
 from kcm.runtime.apiserver.schema.openapi import OpenApi
 
 
-def test_descriptions_come_without_the_librarys_layout() -> None:
+def test_descriptions_do_not_have_the_layout_of_the_library() -> None:
     spec = installed_descriptions().of("io.k8s.api.apps.v1.DeploymentSpec")
     assert spec.text == "DeploymentSpec is the specification of the desired behavior of the Deployment."
     assert spec.of_field("strategy") == "The deployment strategy to use to replace existing pods with new ones."

@@ -69,7 +69,9 @@ IN_X = 'k:{"name":"x"}'
         ({"atomic": [X]}, {}, {"f:atomic": {}}, {}, {}),
     ],
 )
-def test_what_is_removed_modified_and_added(old: Any, new: Any, removed: Any, modified: Any, added: Any) -> None:
+def test_removed_modified_and_added_fields_are_found(
+    old: Any, new: Any, removed: Any, modified: Any, added: Any
+) -> None:
     assert compare(old, new, TYPE) == (removed, modified, added)
 
 

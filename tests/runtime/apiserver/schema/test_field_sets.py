@@ -51,22 +51,22 @@ FIELDS = {
 }
 
 
-def test_an_object_is_looked_into_as_its_type_says() -> None:
+def test_fields_of_an_object_depend_on_its_type() -> None:
     assert field_set(WEB, POD) == FIELDS
 
 
-def test_of_no_known_type_maps_are_looked_into_and_lists_are_not() -> None:
+def test_untyped_maps_are_granular_and_untyped_lists_atomic() -> None:
     of_no_known_type = {"spec": {"a": {"b": 1}, "c": [{"name": "d"}]}}
     found = {"f:spec": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
     assert field_set(of_no_known_type, DEDUCED) == found
 
 
-def test_an_element_that_is_there_twice_is_one_field() -> None:
+def test_duplicate_element_is_one_field() -> None:
     twice = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "a", "image": "y"}]}}
     assert field_set(twice, POD) == {"f:spec": {"f:containers": {'k:{"name":"a"}': {}}}}
 
 
-def test_a_member_is_not_what_is_below_it() -> None:
+def test_member_does_not_include_fields_below_it() -> None:
     """As fieldpath's Set: a map that is managed as such, and fields of it."""
     itself, below = {"f:a": {}}, {"f:a": {"f:b": {}}}
     both = {"f:a": {".": {}, "f:b": {}}}
@@ -88,7 +88,7 @@ def test_fields_of_structs_become_members_and_those_of_maps_do_not() -> None:
     }
 
 
-def test_members_in_words() -> None:
+def test_members_are_described() -> None:
     fields = {"f:spec": {"f:l": {'k:{"name":"w"}': {".": {}, "f:x": {}}, 'v:"a"': {}}}, "f:a": {}}
     assert list(paths(fields)) == [".a", '.spec.l[name="w"]', '.spec.l[="a"]', '.spec.l[name="w"].x']
 
@@ -120,7 +120,7 @@ def members(fields: Tree, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
 
 
 @given(TREES, TREES)
-def test_the_algebra_is_that_of_sets(one: Tree, other: Tree) -> None:
+def test_union_difference_and_intersection_are_those_of_sets(one: Tree, other: Tree) -> None:
     assert members(united(one, other)) == members(one) | members(other)
     assert members(minus(one, other)) == members(one) - members(other)
     assert members(common(one, other)) == members(one) & members(other)

@@ -49,7 +49,7 @@ def test_an_object_of_known_fields_passes(types: ApiTypes) -> None:
         ({"$patch": "replace"}, "spec.$patch"),
     ],
 )
-def test_an_unknown_field_is_refused_by_its_path(types: ApiTypes, spec: dict[str, Any], field: str) -> None:
+def test_unknown_field_is_reported_with_its_path(types: ApiTypes, spec: dict[str, Any], field: str) -> None:
     body = json.dumps(web_deployment(**spec)).encode()
     with pytest.raises(StatusError) as refused:
         check(types, body)
@@ -69,7 +69,7 @@ def test_all_unknown_and_duplicate_fields_are_named_at_once(types: ApiTypes) -> 
     ]
 
 
-def test_a_patch_may_hold_directives_and_is_refused_as_a_patch(types: ApiTypes) -> None:
+def test_patch_may_contain_directives_and_has_its_own_error_text(types: ApiTypes) -> None:
     assert check(types, b'{"spec":{"$retainKeys":["x"],"$setElementOrder/y":[]}}', patch=True) == []
     with pytest.raises(StatusError) as refused:
         check(types, b'{"spec":{"x":1}}', patch=True)
@@ -81,7 +81,7 @@ def test_a_patch_may_hold_directives_and_is_refused_as_a_patch(types: ApiTypes) 
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b'{"spec": [], "metadata": 1}'])
-def test_what_is_not_of_its_type_is_left_to_others(types: ApiTypes, body: bytes) -> None:
+def test_values_of_wrong_types_are_ignored(types: ApiTypes, body: bytes) -> None:
     assert check(types, body) == []
 
 
@@ -102,7 +102,7 @@ def test_duplicates_are_found_at_any_depth(body: bytes, paths: list[str]) -> Non
     assert duplicate_fields(body) == paths
 
 
-def test_a_document_without_a_bottom_does_no_harm() -> None:
+def test_deeply_nested_document_is_checked_without_error() -> None:
     assert duplicate_fields(b'{"a":' * 5000 + b"1" + b"}" * 5000) == []
     assert duplicate_fields(b'{"a":' * 500 + b"1" + b"}" * 500) == []
 
@@ -116,11 +116,11 @@ JSON = st.recursive(
 
 @given(document=JSON)
 @settings(max_examples=60)
-def test_what_a_serializer_wrote_repeats_nothing(document: Any) -> None:
+def test_serialized_document_has_no_duplicates(document: Any) -> None:
     assert duplicate_fields(json.dumps(document).encode()) == []
 
 
-def test_unknown_fields_and_those_that_are_there_twice_are_told_in_the_order_of_the_text(types: ApiTypes) -> None:
+def test_unknown_and_duplicate_fields_are_reported_in_document_order(types: ApiTypes) -> None:
     body = b"""{"apiVersion": "apps/v1", "kind": "Deployment", "spec": {
         "x": 1, "replicas": 1, "replicas": 2, "template": {"metadata": {"labels": {"a": "b", "a": "c"}, "y": 2}}, "x": 3
     }}"""

@@ -28,7 +28,7 @@ def checked(definition: ResourceDefinition, obj: dict[str, Any]) -> dict[str, An
     return obj
 
 
-def test_a_runtime_class_may_give_its_overhead_in_numbers() -> None:
+def test_overhead_of_a_runtime_class_may_be_numbers() -> None:
     made = checked(RUNTIME_CLASSES, {"handler": "runc", "overhead": {"podFixed": {"cpu": 1, "memory": "1024Mi"}}})
     assert made["overhead"] == {"podFixed": {"cpu": "1", "memory": "1Gi"}}
 
@@ -52,7 +52,7 @@ def test_devices_have_attributes_and_capacity() -> None:
     ]
 
 
-def test_a_map_named_as_one_of_quantities_elsewhere_holds_text() -> None:
+def test_map_of_strings_is_not_converted_to_quantities() -> None:
     assert checked(CONFIG_MAPS, {"data": {"cpu": "1000m"}})["data"] == {"cpu": "1000m"}
 
 
@@ -87,13 +87,13 @@ def test_a_map_named_as_one_of_quantities_elsewhere_holds_text() -> None:
         ),
     ],
 )
-def test_what_is_inside_a_map_is_checked(definition: ResourceDefinition, obj: dict[str, Any], error: str) -> None:
+def test_values_inside_a_map_are_validated(definition: ResourceDefinition, obj: dict[str, Any], error: str) -> None:
     with pytest.raises(ShapeError) as refused:
         checked(definition, obj)
     assert str(refused.value) == error
 
 
-def test_nulls_in_lists_and_maps_are_the_zero_of_their_type() -> None:
+def test_nulls_in_lists_and_maps_become_zero_values() -> None:
     made = checked(CONFIG_MAPS, {"data": {"a": None}, "binaryData": {"b": None}, "immutable": None})
     assert {field: made.get(field) for field in ("data", "binaryData", "immutable")} == {
         "data": {"a": ""},
@@ -117,7 +117,7 @@ def definition_with(schema: dict[str, Any]) -> dict[str, Any]:
         ({"items": 5}, {"items": None}),
     ],
 )
-def test_a_schema_may_stand_beside_another_type(given: dict[str, Any], kept: dict[str, Any]) -> None:
+def test_schema_in_fields_of_several_types_is_pruned(given: dict[str, Any], kept: dict[str, Any]) -> None:
     assert checked(DEFINITIONS, definition_with(given))["spec"] == definition_with(kept)["spec"]
 
 

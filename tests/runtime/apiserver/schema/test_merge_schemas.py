@@ -88,7 +88,7 @@ def test_changing_a_volume_s_source_drops_the_former_source() -> None:
     assert patched["spec"]["volumes"] == [{"name": "v", "configMap": {"name": "c"}}, {"name": "w", "emptyDir": {}}]
 
 
-def test_a_node_condition_is_replaced_and_the_others_stay() -> None:
+def test_only_the_patched_node_condition_is_replaced() -> None:
     node = {
         "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"}]}
     }
@@ -131,13 +131,13 @@ MERGED = [
 
 
 @pytest.mark.parametrize(("kind", "part", "name", "former", "new"), REPLACED)
-def test_lists_that_are_replaced(kind: str, part: str, name: str, former: list[Any], new: list[Any]) -> None:
+def test_atomic_list_is_replaced(kind: str, part: str, name: str, former: list[Any], new: list[Any]) -> None:
     patched = apply_strategic_merge({part: {name: former}}, {part: {name: new}}, schema=schema_of(kind))
     assert patched == {part: {name: new}}
 
 
 @pytest.mark.parametrize(("kind", "part", "name", "former", "new"), MERGED)
-def test_lists_that_are_merged(kind: str, part: str, name: str, former: list[Any], new: list[Any]) -> None:
+def test_associative_list_is_merged(kind: str, part: str, name: str, former: list[Any], new: list[Any]) -> None:
     patched = apply_strategic_merge({part: {name: former}}, {part: {name: new}}, schema=schema_of(kind))
     assert patched == {part: {name: new + former}}
 

@@ -33,7 +33,7 @@ def nested(levels: int) -> Any:
     ],
     ids=range(8),
 )
-def test_deep_and_long_paths_are_refused(value: Any, refused: bool) -> None:
+def test_deep_nesting_and_long_paths_are_rejected(value: Any, refused: bool) -> None:
     raw = orjson.dumps(value)
     if refused:
         with pytest.raises(ValueError, match=r"nested more than|names of fields are too long"):

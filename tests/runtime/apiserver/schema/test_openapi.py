@@ -59,7 +59,7 @@ def test_a_document_and_its_hash_change_with_what_is_served() -> None:
     assert set(paths) < set(document(openapi, "apis/apps/v1")["paths"])
 
 
-def test_nothing_is_documented_that_is_not_served() -> None:
+def test_only_served_resources_are_documented() -> None:
     assert openapi_of(DEPLOYMENTS).document("apis/batch/v1") is None
 
 
@@ -107,7 +107,7 @@ def test_a_schema_has_types_descriptions_and_required_fields(apps: dict[str, Any
         ("io.k8s.api.apps.v1.DeploymentStatus", "conditions", "merge", "type"),
     ],
 )
-def test_lists_say_how_they_merge(
+def test_list_schema_has_merge_strategy_and_key(
     apps: dict[str, Any], type_: str, field: str, strategy: str | None, key: str | None
 ) -> None:
     found = schema(apps, type_)["properties"][field]
@@ -115,7 +115,7 @@ def test_lists_say_how_they_merge(
     assert found.get("x-kubernetes-patch-merge-key") == key
 
 
-def test_writes_can_be_validated_and_run_dry(apps: dict[str, Any]) -> None:
+def test_writes_have_parameters_for_validation_and_dry_run(apps: dict[str, Any]) -> None:
     one = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
     assert set(one) == {"get", "put", "patch", "delete"}
     assert {"dryRun", "fieldValidation"} <= {parameter["name"] for parameter in one["patch"]["parameters"]}
@@ -129,7 +129,7 @@ def test_cluster_scoped_resources_have_no_namespace_in_their_paths() -> None:
     assert set(paths) == {"/api/v1/namespaces", "/api/v1/namespaces/{name}"}
 
 
-def test_custom_resources_take_any_field_and_no_strategic_patch() -> None:
+def test_custom_resources_accept_any_field_and_no_strategic_merge_patch() -> None:
     found = document(openapi_of(WIDGETS), "apis/example.com/v1")
     assert schema(found, "com.example.v1.Widget")["x-kubernetes-preserve-unknown-fields"] is True
     patch = found["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
@@ -143,7 +143,7 @@ def test_another_build_has_other_hashes() -> None:
     assert first.index() != other.index()
 
 
-def test_a_custom_kind_says_what_the_fields_of_every_object_are_for() -> None:
+def test_custom_kind_has_descriptions_of_common_fields() -> None:
     widgets = replace(WIDGETS, schema={"type": "object", "properties": {"spec": {"type": "object"}}})
     properties = schema(document(openapi_of(widgets), "apis/example.com/v1"), "com.example.v1.Widget")["properties"]
     described = {name: one.get("description", "") for name, one in properties.items()}

@@ -31,18 +31,18 @@ from kcm.runtime.apiserver.schema.patches import apply_json_patch, apply_merge_p
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_the_examples_of_rfc_7386(original: Any, patch: Any, result: Any) -> None:
+def test_merge_patch_examples_of_rfc_7386(original: Any, patch: Any, result: Any) -> None:
     assert apply_merge_patch({"member": original}, {"member": patch}) == {"member": result}
     if isinstance(original, dict) and isinstance(patch, dict):
         assert apply_merge_patch(original, patch) == result
 
 
-def test_a_null_inside_a_list_of_a_merge_patch_stays() -> None:
+def test_null_inside_a_list_of_a_merge_patch_is_kept() -> None:
     assert apply_merge_patch({}, {"a": [None, {"b": None}]}) == {"a": [None, {"b": None}]}
 
 
 @pytest.mark.parametrize("patch", [None, [], "text", 5, [{"op": "add"}]])
-def test_a_merge_patch_that_is_no_object_is_refused(patch: object) -> None:
+def test_merge_patch_must_be_an_object(patch: object) -> None:
     with pytest.raises(ValueError, match="a merge patch is a JSON object"):
         apply_merge_patch({"a": 1}, patch)
 
@@ -74,7 +74,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(OBJECTS, PATCHES)
-def test_a_merge_patch_applied_twice_is_applied_once_and_changes_none_of_its_arguments(
+def test_merge_patch_is_idempotent_and_does_not_change_its_arguments(
     obj: dict[str, Any], patch: dict[str, Any]
 ) -> None:
     before = deepcopy((obj, patch))
@@ -84,7 +84,7 @@ def test_a_merge_patch_applied_twice_is_applied_once_and_changes_none_of_its_arg
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merge_patch_leads_from_any_object_to_any_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_merge_patch_can_turn_any_object_into_any_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert apply_merge_patch(before, difference(before, after)) == after
 
 
@@ -129,7 +129,7 @@ def test_a_merge_patch_leads_from_any_object_to_any_other(before: dict[str, Any]
         ({"a": 1}, [], {"a": 1}),
     ],
 )
-def test_the_operations_of_rfc_6902(original: Any, operations: Any, result: Any) -> None:
+def test_json_patch_operations_of_rfc_6902(original: Any, operations: Any, result: Any) -> None:
     before = deepcopy((original, operations))
     assert apply_json_patch(original, operations) == result
     assert (original, operations) == before
@@ -165,14 +165,14 @@ def test_the_operations_of_rfc_6902(original: Any, operations: Any, result: Any)
         [{"op": "add", "path": "/b", "value": 1}, {"op": "test", "path": "/a", "value": 2}],
     ],
 )
-def test_a_json_patch_that_cannot_be_applied_changes_nothing(operations: Any) -> None:
+def test_failed_json_patch_changes_nothing(operations: Any) -> None:
     obj = {"a": 1, "list": [1, 2]}
     with pytest.raises(ValueError):
         apply_json_patch(obj, operations)
     assert obj == {"a": 1, "list": [1, 2]}
 
 
-def test_a_test_that_fails_says_what_is_there_and_not_how_python_calls_it() -> None:
+def test_error_of_a_failed_test_operation_shows_json_types() -> None:
     with pytest.raises(ValueError, match=r"cannot be applied: 1 is not equal to tested value 2$"):
         apply_json_patch({"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
 
@@ -190,7 +190,7 @@ OPERATIONS = st.fixed_dictionaries(
 
 
 @given(OBJECTS, st.lists(OPERATIONS, max_size=4))
-def test_any_operations_give_an_object_or_a_value_error(obj: dict[str, Any], operations: list[Any]) -> None:
+def test_random_operations_return_an_object_or_raise_value_error(obj: dict[str, Any], operations: list[Any]) -> None:
     before = deepcopy((obj, operations))
     try:
         result = apply_json_patch(obj, operations)
@@ -200,7 +200,7 @@ def test_any_operations_give_an_object_or_a_value_error(obj: dict[str, Any], ope
     assert (obj, operations) == before
 
 
-def test_copies_of_copies_are_bounded_by_what_they_add() -> None:
+def test_growth_by_copies_of_copies_is_limited() -> None:
     copies = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 10
     with pytest.raises(ValueError, match=r"the accumulated size increase of copy is \d+, exceeding the limit 3145728"):
         apply_json_patch({"a": ["x" * 20_000]}, copies)

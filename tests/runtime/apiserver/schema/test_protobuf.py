@@ -114,7 +114,7 @@ def decoder() -> ProtobufDecoder:
     ],
     ids=["deployment", "secret", "disruption budget", "service", "ingress", "quota"],
 )
-def test_what_kubectl_sends_is_what_it_means(decoder: ProtobufDecoder, encoded: str, expected: dict[str, Any]) -> None:
+def test_requests_of_kubectl_are_decoded(decoder: ProtobufDecoder, encoded: str, expected: dict[str, Any]) -> None:
     assert decoder.decode(base64.b64decode(encoded)) == expected
 
 
@@ -164,7 +164,7 @@ def meta(**fields: int | str | bytes) -> bytes:
         ("v1", "Pod", meta(f1="a", f999="x", f998=1) + varint(997 << 3 | 1) + bytes(8), {}),
     ],
 )
-def test_metadata(
+def test_metadata_is_decoded(
     decoder: ProtobufDecoder, api_version: str, kind: str, content: bytes, expected: dict[str, Any]
 ) -> None:
     assert decoder.decode(body(api_version, kind, content))["metadata"] == {"name": "a", **expected}
@@ -183,7 +183,7 @@ def test_parts_that_json_inlines_are_inlined(decoder: ProtobufDecoder) -> None:
     assert found["livenessProbe"] == {"httpGet": {"port": 80}, "initialDelaySeconds": 5}
 
 
-def test_raw_json_inside_comes_out_as_it_is(decoder: ProtobufDecoder) -> None:
+def test_embedded_raw_json_is_decoded(decoder: ProtobufDecoder) -> None:
     revision = message(f2=message(f1=b'{"spec":{"a":1}}'), f3=7)
     assert decoder.decode(body("apps/v1", "ControllerRevision", revision)) == {
         "apiVersion": "apps/v1",
@@ -203,7 +203,7 @@ def test_options_are_understood_in_any_version(decoder: ProtobufDecoder) -> None
 
 
 @pytest.mark.parametrize("groups", [b"\x20\x01\x20\x02\x20\x03", message(f4=b"\x01\x02\x03")], ids=["plain", "packed"])
-def test_repeated_numbers_may_come_packed(decoder: ProtobufDecoder, groups: bytes) -> None:
+def test_repeated_numbers_may_be_packed(decoder: ProtobufDecoder, groups: bytes) -> None:
     pod = decoder.decode(body("v1", "Pod", message(f2=message(f14=groups))))
     assert pod["spec"]["securityContext"] == {"supplementalGroups": [1, 2, 3]}
 
@@ -227,7 +227,7 @@ def test_broken_bodies_are_value_errors(decoder: ProtobufDecoder, tail: bytes) -
         assert broken.startswith(MAGIC)
 
 
-def test_every_field_has_a_number_but_those_that_the_envelope_has() -> None:
+def test_every_field_has_a_number_except_those_of_the_envelope() -> None:
     types = built_in_types()
     without = {
         (name.rpartition(".")[2], field.name)
@@ -244,7 +244,7 @@ def entry(key: str, value: bytes) -> bytes:
     return message(f1=key, f2=value)
 
 
-def test_maps_of_structs_and_of_lists(decoder: ProtobufDecoder) -> None:
+def test_maps_of_structs_and_lists_are_decoded(decoder: ProtobufDecoder) -> None:
     cores, memory = entry("cores", message(f2=8)), entry("memory", message(f1=message(f1="1Gi")))
     device = message(f1="gpu-0", f2=message(f1=cores, f2=memory))
     found = decoder.decode(body("resource.k8s.io/v1beta1", "ResourceSlice", message(f2=message(f6=device))))
@@ -257,7 +257,7 @@ def test_maps_of_structs_and_of_lists(decoder: ProtobufDecoder) -> None:
     assert found["spec"] == {"extra": {"scopes": ["a", "b"]}}
 
 
-def test_the_schema_of_a_custom_resource(decoder: ProtobufDecoder) -> None:
+def test_schema_of_a_custom_resource_is_decoded(decoder: ProtobufDecoder) -> None:
     count = message(f5="integer") + varint(11 << 3 | 1) + struct.pack("<d", 1.5)
     names = message(f1=message(f5="string"))  # items: one schema for all
     schema = message(f5="object", f8=message(f1=b'{"count":3}'), f24=names, f29=entry("count", count))
@@ -276,7 +276,7 @@ def test_the_schema_of_a_custom_resource(decoder: ProtobufDecoder) -> None:
     }
 
 
-def test_a_schema_without_a_bottom_is_a_value_error(decoder: ProtobufDecoder) -> None:
+def test_too_deep_schema_is_a_value_error(decoder: ProtobufDecoder) -> None:
     schema = message(f5="object")
     for _ in range(3000):
         schema = message(f28=schema)

@@ -79,7 +79,7 @@ def backwards(value: Any) -> Any:
     return [backwards(inner) for inner in value] if isinstance(value, list) else value
 
 
-def test_all_fields_of_all_kinds_come_back(encoder: ProtobufEncoder, decoder: ProtobufDecoder) -> None:
+def test_all_fields_of_all_kinds_round_trip(encoder: ProtobufEncoder, decoder: ProtobufDecoder) -> None:
     for place, name in TYPES.kinds.items():
         api_version, _, kind = place.rpartition("/")
         obj = {"apiVersion": api_version, "kind": kind, **whole(TYPES, name, 5)}
@@ -95,7 +95,7 @@ def lists() -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
             yield place, found.fields["metadata"].number, found.fields["items"].number
 
 
-def test_all_lists_number_their_fields_alike() -> None:
+def test_all_lists_have_the_same_field_numbers() -> None:
     assert {numbers for _, *numbers_ in lists() for numbers in numbers_} == {(1,), (2,)}
     assert all((meta, items) == ((1,), (2,)) for _, meta, items in lists())
 
@@ -119,7 +119,9 @@ def of_lease(encoder: ProtobufEncoder, time: str) -> bytes:
         ("1969-12-31T23:59:59Z", -1, 0),
     ],
 )
-def test_times(encoder: ProtobufEncoder, decoder: ProtobufDecoder, time: str, seconds: int, nanoseconds: int) -> None:
+def test_times_round_trip(
+    encoder: ProtobufEncoder, decoder: ProtobufDecoder, time: str, seconds: int, nanoseconds: int
+) -> None:
     def varint(number: int) -> bytes:
         number %= 2**64
         out = bytearray()
@@ -132,7 +134,7 @@ def test_times(encoder: ProtobufEncoder, decoder: ProtobufDecoder, time: str, se
     assert of_lease(encoder, time).endswith(b"\x22" + varint(len(moment)) + moment)
 
 
-def test_a_time_that_was_never_set_is_empty(encoder: ProtobufEncoder) -> None:
+def test_unset_time_is_encoded_empty(encoder: ProtobufEncoder) -> None:
     assert of_lease(encoder, "0001-01-01T00:00:00Z").endswith(b"\x22\x00")
     meta = content(encoder, {"metadata": {"creationTimestamp": None}}, "v1", "ConfigMap")
     assert b"\x42\x00" in meta

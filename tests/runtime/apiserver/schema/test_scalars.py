@@ -32,7 +32,7 @@ def test_bytes_are_base64_without_newlines(text: str, kept: str) -> None:
         *(("YWJjZ", 4), ("YWJj ZGVm", 4), ("%%", 0), ("YQ=\n", 4), ("YQ=\na", 3), ("é", 0), ("YWJjZGVmZ2hpamts%", 16)),
     ],
 )
-def test_bytes_that_are_no_base64_are_refused_where_go_refuses_them(text: str, at: int) -> None:
+def test_invalid_base64_is_rejected_at_gos_position(text: str, at: int) -> None:
     """Positions are those that kube-apiserver 1.36 gives."""
     with pytest.raises(ShapeError) as refused:
         SCALARS["bytes"].check(text)
@@ -40,7 +40,7 @@ def test_bytes_that_are_no_base64_are_refused_where_go_refuses_them(text: str, a
 
 
 @pytest.mark.parametrize("wrong", [True, [], {}, "1Gx", ""])
-def test_what_is_no_quantity_is_refused_as_such(wrong: Any) -> None:
+def test_invalid_quantity_is_rejected(wrong: Any) -> None:
     with pytest.raises(ShapeError, match=r"^quantities must match the regular expression"):
         SCALARS["quantity"].check(wrong)
 
@@ -84,7 +84,7 @@ TIMES = [
 
 @pytest.mark.parametrize("kind", ["time", "micro_time"])
 @pytest.mark.parametrize(("text", "is_one"), TIMES)
-def test_a_time_is_a_moment_that_there_is(kind: Kind, text: str, is_one: bool) -> None:
+def test_only_existing_times_are_accepted(kind: Kind, text: str, is_one: bool) -> None:
     if is_one:
         assert SCALARS[kind].check(text) == text
     else:

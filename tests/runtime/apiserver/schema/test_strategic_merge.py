@@ -258,7 +258,9 @@ ORDERS = [
 @pytest.mark.parametrize(
     ("original", "patch", "result"), [case[1:] for case in MAPS + LISTS], ids=[case[0] for case in MAPS + LISTS]
 )
-def test_strategic_merge(original: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]) -> None:
+def test_strategic_merge_patch_is_applied(
+    original: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]
+) -> None:
     before = deepcopy((original, patch))
     assert apply_strategic_merge(original, patch, schema=SCHEMA) == result
     assert (original, patch) == before
@@ -267,7 +269,7 @@ def test_strategic_merge(original: dict[str, Any], patch: dict[str, Any], result
 @pytest.mark.parametrize(
     ("original", "patch", "order", "result"), [case[1:] for case in ORDERS], ids=[case[0] for case in ORDERS]
 )
-def test_the_order_of_elements(original: Any, patch: Any, order: Any, result: Any) -> None:
+def test_set_element_order_sorts_elements(original: Any, patch: Any, order: Any, result: Any) -> None:
     obj = {} if original is None else {"items": original}
     whole_patch = {"$setElementOrder/items": order} | ({} if patch is None else {"items": patch})
     before = deepcopy((obj, whole_patch))
@@ -275,13 +277,13 @@ def test_the_order_of_elements(original: Any, patch: Any, order: Any, result: An
     assert (obj, whole_patch) == before
 
 
-def test_the_order_of_values() -> None:
+def test_set_element_order_sorts_values() -> None:
     patch = {"$setElementOrder/values": ["c", "a"], "values": ["c"], "$deleteFromPrimitiveList/values": ["b"]}
     assert apply_strategic_merge({"values": ["a", "x", "b"]}, patch, schema=SCHEMA) == {"values": ["c", "a", "x"]}
 
 
 @pytest.mark.parametrize("patch", [{"$setElementOrder/items": named("a")}, {"$setElementOrder/items": []}])
-def test_an_order_of_nothing_does_nothing(patch: dict[str, Any]) -> None:
+def test_empty_set_element_order_has_no_effect(patch: dict[str, Any]) -> None:
     assert apply_strategic_merge({"a": 1}, patch, schema=SCHEMA) == {"a": 1}
 
 
@@ -323,7 +325,7 @@ def test_null_beside_an_order_removes_the_list() -> None:
         ({"items": named("a")}, {"$setElementOrder/items": [{"x": 1}]}, "without its merge key name"),
     ],
 )
-def test_a_patch_that_makes_no_sense_is_refused(original: dict[str, Any], patch: Any, reason: str) -> None:
+def test_invalid_strategic_merge_patch_is_rejected(original: dict[str, Any], patch: Any, reason: str) -> None:
     before = deepcopy(original)
     with pytest.raises(ValueError, match=reason):
         apply_strategic_merge(original, patch, schema=SCHEMA)
@@ -343,7 +345,7 @@ OBJECTS = st.fixed_dictionaries({}, optional={"items": ELEMENTS, "values": VALUE
 
 
 @given(OBJECTS, PATCHES)
-def test_patching_twice_is_patching_once_and_changes_none_of_the_arguments(
+def test_strategic_merge_patch_is_idempotent_and_does_not_change_its_arguments(
     obj: dict[str, Any], patch: dict[str, Any]
 ) -> None:
     before = deepcopy((obj, patch))
@@ -353,9 +355,7 @@ def test_patching_twice_is_patching_once_and_changes_none_of_the_arguments(
 
 
 @given(OBJECTS, PATCHES)
-def test_every_element_of_the_patch_is_there_after_and_none_of_the_object_is_lost(
-    obj: dict[str, Any], patch: dict[str, Any]
-) -> None:
+def test_result_contains_all_elements_of_patch_and_object(obj: dict[str, Any], patch: dict[str, Any]) -> None:
     patched = apply_strategic_merge(obj, patch, schema=SCHEMA)
     by_name = {element["name"]: element for element in patched.get("items", [])}
     former = {element["name"]: element for element in obj.get("items", [])}
@@ -375,7 +375,7 @@ def test_a_full_order_is_kept(elements: list[dict[str, Any]], order: list[str]) 
 
 
 @given(ELEMENTS, VALUES)
-def test_what_an_order_does_not_name_keeps_its_own_order(elements: list[dict[str, Any]], order: list[str]) -> None:
+def test_elements_without_a_set_order_keep_their_order(elements: list[dict[str, Any]], order: list[str]) -> None:
     patched = apply_strategic_merge({"items": elements}, {"$setElementOrder/items": named(*order)}, schema=SCHEMA)
     assert sorted(map(str, patched["items"])) == sorted(map(str, elements))
     others = [element["name"] for element in patched["items"] if element["name"] not in order]
@@ -402,7 +402,9 @@ JSON = st.recursive(
 
 
 @given(OBJECTS, JSON)
-def test_any_patch_gives_an_object_without_directives_or_a_value_error(obj: dict[str, Any], patch: Any) -> None:
+def test_random_patch_returns_an_object_without_directives_or_raises_value_error(
+    obj: dict[str, Any], patch: Any
+) -> None:
     before = deepcopy((obj, patch))
     try:
         patched: Any = apply_strategic_merge(obj, patch, schema=SCHEMA)
@@ -424,7 +426,7 @@ class CountedKey(str):
         return str.__eq__(self, other)
 
 
-def test_a_set_order_costs_no_more_than_in_proportion_to_the_elements() -> None:
+def test_set_element_order_takes_linear_time() -> None:
     n = 1000
     schema = MergeSchema({"items": MergeField(merge=True, merge_key="name")})
     new = [{"name": CountedKey(f"new{i}")} for i in range(n)]

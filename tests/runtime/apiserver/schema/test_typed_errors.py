@@ -19,7 +19,7 @@ def test_errors_are_reported_up_to_a_number(api: Api) -> None:
     assert refused.message.endswith("\n  and more")
 
 
-def test_long_key_of_a_list_is_not_written_for_all_that_its_element_has(api: Api) -> None:
+def test_long_key_of_a_list_is_not_repeated_for_each_field_of_its_element(api: Api) -> None:
     env = [{"name": f"E{number}", "value": "v"} for number in range(5_000)]
     tracemalloc.start()
     try:

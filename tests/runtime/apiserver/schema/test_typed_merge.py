@@ -42,7 +42,9 @@ def named(names: str) -> list[dict[str, str]]:
         ("ab", "xa", "xab"),
     ],
 )
-def test_the_applied_order_counts_and_the_rest_stays_where_it_was(live: str, applied: str, merged: str) -> None:
+def test_applied_elements_have_the_applied_order_and_others_keep_their_place(
+    live: str, applied: str, merged: str
+) -> None:
     assert "".join(merge(list(live), list(applied), SET)) == merged
     assert "".join(one["name"] for one in merge(named(live), named(applied), LIST)) == merged
 
@@ -65,7 +67,7 @@ def test_values_merge_by_their_type(live: Any, applied: Any, type_: MergeType, m
     assert merge(live, applied, type_) == merged
 
 
-def test_what_is_applied_has_no_element_twice() -> None:
+def test_applied_list_with_duplicate_elements_is_rejected() -> None:
     with pytest.raises(DuplicateError, match=r'duplicate entries for key \[name="a"\]'):
         merge([], named("aa"), LIST)
 
@@ -82,5 +84,5 @@ def test_what_is_applied_has_no_element_twice() -> None:
         (["a"], {'v:"a"': {}}, ATOMIC, ["a"]),
     ],
 )
-def test_fields_are_taken_out(value: Any, fields: Any, type_: MergeType, rest: Any) -> None:
+def test_fields_are_removed(value: Any, fields: Any, type_: MergeType, rest: Any) -> None:
     assert removed(value, fields, type_) == rest

@@ -20,13 +20,13 @@ def family(api: Api) -> Api:
     return api
 
 
-def test_in_the_background_what_is_owned_goes_with_its_owner(family: Api) -> None:
+def test_background_deletion_deletes_dependents(family: Api) -> None:
     family.delete("deployments", "d", {"propagationPolicy": "Background"})
     assert not family.exists("replicasets", "rs")
     assert family.list("pods").names == ["nobodys"]
 
 
-def test_orphans_stay_and_forget_their_owner(family: Api) -> None:
+def test_orphans_are_kept_without_the_owner_reference(family: Api) -> None:
     family.delete("replicasets", "rs", {"propagationPolicy": "Orphan"})
     assert not family.exists("replicasets", "rs")
     pod = family.get("pods", "p").obj
@@ -34,7 +34,7 @@ def test_orphans_stay_and_forget_their_owner(family: Api) -> None:
     assert pod["metadata"]["generation"] == 1
 
 
-def test_by_default_a_replication_controller_leaves_its_pods(api: Api) -> None:
+def test_replication_controller_orphans_its_pods_by_default(api: Api) -> None:
     body = {"metadata": {"name": "rc"}, "spec": {"template": api.template()}}
     controller = api.create("replicationcontrollers", body).obj
     api.create("pods", api.owned(api.pod("p"), controller))
@@ -43,7 +43,7 @@ def test_by_default_a_replication_controller_leaves_its_pods(api: Api) -> None:
     assert api.exists("pods", "p")
 
 
-def test_in_the_foreground_the_owner_goes_last(family: Api) -> None:
+def test_foreground_deletion_deletes_the_owner_last(family: Api) -> None:
     family.patch("pods", "p", {"metadata": {"finalizers": ["example.com/wait"]}})
 
     marked = family.delete("replicasets", "rs", {"propagationPolicy": "Foreground"})
@@ -56,14 +56,14 @@ def test_in_the_foreground_the_owner_goes_last(family: Api) -> None:
     assert not family.exists("replicasets", "rs")
 
 
-def test_in_the_foreground_a_whole_family_goes_from_below(family: Api) -> None:
+def test_foreground_deletion_proceeds_from_the_lowest_dependents(family: Api) -> None:
     family.delete("deployments", "d", {"propagationPolicy": "Foreground"})
     assert not family.exists("deployments", "d")
     assert not family.exists("replicasets", "rs")
     assert family.list("pods").names == ["nobodys"]
 
 
-def test_an_owner_does_not_wait_for_what_does_not_block(api: Api) -> None:
+def test_owner_does_not_wait_for_non_blocking_dependents(api: Api) -> None:
     owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
     body = api.owned({"metadata": {"name": "owned", "finalizers": ["example.com/wait"]}}, owner, block=False)
     api.create("configmaps", body)
@@ -102,20 +102,20 @@ def test_object_adopted_by_a_deleted_owner_is_deleted(api: Api) -> None:
     assert not api.exists("pods", "p")
 
 
-def test_an_owner_of_an_unknown_kind_counts_as_there(api: Api) -> None:
+def test_owner_of_an_unknown_kind_counts_as_existing(api: Api) -> None:
     owner = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
     api.create("pods", api.owned(api.pod(), owner))
     assert api.exists("pods", "web")
 
 
-def test_a_pod_on_a_node_is_given_its_grace_when_its_owner_goes(api: Api) -> None:
+def test_pod_on_a_node_is_deleted_gracefully_with_its_owner(api: Api) -> None:
     replicaset = api.create("replicasets", api.replicaset("rs")).obj
     api.create("pods", api.owned(api.pod(nodeName="n"), replicaset))
     api.delete("replicasets", "rs", {"propagationPolicy": "Background"})
     assert api.get("pods", "web").meta["deletionGracePeriodSeconds"] == 30
 
 
-def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api: type[Any]) -> None:
+def test_stand_in_is_off_with_a_real_garbage_collector(make_api: type[Any]) -> None:
     api = make_api(collect_garbage=False, empty_namespaces=False)
     replicaset = api.create("replicasets", api.replicaset("rs")).obj
     api.create("pods", api.owned(api.pod(), replicaset))
@@ -130,7 +130,7 @@ def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api: t
     assert api.get("namespaces", "kube-node-lease").obj["status"]["phase"] == "Terminating"
 
 
-def test_a_circle_of_owners_goes_in_the_foreground(api: Api) -> None:
+def test_foreground_deletion_of_a_cycle_of_owners_completes(api: Api) -> None:
     first = api.create("configmaps", {"metadata": {"name": "first"}}).obj
     second = api.create("configmaps", api.owned({"metadata": {"name": "second"}}, first)).obj
     third = api.create("configmaps", api.owned({"metadata": {"name": "third"}}, second)).obj
@@ -139,7 +139,7 @@ def test_a_circle_of_owners_goes_in_the_foreground(api: Api) -> None:
     assert api.list("configmaps").names == []
 
 
-def test_a_circle_waits_for_a_finalizer(api: Api) -> None:
+def test_cycle_of_owners_waits_for_a_finalizer(api: Api) -> None:
     first = api.create("configmaps", {"metadata": {"name": "first", "finalizers": ["example.com/wait"]}}).obj
     second = api.create("configmaps", api.owned({"metadata": {"name": "second"}}, first)).obj
     api.patch("configmaps", "first", api.owned({"metadata": {}}, second))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_an_empty_namespace_goes_at_once(api: Api) -> None:
+def test_empty_namespace_is_removed_at_once(api: Api) -> None:
     api.create("namespaces", {"metadata": {"name": "team"}})
     deleted = api.delete("namespaces", "team")
     assert (deleted.status, deleted.obj["status"]) == (200, {"phase": "Terminating"})
     assert not api.exists("namespaces", "team")
 
 
-def test_a_namespace_takes_with_it_all_that_it_holds(api: Api) -> None:
+def test_deleted_namespace_deletes_its_objects(api: Api) -> None:
     api.create("namespaces", {"metadata": {"name": "team"}})
     api.create("configmaps", {"metadata": {"name": "c"}}, namespace="team")
     api.create("deployments", api.replicaset(), namespace="team")

@@ -40,7 +40,7 @@ def answered(api) -> list[bool]:
     return durable
 
 
-def test_a_write_is_answered_once_it_is_durable(slow, store):
+def test_response_to_a_write_waits_until_it_is_durable(slow, store):
     assert answered(slow)
     slow.create("pods", slow.pod())
     waiting = answered(slow)
@@ -49,7 +49,7 @@ def test_a_write_is_answered_once_it_is_durable(slow, store):
     assert waiting
 
 
-def test_a_read_waits_too_for_it_may_show_what_a_crash_takes_back(slow, store):
+def test_read_waits_until_its_state_is_durable(slow, store):
     slow.create("pods", slow.pod())
     assert slow.list("pods").names == ["web"]
     waiting = answered(slow)
@@ -60,7 +60,7 @@ def test_a_read_waits_too_for_it_may_show_what_a_crash_takes_back(slow, store):
     assert answered(slow)
 
 
-def test_each_waits_for_no_more_than_was_there_before(slow, store):
+def test_response_waits_only_for_earlier_commits(slow, store):
     slow.create("pods", slow.pod("a"))
     first = answered(slow)
     slow.create("pods", slow.pod("b"))
@@ -71,7 +71,7 @@ def test_each_waits_for_no_more_than_was_there_before(slow, store):
     assert second
 
 
-def test_watches_get_durable_changes_in_their_order(slow, store):
+def test_watches_deliver_durable_changes_in_order(slow, store):
     listener = slow.watch("pods", resourceVersion=str(slow.server.revision))
     slow.create("pods", slow.pod("a"))
     slow.create("pods", slow.pod("b"))
@@ -82,7 +82,7 @@ def test_watches_get_durable_changes_in_their_order(slow, store):
     assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
-def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
+def test_watch_begins_when_its_initial_state_is_durable(slow, store):
     slow.create("pods", slow.pod("a"))
     listener = slow.watch("pods", allowWatchBookmarks="true", timeoutSeconds="1000")
     slow.create("pods", slow.pod("b"))
@@ -94,7 +94,7 @@ def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
     assert listener.seen == [("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b")]
 
 
-def test_a_list_at_an_earlier_revision_takes_back_what_is_not_durable_yet(slow, store):
+def test_list_at_an_earlier_revision_excludes_pending_changes(slow, store):
     slow.create("pods", slow.pod("a"))
     store.release()
     revision = str(slow.server.revision)
@@ -105,7 +105,7 @@ def test_a_list_at_an_earlier_revision_takes_back_what_is_not_durable_yet(slow, 
     assert slow.list("pods").names == ["b"]
 
 
-def test_what_follows_from_a_request_is_one_commit_with_it(slow, store):
+def test_consequences_of_a_request_are_in_its_commit(slow, store):
     owner = slow.create("replicasets", slow.replicaset("rs")).obj
     for name in "ab":
         slow.create("pods", slow.owned(slow.pod(name), owner))
@@ -153,7 +153,7 @@ def turns(tmp_path):
     turns.store.close()
 
 
-def test_what_is_committed_in_turns_that_follow_each_other_is_handed_over_and_acknowledged_together(turns):
+def test_commits_of_consecutive_turns_are_written_and_acknowledged_together(turns):
     turns.commit(1)
     assert turns.take()
     turns.commit(2)
@@ -164,7 +164,7 @@ def test_what_is_committed_in_turns_that_follow_each_other_is_handed_over_and_ac
     assert turns.durable == [1, 2, 3]
 
 
-def test_no_commit_waits_for_many_others_nor_for_many_turns(turns):
+def test_commit_waits_for_a_limited_number_of_commits_and_turns(turns):
     for revision in range(1, ENOUGH + 1):
         turns.commit(revision)
     assert not turns.take()
@@ -178,7 +178,7 @@ def test_no_commit_waits_for_many_others_nor_for_many_turns(turns):
     assert turns.durable[-1] == 100
 
 
-def test_closing_takes_along_what_was_not_handed_over(turns, tmp_path):
+def test_closing_writes_pending_commits(turns, tmp_path):
     many = 3 * ROWS + 1
     for revision in range(1, many + 1):
         turns.commit(revision)
@@ -243,7 +243,7 @@ def disk(make_api, tmp_path):
     disk.close()
 
 
-def test_what_was_written_is_there_again_with_its_versions(disk):
+def test_reopened_store_has_the_same_objects_and_versions(disk):
     api = disk.open()
     kept = api.create("pods", api.pod("kept")).obj
     api.create("pods", api.pod("gone"))
@@ -260,7 +260,7 @@ def test_what_was_written_is_there_again_with_its_versions(disk):
     assert int(again.create("pods", again.pod("new")).meta["resourceVersion"]) == revision + 1
 
 
-def test_a_watch_cannot_go_on_from_before_the_start(disk):
+def test_watch_from_before_the_start_is_rejected(disk):
     api = disk.open()
     version = api.create("pods", api.pod("a")).meta["resourceVersion"]
     api.create("pods", api.pod("b"))
@@ -278,7 +278,7 @@ def test_a_watch_cannot_go_on_from_before_the_start(disk):
     assert listener.seen == [("ADDED", "c")]
 
 
-def test_owners_and_custom_resources_and_ending_namespaces_are_known_again(disk):
+def test_owners_custom_resources_and_terminating_namespaces_are_restored(disk):
     api = disk.open()
     names = {"plural": "things", "kind": "Thing"}
     versions = [
@@ -324,7 +324,7 @@ def test_the_file_is_readable_by_its_owner_only_and_opened_once(disk):
 
 
 @pytest.mark.parametrize("content", [b"not a database, but quite long" * 100, b"short"])
-def test_a_file_that_is_no_store_is_refused_and_left_alone(disk, content):
+def test_file_that_is_not_a_store_is_rejected_and_unchanged(disk, content):
     disk.path.write_bytes(content)
     with pytest.raises(StoreUnusableError, match="file is not a database"):
         disk.open()
@@ -357,7 +357,7 @@ def config_map(name: str, **data: str) -> dict[str, object]:
     return {"metadata": {"name": name}, "data": data}
 
 
-def test_without_room_all_that_is_under_way_is_taken_back_and_it_goes_on_when_there_is_room_again(disk):
+def test_full_disk_undoes_pending_commits_and_later_writes_succeed(disk):
     api = disk.open()
     kept = api.create("configmaps", config_map("kept", **BIG)).obj
     disk.settle(api)
@@ -388,7 +388,7 @@ def test_without_room_all_that_is_under_way_is_taken_back_and_it_goes_on_when_th
     assert disk.failures.empty()
 
 
-def test_room_can_be_made_by_deletions(disk):
+def test_deletions_make_space_on_a_full_disk(disk):
     api = disk.open()
     for i in range(5):
         api.create("configmaps", config_map(f"c{i}", **BIG))
@@ -403,7 +403,7 @@ def test_room_can_be_made_by_deletions(disk):
     assert api.list("configmaps").names == ["c1", "c2", "c3", "c4", "more"]
 
 
-def test_what_is_taken_back_is_forgotten_by_all_who_remember_changes(disk):
+def test_undone_changes_are_undone_in_derived_state(disk):
     """Kinds of CustomResourceDefinitions, namespaces that end, owners, events whose time is over."""
     api = disk.open()
     names = {"plural": "things", "kind": "Thing"}
@@ -434,7 +434,7 @@ def test_what_is_taken_back_is_forgotten_by_all_who_remember_changes(disk):
     disk.settle(api)
 
 
-def test_a_file_shrinks_when_most_of_it_was_deleted(disk):
+def test_file_shrinks_after_deletions(disk):
     api = disk.open()
     for i in range(60):
         api.create("configmaps", config_map(f"c{i}", **BIG))
@@ -465,7 +465,7 @@ def test_a_file_of_an_earlier_version_can_shrink_too(disk):
     assert again.list("configmaps").names == ["kept"]
 
 
-def test_the_log_is_put_into_the_file_and_does_not_grow_with_what_is_written(disk):
+def test_write_ahead_log_is_checkpointed(disk):
     api = disk.open()
     for i in range(100):
         api.create("configmaps", config_map("c", n=str(i), **BIG))
@@ -485,7 +485,7 @@ LOSSES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_nothing_is_acknowledged_once_the_store_is_gone(make_api, tmp_path, how):
+def test_no_write_is_acknowledged_after_the_file_is_lost(make_api, tmp_path, how):
     (tmp_path / "kcm").mkdir()
     disk = Disk(make_api, tmp_path / "kcm" / "cluster.db")
     api = disk.open()
@@ -501,7 +501,7 @@ def test_nothing_is_acknowledged_once_the_store_is_gone(make_api, tmp_path, how)
     disk.close()
 
 
-def test_a_store_that_was_opened_again_is_not_lost(disk):
+def test_reopened_store_is_not_reported_as_lost(disk):
     api = disk.open()
     api.create("pods", api.pod())
     disk.settle(api)
@@ -539,7 +539,7 @@ while True:
 """
 
 
-def test_after_kill_9_all_that_was_acknowledged_is_there(disk):
+def test_acknowledged_writes_survive_sigkill(disk):
     command = [sys.executable, "-c", KILLED, str(disk.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -553,7 +553,7 @@ def test_after_kill_9_all_that_was_acknowledged_is_there(disk):
     assert api.server.revision >= max(int(version) for version in there.values())
 
 
-def test_in_memory_everything_is_durable_at_once(make_api):
+def test_memory_store_is_durable_at_once(make_api):
     api = make_api(MemoryStore())
     listener = api.watch("pods")
     api.create("pods", api.pod())
@@ -569,7 +569,7 @@ def test_any_failure_of_the_writer_is_reported(tmp_path):
     store.close()
 
 
-def test_a_watcher_that_raises_starves_no_other(api):
+def test_error_in_a_watcher_does_not_affect_others(api):
     broken, sound = api.watch("pods"), api.watch("pods")
     ended = []
 

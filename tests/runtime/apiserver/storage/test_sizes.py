@@ -72,7 +72,7 @@ def test_built_in_object_is_measured_as_protobuf(api: Api) -> None:
     assert (refused.status, refused.message) == REFUSED
 
 
-def test_managed_fields_are_dropped_where_only_they_make_it_too_large(api: Api) -> None:
+def test_managed_fields_are_dropped_if_the_object_fits_without_them(api: Api) -> None:
     fields = {f"field-{number:06}": "x" for number in range(41_000)}
     created = api.create("configmaps", {"metadata": {"name": "many"}, "data": fields})
     assert created.status == 201
@@ -83,7 +83,7 @@ def test_managed_fields_are_dropped_where_only_they_make_it_too_large(api: Api) 
     assert (refused.status, refused.message) == REFUSED
 
 
-def test_quota_is_not_charged_for_what_is_too_large(things: Api) -> None:
+def test_quota_is_not_charged_for_a_too_large_object(things: Api) -> None:
     hard = {"count/things.example.com": "5"}
     things.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
     things.send(
@@ -97,7 +97,7 @@ def test_quota_is_not_charged_for_what_is_too_large(things: Api) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "object", "nested", "null items", "map values"])
-def test_defaults_inside_lists_stop_before_they_fill_the_memory(api: Api, form: str) -> None:
+def test_size_of_defaults_inside_lists_is_limited(api: Api, form: str) -> None:
     large = {"type": "string", "default": "x" * 100_000}
     many: Object = {"type": "array", "items": {"type": "object", "properties": {"a": large}}}
     given: Object = {"list": [{} for _ in range(9_000)]}
@@ -123,7 +123,7 @@ def test_defaults_inside_lists_stop_before_they_fill_the_memory(api: Api, form: 
     assert api.send("POST", THINGS, thing(spec={"list": given["list"] and type(given["list"])()})).status == 201
 
 
-def test_defaults_that_are_added_to_stored_objects_are_bounded_when_they_are_read(api: Api) -> None:
+def test_size_of_defaults_added_on_read_is_limited(api: Api) -> None:
     items: Object = {"type": "object", "properties": {}}
     with_schema(api, {"type": "object", "properties": {"list": {"type": "array", "items": items}}})
     for name in ("a", "b"):

@@ -8,14 +8,14 @@ from kcm.runtime.apiserver.storage.store import MemoryStore
 IDENTITY = ["name", "namespace", "uid", "resourceVersion"]
 
 
-def test_what_identifies_an_object_comes_first_in_its_metadata(api):
+def test_identifying_metadata_is_stored_first(api):
     config = {"metadata": {"labels": {"resourceVersion": "7"}, "annotations": {"a": "b"}, "name": "web"}}
     assert list(api.create("configmaps", config).meta)[:4] == IDENTITY
     assert list(api.put("configmaps", config).meta)[:4] == IDENTITY  # without a version
     assert list(api.patch("configmaps", "web", {"metadata": {"labels": {"c": "d"}}}).meta)[:4] == IDENTITY
 
 
-def test_labels_that_many_objects_have_are_kept_once() -> None:
+def test_equal_labels_are_stored_once() -> None:
     state = State(MemoryStore(), lambda _changes: None)
     for name in "ab":
         state.put("pods", f"default/{name}", {"metadata": {"name": name, "labels": {"app": "web"}}})

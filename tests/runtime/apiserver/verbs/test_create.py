@@ -9,7 +9,7 @@ from tests.runtime.apiserver.conftest import Api
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def test_a_new_object_gets_what_only_the_server_decides(api: Api) -> None:
+def test_new_object_gets_server_assigned_metadata(api: Api) -> None:
     body = api.pod()
     body["metadata"] |= {"uid": "mine", "generation": 7, "creationTimestamp": "1999-01-01T00:00:00Z"}
     body["status"] = {"phase": "Running"}
@@ -34,7 +34,7 @@ def test_quantities_are_stored_in_canonical_form(api: Api) -> None:
     assert created.obj["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
 
-def test_a_generated_name_ends_in_five_characters_and_is_drawn_again_when_it_is_taken(api: Api) -> None:
+def test_generated_name_has_five_random_characters_and_is_retried_on_conflict(api: Api) -> None:
     body = api.pod()
     body["metadata"] = {"generateName": "web-"}
     assert api.create("pods", body).meta["name"] == "web-00000"
@@ -42,7 +42,7 @@ def test_a_generated_name_ends_in_five_characters_and_is_drawn_again_when_it_is_
     assert api.create("pods", body).meta["name"] == "web-00002"
 
 
-def test_a_generated_name_that_is_always_taken_is_a_conflict(api: Api) -> None:
+def test_generated_name_that_always_exists_is_a_conflict(api: Api) -> None:
     body = api.pod()
     body["metadata"] = {"generateName": "web-"}
     for i in range(9):
@@ -58,7 +58,7 @@ def test_a_generated_name_is_cut_to_63_characters(api: Api) -> None:
     assert api.create("pods", body).meta["name"] == "x" * 58 + "00000"
 
 
-def test_an_object_of_that_name_exists(api: Api) -> None:
+def test_existing_name_is_a_conflict(api: Api) -> None:
     api.create("pods", api.pod())
     refused = api.create("pods", api.pod())
     assert (refused.status, refused.reason) == (409, "AlreadyExists")
@@ -76,7 +76,7 @@ def test_dry_run_returns_the_object_and_stores_nothing(api: Api) -> None:
     assert not api.exists("pods", "web")
 
 
-def test_the_first_namespaces_are_there_from_the_start(api: Api) -> None:
+def test_initial_namespaces_exist(api: Api) -> None:
     assert api.list("namespaces").names == ["default", "kube-node-lease", "kube-public", "kube-system"]
     default = api.get("namespaces", "default").obj
     assert default["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
@@ -145,7 +145,7 @@ def test_malformed_body_is_a_bad_request_with_the_reason(api: Api, body: bytes, 
     assert text in refused.message
 
 
-def test_a_new_object_has_no_version_yet(api: Api) -> None:
+def test_new_object_with_a_resource_version_is_rejected(api: Api) -> None:
     body = api.pod()
     body["metadata"]["resourceVersion"] = "5"
     refused = api.create("pods", body)

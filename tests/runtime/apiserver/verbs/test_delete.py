@@ -10,7 +10,7 @@ from tests.runtime.apiserver.conftest import Api
 NOW = {"gracePeriodSeconds": 0}
 
 
-def test_a_plain_object_is_deleted_at_once_and_named_in_the_response(api: Api) -> None:
+def test_plain_object_is_deleted_at_once_and_returned_in_the_status(api: Api) -> None:
     created = api.create("configmaps", {"metadata": {"name": "c"}})
     deleted = api.delete("configmaps", "c")
     assert deleted.status == 200
@@ -31,7 +31,7 @@ def test_a_plain_object_is_deleted_at_once_and_named_in_the_response(api: Api) -
         ({"nodeName": "n"}, {"phase": "Running"}, {"gracePeriodSeconds": -1}, True),  # counts as 1
     ],
 )
-def test_only_a_pod_that_a_node_runs_is_given_time(
+def test_only_pods_on_a_node_have_a_grace_period(
     api: Api, spec: Object, status: Object, options: Object, stays: bool
 ) -> None:
     api.create("pods", api.pod(**spec))
@@ -69,7 +69,7 @@ def test_a_graceful_deletion_sets_a_deadline_and_ends_when_the_node_confirms(api
     assert [type_ for type_, _ in listener.seen] == ["MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
 
 
-def test_an_object_stays_until_its_last_finalizer_goes(api: Api) -> None:
+def test_object_is_kept_until_its_last_finalizer_is_removed(api: Api) -> None:
     body = {"metadata": {"name": "c", "finalizers": ["example.com/a", "example.com/b"]}}
     api.create("configmaps", body)
 
@@ -94,7 +94,7 @@ def test_an_object_stays_until_its_last_finalizer_goes(api: Api) -> None:
     assert not api.exists("configmaps", "c")
 
 
-def test_a_new_object_must_wait_for_one_that_is_being_deleted(api: Api) -> None:
+def test_terminating_object_blocks_creation_with_its_name(api: Api) -> None:
     api.create("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/a"]}})
     api.delete("configmaps", "c")
     refused = api.create("configmaps", {"metadata": {"name": "c"}})
@@ -120,7 +120,7 @@ def test_a_new_object_must_wait_for_one_that_is_being_deleted(api: Api) -> None:
         ),
     ],
 )
-def test_preconditions_hold_or_it_is_a_conflict(api: Api, preconditions: Object, text: str) -> None:
+def test_failed_precondition_is_a_conflict(api: Api, preconditions: Object, text: str) -> None:
     meta = api.create("pods", api.pod()).meta
     refused = api.delete("pods", "web", {"preconditions": preconditions})
     assert (refused.status, refused.reason) == (409, "Conflict")
@@ -144,13 +144,13 @@ def test_preconditions_hold_or_it_is_a_conflict(api: Api, preconditions: Object,
         ({"propagationPolicy": "Orphan", "orphanDependents": True}, 422),
     ],
 )
-def test_options_that_cannot_be_are_refused(api: Api, options: bytes | Object, status: int) -> None:
+def test_invalid_delete_options_are_rejected(api: Api, options: bytes | Object, status: int) -> None:
     api.create("pods", api.pod())
     assert api.delete("pods", "web", options).status == status
     assert api.exists("pods", "web")
 
 
-def test_options_may_stand_in_the_query(api: Api) -> None:
+def test_delete_options_may_be_in_the_query(api: Api) -> None:
     api.create("pods", api.pod(nodeName="n"))
     assert api.send("DELETE", api.path("pods", "web"), gracePeriodSeconds="7").meta["deletionGracePeriodSeconds"] == 7
 
@@ -161,7 +161,7 @@ def test_dry_run_deletes_nothing(api: Api) -> None:
     assert api.exists("pods", "web")
 
 
-def test_a_collection_is_deleted_as_far_as_it_is_selected(api: Api) -> None:
+def test_only_selected_objects_of_a_collection_are_deleted(api: Api) -> None:
     for name in ("a", "b", "c"):
         body = api.pod(name)
         body["metadata"]["labels"] = {"name": name}

@@ -105,7 +105,7 @@ def test_malformed_eviction_is_refused(api: Api, name: str, body: Object, status
     assert status_of(api)["disruptionsAllowed"] == 1
 
 
-def test_the_old_version_is_the_same(api: Api) -> None:
+def test_v1beta1_eviction_is_accepted(api: Api) -> None:
     a_pod(api)
     body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "web"}}
     assert api.send("POST", api.path("pods", "web", "eviction"), body).status == 201
@@ -152,7 +152,7 @@ def test_budget_limits_evictions(
     assert status_of(api)["disruptionsAllowed"] == left
 
 
-def test_an_eviction_is_noted_in_the_budget(api: Api) -> None:
+def test_eviction_is_recorded_in_the_budget(api: Api) -> None:
     a_pod(api)
     a_budget(api, status={**ALLOWED, "conditions": [{"type": "Theirs", "status": "True", "reason": "R", "message": "m",
                                                      "lastTransitionTime": NOW}]})  # fmt: skip
@@ -207,7 +207,7 @@ def test_unobserved_budget_refuses_with_a_retry_delay(api: Api) -> None:
     }
 
 
-def test_a_budget_with_too_many_unconfirmed_evictions_lets_nothing_go(api: Api) -> None:
+def test_budget_with_too_many_unconfirmed_evictions_rejects_evictions(api: Api) -> None:
     a_pod(api)
     a_budget(api, status={**ALLOWED, "disruptedPods": {f"p{i}": NOW for i in range(2001)}})
     answer = evict(api)
@@ -236,21 +236,21 @@ def test_a_pod_with_two_budgets_is_not_evicted(api: Api) -> None:
     ("selector", "is_his"),
     [({}, True), (None, False), ({"matchLabels": {"app": "db"}}, False), ({"matchLabels": {"app": "web"}}, True)],
 )
-def test_which_budget_is_a_pods(api: Api, selector: Object | None, is_his: bool) -> None:
+def test_budget_applies_to_selected_pods(api: Api, selector: Object | None, is_his: bool) -> None:
     """An empty selector selects all, none selects nothing."""
     a_pod(api)
     a_budget(api, status=ENOUGH, selector=selector)
     assert evict(api).status == (429 if is_his else 201)
 
 
-def test_a_budget_of_another_namespace_counts_not(api: Api) -> None:
+def test_budget_of_another_namespace_does_not_apply(api: Api) -> None:
     a_pod(api)
     api.create("namespaces", {"metadata": {"name": "other"}})
     assert api.create("poddisruptionbudgets", budget(), namespace="other").status == 201
     assert evict(api).status == 201
 
 
-def test_a_dry_run_changes_nothing_and_is_refused_all_the_same(api: Api) -> None:
+def test_dry_run_eviction_changes_nothing_and_may_be_rejected(api: Api) -> None:
     a_pod(api)
     a_budget(api, status=ALLOWED)
     before = api.list("poddisruptionbudgets").obj, api.list("pods").obj
@@ -279,7 +279,7 @@ def test_a_pod_that_is_being_deleted_may_be_evicted_again(api: Api) -> None:
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 3])
-def test_evictions_never_exceed_what_is_allowed(api: Api, allowed: int) -> None:
+def test_evictions_never_exceed_the_allowed_disruptions(api: Api, allowed: int) -> None:
     for i in range(5):
         a_pod(api, name=f"web-{i}")
     a_budget(api, status={**ALLOWED, "disruptionsAllowed": allowed})

@@ -25,13 +25,13 @@ from tests.runtime.apiserver.conftest import Answer, Api
         ),
     ],
 )
-def test_each_form_of_patch_changes_what_it_names(api: Api, form: str, body: Object | Sequence[Object]) -> None:
+def test_patch_of_each_type_changes_its_fields(api: Api, form: str, body: Object | Sequence[Object]) -> None:
     api.create("pods", api.pod())
     patched = api.patch("pods", "web", body, form)
     assert (patched.status, patched.meta["labels"]) == (200, {"b": "2"})
 
 
-def test_a_strategic_merge_patch_knows_lists_by_their_keys(api: Api) -> None:
+def test_strategic_merge_patch_merges_lists_by_key(api: Api) -> None:
     api.create("deployments", api.replicaset())
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
     containers = api.patch("deployments", "web", change, "strategic").obj["spec"]["template"]["spec"]["containers"]
@@ -118,13 +118,13 @@ def test_malformed_apply_configuration_is_rejected(api: Api, body: Any) -> None:
         ("merge", {"kind": "Pod"}, 422),
     ],
 )
-def test_a_patch_that_does_not_lead_to_such_an_object_is_refused(api: Api, form: str, body: Any, status: int) -> None:
+def test_patch_with_an_invalid_result_is_rejected(api: Api, form: str, body: Any, status: int) -> None:
     before = api.create("replicasets", api.replicaset()).obj
     assert api.patch("replicasets", "web", body, form).status == status
     assert api.get("replicasets", "web").obj == before
 
 
-def test_the_error_of_a_patch_shows_its_result(api: Api) -> None:
+def test_error_of_a_patch_contains_its_result(api: Api) -> None:
     api.create("replicasets", api.replicaset())
     refused = api.patch("replicasets", "web", {"spec": {"replicas": "many"}})
     assert refused.message.startswith(' "" is invalid: patch: Invalid value: "{\\"kind\\":')
@@ -138,13 +138,13 @@ def test_an_apply_needs_a_field_manager(api: Api) -> None:
     assert refused.causes == {"fieldManager": "Required value: is required for apply patch"}
 
 
-def test_an_unknown_type_of_patch_is_refused(api: Api) -> None:
+def test_unknown_patch_type_is_rejected(api: Api) -> None:
     api.create("pods", api.pod())
     refused = api.send("PATCH", api.path("pods", "web"), {}, type_="text/plain")
     assert (refused.status, refused.reason) == (415, "UnsupportedMediaType")
 
 
-def test_a_patch_can_insist_on_a_version(api: Api) -> None:
+def test_patch_with_an_old_version_is_a_conflict(api: Api) -> None:
     version = api.create("pods", api.pod()).meta["resourceVersion"]
     assert api.patch("pods", "web", {"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}).status == 409
     assert api.patch("pods", "web", {"metadata": {"resourceVersion": version, "labels": {"a": "b"}}}).status == 200

@@ -10,7 +10,7 @@ from tests.runtime.apiserver.conftest import Api
 BINDING = {"target": {"kind": "Node", "name": "n1"}, "metadata": {"annotations": {"by": "scheduler"}}}
 
 
-def test_a_binding_puts_a_pod_on_a_node(api: Api) -> None:
+def test_binding_sets_the_node_of_a_pod(api: Api) -> None:
     api.create("pods", api.pod())
     bound = api.send("POST", api.path("pods", "web", "binding"), BINDING)
     assert (bound.status, bound.obj["status"]) == (201, "Success")
@@ -37,7 +37,7 @@ def test_a_binding_puts_a_pod_on_a_node(api: Api) -> None:
         ({"schedulingGates": [{"name": "g"}]}, BINDING, 409, "pod web has non-empty .spec.schedulingGates"),
     ],
 )
-def test_a_pod_that_cannot_be_bound_is_not(api: Api, spec: Object, body: Object, status: int, text: str) -> None:
+def test_invalid_binding_is_rejected(api: Api, spec: Object, body: Object, status: int, text: str) -> None:
     api.create("pods", api.pod(**spec))
     refused = api.send("POST", api.path("pods", "web", "binding"), body)
     assert refused.status == status

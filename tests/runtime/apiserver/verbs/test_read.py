@@ -22,7 +22,7 @@ def filled(api: Api) -> Api:
     return api
 
 
-def test_a_list_is_in_the_order_of_its_keys_and_holds_the_stored_objects(filled: Api) -> None:
+def test_list_is_sorted_by_key_and_contains_the_stored_objects(filled: Api) -> None:
     listed = filled.list("pods")
     assert (listed.obj["kind"], listed.obj["apiVersion"]) == ("PodList", "v1")
     assert listed.obj["metadata"] == {"resourceVersion": str(filled.server.revision)}
@@ -32,7 +32,7 @@ def test_a_list_is_in_the_order_of_its_keys_and_holds_the_stored_objects(filled:
     assert [item["metadata"]["namespace"] for item in everywhere.obj["items"]] == ["default"] * 5 + ["kube-system"]
 
 
-def test_a_namespace_whose_name_begins_like_another_is_another(api: Api) -> None:
+def test_list_excludes_namespaces_with_the_same_prefix(api: Api) -> None:
     for namespace in ("team", "team-a"):
         api.create("namespaces", {"metadata": {"name": namespace}})
         api.create("pods", api.pod(f"in-{namespace}"), namespace=namespace)
@@ -58,7 +58,7 @@ def test_an_empty_list_has_items(api: Api) -> None:
         ({"fieldSelector": "status.podIP=10.0.0.1"}, []),
     ],
 )
-def test_selectors_choose(filled: Api, query: Object, names: Sequence[str]) -> None:
+def test_selectors_filter_a_list(filled: Api, query: Object, names: Sequence[str]) -> None:
     assert filled.list("pods", **query).names == names
 
 
@@ -81,15 +81,13 @@ def test_selectors_choose(filled: Api, query: Object, names: Sequence[str]) -> N
         ("pods", {"continue": "eyJ2IjoxfQ"}, "continue key is not valid"),
     ],
 )
-def test_a_question_that_cannot_be_understood_is_a_bad_request(
-    api: Api, resource: str, query: Object, text: str
-) -> None:
+def test_invalid_list_options_are_a_bad_request(api: Api, resource: str, query: Object, text: str) -> None:
     refused = api.list(resource, **query)
     assert (refused.status, refused.reason) == (400, "BadRequest")
     assert text in refused.message
 
 
-def test_a_list_of_any_version_has_no_pages(filled: Api) -> None:
+def test_list_of_any_version_is_not_paged(filled: Api) -> None:
     whole = filled.list("pods", limit="2", resourceVersion="0")
     assert whole.names == ["a", "b", "c", "d", "e"]
     assert "continue" not in whole.meta
@@ -123,7 +121,7 @@ def test_pages_of_a_selection_have_no_remaining_item_count(filled: Api) -> None:
     assert follow.names == ["c", "e"]
 
 
-def test_the_past_can_be_listed_exactly(filled: Api) -> None:
+def test_earlier_version_can_be_listed_exactly(filled: Api) -> None:
     revision = str(filled.server.revision)
     filled.delete("pods", "a", {"gracePeriodSeconds": 0})
     then = filled.list("pods", resourceVersion=revision, resourceVersionMatch="Exact", labelSelector="parity=0")
@@ -132,7 +130,7 @@ def test_the_past_can_be_listed_exactly(filled: Api) -> None:
     assert newest.names == ["b", "c", "d", "e"]
 
 
-def test_a_forgotten_past_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compacted_version_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "HISTORY", 3)
     for i in range(3):
         api.create("pods", api.pod(f"p{i}"))
@@ -150,7 +148,7 @@ def test_a_forgotten_past_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> 
     assert (exact.status, exact.message) == (410, "The resourceVersion for the provided list is too old.")
 
 
-def test_the_past_of_what_never_changes_is_gone_after_five_minutes_too(filled: Api) -> None:
+def test_version_is_gone_after_five_minutes_without_changes(filled: Api) -> None:
     """The server behaves like etcd, which compacts the whole history."""
     page = filled.list("pods", limit="1")
     then = page.meta["resourceVersion"]
@@ -167,7 +165,7 @@ def test_the_past_of_what_never_changes_is_gone_after_five_minutes_too(filled: A
     assert filled.watch("pods", resourceVersion=then).seen == []  # nothing is missing
 
 
-def test_the_future_cannot_be_read_yet(api: Api) -> None:
+def test_future_version_times_out(api: Api) -> None:
     future = str(api.server.revision + 10)
     refused = api.list("pods", resourceVersion=future)
     assert (refused.status, refused.reason) == (504, "Timeout")
@@ -186,7 +184,7 @@ def test_the_future_cannot_be_read_yet(api: Api) -> None:
         ({"sendInitialEvents": "true"}, "sendInitialEvents"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(api: Api, query: Object, field: str) -> None:
+def test_incompatible_list_options_are_rejected(api: Api, query: Object, field: str) -> None:
     refused = api.list("pods", **query)
     assert (refused.status, refused.obj["details"]["kind"]) == (422, "ListOptions")
     assert field in refused.causes

@@ -77,7 +77,7 @@ def test_token_expires_with_a_leeway_of_a_minute(api: Api) -> None:
     assert api.server.user_of(token) is None
 
 
-def test_or_its_account_is_gone(api: Api) -> None:
+def test_token_is_rejected_after_its_account_is_deleted(api: Api) -> None:
     token = token_of(ask(api))
     api.delete("serviceaccounts", "robot")
     assert api.server.user_of(token) is None
@@ -86,7 +86,7 @@ def test_or_its_account_is_gone(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Secret"])
-def test_or_what_it_is_bound_to(api: Api, kind: str) -> None:
+def test_token_is_rejected_after_its_bound_object_is_deleted(api: Api, kind: str) -> None:
     resource = f"{kind.lower()}s"
     obj = Api.pod("x", serviceAccountName="robot") if kind == "Pod" else {"metadata": {"name": "x"}}
     uid = api.create(resource, obj).meta["uid"]
@@ -98,7 +98,7 @@ def test_or_what_it_is_bound_to(api: Api, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ServiceAccount", "Secret", "Pod", "Node"])
-def test_token_is_rejected_a_minute_after_the_deletion_of_what_it_rests_on(api: Api, kind: str) -> None:
+def test_token_is_rejected_a_minute_after_its_object_is_marked_for_deletion(api: Api, kind: str) -> None:
     """The object stays for its finalizer."""
     resource, name = f"{kind.lower()}s", "robot" if kind == "ServiceAccount" else "x"
     bound: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def test_token_for_another_audience_is_rejected(api: Api) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "é"])
-def test_other_texts_are_nobodys(api: Api, token: str) -> None:
+def test_invalid_tokens_authenticate_no_user(api: Api, token: str) -> None:
     assert api.server.user_of(token) is None
 
 
@@ -168,11 +168,11 @@ def test_invalid_token_request_is_refused(api: Api, asked: dict[str, Any], statu
     assert text in answer.message
 
 
-def test_an_account_that_is_not_there_has_none(api: Api) -> None:
+def test_token_request_for_a_missing_account_is_not_found(api: Api) -> None:
     assert ask(api, "nobody").status == 404
 
 
-def test_a_server_without_a_key_issues_none() -> None:
+def test_server_without_a_signing_key_issues_no_token() -> None:
     api = Api()
     api.create("serviceaccounts", {"metadata": {"name": "robot"}})
     assert ask(api).status == 405

@@ -27,7 +27,7 @@ def test_an_update_without_a_version_overwrites(api: Api) -> None:
     assert (updated.status, updated.obj["spec"]["replicas"]) == (200, 5)
 
 
-def test_a_lease_is_not_overwritten_blindly(api: Api) -> None:
+def test_lease_update_without_version_is_rejected(api: Api) -> None:
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     api.create("leases", lease)
     refused = api.put("leases", lease)
@@ -35,12 +35,12 @@ def test_a_lease_is_not_overwritten_blindly(api: Api) -> None:
     assert refused.causes == {"metadata.resourceVersion": "Invalid value: 0: must be specified for an update"}
 
 
-def test_an_update_of_nothing_creates_a_lease_and_is_an_error_for_a_pod(api: Api) -> None:
+def test_update_of_a_missing_lease_creates_it_and_of_a_missing_pod_is_not_found(api: Api) -> None:
     assert api.put("leases", {"metadata": {"name": "l"}, "spec": {}}).status == 201
     assert api.put("pods", api.pod()).message == 'pods "web" not found'
 
 
-def test_an_update_of_another_object_of_that_name_is_a_conflict(api: Api) -> None:
+def test_update_with_another_uid_is_a_conflict(api: Api) -> None:
     api.create("pods", api.pod())
     body = api.pod()
     body["metadata"]["uid"] = "of-its-predecessor"
@@ -49,7 +49,7 @@ def test_an_update_of_another_object_of_that_name_is_a_conflict(api: Api) -> Non
     assert "Precondition failed: UID in precondition: of-its-predecessor, UID in object meta: uid-" in refused.message
 
 
-def test_a_change_that_changes_nothing_is_not_written(api: Api) -> None:
+def test_update_without_changes_is_not_written(api: Api) -> None:
     created = api.create("replicasets", api.replicaset())
     listener = api.watch("replicasets", resourceVersion=created.meta["resourceVersion"])
     again = api.put("replicasets", created.obj)
@@ -78,13 +78,13 @@ def test_an_update_cannot_change_identity_and_times(api: Api) -> None:
         ("deployments", {"spec": {"paused": True}}, 2),
     ],
 )
-def test_the_generation_counts_changes_of_the_spec(api: Api, resource: str, patch: Object, generation: int) -> None:
+def test_generation_increases_with_changes_of_the_spec(api: Api, resource: str, patch: Object, generation: int) -> None:
     """And of a Deployment's annotations, which its ReplicaSets copy."""
     api.create(resource, api.replicaset())
     assert api.patch(resource, "web", patch).meta["generation"] == generation
 
 
-def test_status_and_spec_are_written_apart(api: Api) -> None:
+def test_status_and_spec_are_updated_separately(api: Api) -> None:
     api.create("replicasets", api.replicaset(replicas=3))
 
     both = {"spec": {"replicas": 9}, "status": {"replicas": 2, "observedGeneration": 1}}
@@ -107,7 +107,7 @@ def test_status_and_spec_are_written_apart(api: Api) -> None:
         ("replicasets", None, "labels"),
     ],
 )
-def test_a_status_write_changes_most_of_the_metadata(api: Api, resource: str, kept: str | None, changed: str) -> None:
+def test_status_update_changes_most_metadata(api: Api, resource: str, kept: str | None, changed: str) -> None:
     """The Deployment controller stores its revision annotation through the status path."""
     api.create(resource, api.pod() if resource == "pods" else api.replicaset())
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
@@ -122,13 +122,13 @@ def test_a_status_write_changes_most_of_the_metadata(api: Api, resource: str, ke
         assert meta.get(kept) == before.get(kept)
 
 
-def test_the_name_in_the_body_is_the_one_in_the_path(api: Api) -> None:
+def test_name_in_the_body_must_be_that_of_the_path(api: Api) -> None:
     api.create("pods", api.pod())
     refused = api.send("PUT", api.path("pods", "web"), api.pod("other"))
     assert refused.message == "the name of the object (other) does not match the name on the URL (web)"
 
 
-def test_dry_run_shows_the_change_and_makes_none(api: Api) -> None:
+def test_dry_run_returns_the_change_without_storing_it(api: Api) -> None:
     before = api.create("replicasets", api.replicaset()).obj
     shown = api.put("replicasets", api.replicaset(replicas=8), dryRun="All")
     assert (shown.status, shown.obj["spec"]["replicas"]) == (200, 8)

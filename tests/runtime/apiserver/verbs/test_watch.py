@@ -16,14 +16,14 @@ from tests.runtime.apiserver.conftest import Api
 END = "k8s.io/initial-events-end"
 
 
-def test_a_watch_without_a_version_begins_with_the_state(api: Api) -> None:
+def test_watch_without_a_version_begins_with_the_state(api: Api) -> None:
     api.create("pods", api.pod("a"))
     listener = api.watch("pods")
     api.create("pods", api.pod("b"))
     assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
-def test_a_watch_from_a_version_sends_later_changes(api: Api) -> None:
+def test_watch_from_a_version_delivers_later_changes(api: Api) -> None:
     created = api.create("pods", api.pod("a"))
     api.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})
     listener = api.watch("pods", resourceVersion=created.meta["resourceVersion"])
@@ -35,14 +35,14 @@ def test_a_watch_from_a_version_sends_later_changes(api: Api) -> None:
     assert gone["metadata"]["labels"]["x"] == "y"
 
 
-def test_watchers_get_the_bytes_that_were_stored(api: Api) -> None:
+def test_watchers_receive_the_stored_bytes(api: Api) -> None:
     listener = api.watch("pods", resourceVersion=str(api.server.revision))
     api.create("pods", api.pod())
     stored = api.get("pods", "web").obj
     assert listener.events == [{"type": "ADDED", "object": stored}]
 
 
-def test_a_watch_of_a_namespace_or_of_all(api: Api) -> None:
+def test_watch_is_limited_to_its_namespace(api: Api) -> None:
     here, everywhere = api.watch("pods"), api.watch("pods", namespace=None)
     api.create("pods", api.pod("a"), namespace="kube-system")
     assert here.seen == []
@@ -83,7 +83,7 @@ def test_object_that_leaves_the_selection_is_deleted_and_one_that_enters_is_adde
     assert leaving["status"]["phase"] == "Pending"
 
 
-def test_a_watch_of_one_name(api: Api) -> None:
+def test_watch_of_a_name_delivers_only_that_object(api: Api) -> None:
     listener = api.watch("pods", fieldSelector="metadata.name=b")
     for name in "abc":
         api.create("pods", api.pod(name))
@@ -105,14 +105,14 @@ def test_a_streamed_list_ends_with_a_bookmark(api: Api) -> None:
     assert listener.seen[3:] == [("ADDED", "c")]
 
 
-def test_a_watch_can_begin_now_without_the_state(api: Api) -> None:
+def test_watch_can_begin_without_the_state(api: Api) -> None:
     api.create("pods", api.pod("a"))
     listener = api.watch("pods", sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     api.create("pods", api.pod("b"))
     assert listener.seen == [("ADDED", "b")]
 
 
-def test_bookmarks_come_each_minute_and_before_the_end(api: Api) -> None:
+def test_bookmarks_are_sent_every_minute_and_before_the_end(api: Api) -> None:
     listener = api.watch("pods", resourceVersion="1", allowWatchBookmarks="true", timeoutSeconds="100")
     api.create("namespaces", {"metadata": {"name": "elsewhere"}})
     for _ in range(99):
@@ -127,7 +127,7 @@ def test_bookmarks_come_each_minute_and_before_the_end(api: Api) -> None:
     assert len(listener.lines) == 2
 
 
-def test_a_short_watch_gets_its_bookmark_too(api: Api) -> None:
+def test_short_watch_gets_a_bookmark(api: Api) -> None:
     api.create("pods", api.pod())
     listener = api.watch("pods", allowWatchBookmarks="true", timeoutSeconds="5")
     at_the_beginning = [("ADDED", "web"), ("BOOKMARK", "")]
@@ -153,7 +153,7 @@ def test_the_server_returns_when_its_next_tick_is_due(api: Api) -> None:
     assert api.server.next_tick() == api.clock.time + 100
 
 
-def test_a_watch_that_sets_no_end_ends_between_half_an_hour_and_an_hour(api: Api) -> None:
+def test_watch_without_timeout_ends_after_30_to_60_minutes(api: Api) -> None:
     listeners = [api.watch("pods") for _ in range(5)]
     api.advance(1799)
     assert [listener.ended for listener in listeners] == [None] * 5
@@ -171,7 +171,7 @@ def test_a_cancelled_watch_is_silent(api: Api) -> None:
     assert listener.ended is None
 
 
-def test_a_version_that_is_too_old_is_an_error_event(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_old_version_is_an_error_event(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "HISTORY", 2)
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     for name in "bcd":
@@ -187,7 +187,7 @@ def test_a_version_that_is_too_old_is_an_error_event(api: Api, monkeypatch: pyte
     assert listener.ended.status == 200
 
 
-def test_history_is_bounded_by_its_bytes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_is_limited_by_bytes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "HISTORY_BYTES", 100_000)
     revision = api.create("configmaps", {"metadata": {"name": "a"}}).meta["resourceVersion"]
     for name in "bcd":
@@ -197,7 +197,7 @@ def test_history_is_bounded_by_its_bytes(api: Api, monkeypatch: pytest.MonkeyPat
     assert api.watch("configmaps", resourceVersion=newest).seen == [("ADDED", "d")]
 
 
-def test_histories_of_all_resources_are_bounded_together(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histories_of_all_resources_share_a_limit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "ALL_HISTORIES_BYTES", 200_000)
     large = {"metadata": {"name": "a", "annotations": {"large": "x" * 10_000}}}
     resources = ("configmaps", "secrets", "serviceaccounts", "endpoints", "leases", "priorityclasses")
@@ -225,7 +225,7 @@ def test_history_counts_both_objects_of_a_deletion(api: Api, monkeypatch: pytest
     assert sum(len(change.raw) + len(change.previous) for change in changes) <= 100_000
 
 
-def test_history_is_forgotten_after_five_minutes(api: Api) -> None:
+def test_history_expires_after_five_minutes(api: Api) -> None:
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     api.create("pods", api.pod("b"))
     api.advance(1)
@@ -236,7 +236,7 @@ def test_history_is_forgotten_after_five_minutes(api: Api) -> None:
     assert api.watch("pods", resourceVersion=str(api.server.revision)).seen == []
 
 
-def test_a_version_from_the_future_waits_for_it(api: Api) -> None:
+def test_watch_from_a_future_version_waits_for_it(api: Api) -> None:
     listener = api.watch("pods", resourceVersion=str(api.server.revision + 1))
     api.create("pods", api.pod("a"))
     api.create("pods", api.pod("b"))
@@ -254,11 +254,11 @@ def test_a_version_from_the_future_waits_for_it(api: Api) -> None:
         ({"resourceVersionMatch": "Exact", "sendInitialEvents": "true"}, 422),
     ],
 )
-def test_a_watch_that_cannot_begin_is_refused(api: Api, query: Object, status: int) -> None:
+def test_invalid_watch_is_rejected(api: Api, query: Object, status: int) -> None:
     assert api.watch("pods", **query).watch.status == status
 
 
-def test_a_watch_that_is_cancelled_during_an_event_disturbs_no_other(api: Api) -> None:
+def test_cancelling_a_watch_during_an_event_does_not_affect_others(api: Api) -> None:
     first, second = api.watch("pods"), api.watch("pods")
     deliver = first.deliver
 
@@ -281,7 +281,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, begin=st.integers(0, 30))
-def test_the_events_of_a_watch_lead_to_the_state_that_a_list_shows(
+def test_events_of_a_watch_lead_to_the_listed_state(
     make_api: type[Any], steps: Sequence[tuple[str, ...]], begin: int
 ) -> None:
     """Whenever the watch begins, from the state or from a version, with or without a selector."""

@@ -49,12 +49,12 @@ def test_a_deployment_gets_upstreams_defaults(api: Api) -> None:
         ({"type": "Blue"}, "spec.strategy", 'supported values: "Recreate", "RollingUpdate"'),
     ],
 )
-def test_a_deployments_strategy_is_checked(api: Api, strategy: Object, field: str, text: str) -> None:
+def test_invalid_deployment_strategy_is_rejected(api: Api, strategy: Object, field: str, text: str) -> None:
     refused = api.create("deployments", api.replicaset(strategy=strategy))
     assert refused.status == 422
     assert text in refused.causes[field]
 
 
-def test_a_deployment_must_have_time_to_progress(api: Api) -> None:
+def test_progress_deadline_must_exceed_min_ready_seconds(api: Api) -> None:
     refused = api.create("deployments", api.replicaset(progressDeadlineSeconds=5, minReadySeconds=5))
     assert refused.causes == {"spec.progressDeadlineSeconds": "Invalid value: 5: must be greater than minReadySeconds"}

@@ -21,7 +21,7 @@ def stateful_set(mounted: str, **of_pods: Any) -> dict[str, Any]:
     }
 
 
-def test_containers_may_mount_what_the_claim_templates_make(api: Api) -> None:
+def test_containers_may_mount_volumes_of_claim_templates(api: Api) -> None:
     answer = api.send("POST", "/apis/apps/v1/namespaces/default/statefulsets", stateful_set("data", hostname="x"))
     assert answer.status == 201
     template = answer.obj["spec"]["template"]["spec"]

@@ -37,7 +37,7 @@ def account_token(api: Api, **spec: Any) -> str:
     return str(answer.obj["status"]["token"])
 
 
-def test_a_static_token_is_of_its_user_and_for_the_server_alone(api: Api) -> None:
+def test_static_token_authenticates_its_user_for_the_servers_audience(api: Api) -> None:
     assert status(api, "secret") == {"authenticated": True, "user": JANE, "audiences": [ISSUER]}
     assert status(api, "secret", audiences=["vault"]) == INVALID
 
@@ -47,7 +47,7 @@ def test_unknown_token_is_rejected(api: Api, token: str) -> None:
     assert status(api, token) == INVALID
 
 
-def test_an_accounts_token_is_of_the_account_for_the_audiences_that_it_has(api: Api) -> None:
+def test_account_token_authenticates_its_account_for_its_audiences(api: Api) -> None:
     token = account_token(api, audiences=["vault", "x"])
     found = status(api, token, audiences=["vault", "y"])
     assert (found["authenticated"], found["audiences"]) == (True, ["vault"])

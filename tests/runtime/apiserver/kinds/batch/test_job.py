@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.apiserver.kinds.printers import cells
 
 
-def test_a_job_finds_its_pods_by_its_uid(api):
+def test_job_selects_its_pods_by_uid(api):
     job = {"metadata": {"name": "j"}, "spec": {"template": {"spec": {**api.pod()["spec"], "restartPolicy": "Never"}}}}
     created = api.create("jobs", job)
     uid = created.meta["uid"]
@@ -37,12 +37,12 @@ def test_a_job_finds_its_pods_by_its_uid(api):
         ({"conditions": [{"type": "Failed", "status": "True"}]}, ["Failed", "0/3", ""]),
     ],
 )
-def test_a_job_shows_its_progress(status: dict[str, Any], expected: list[str]) -> None:
+def test_row_of_a_job_shows_its_progress(status: dict[str, Any], expected: list[str]) -> None:
     assert cells("batch/v1", "Job", spec={"completions": 3}, status=status)[1:4] == expected
 
 
 @pytest.mark.parametrize(
     "spec, expected", [({"parallelism": 2}, "0/1 of 2"), ({"parallelism": 1}, "0/1"), ({"completions": 0}, "0/0")]
 )
-def test_a_job_without_completions_needs_one(spec: dict[str, Any], expected: str) -> None:
+def test_completions_column_of_a_job_without_completions(spec: dict[str, Any], expected: str) -> None:
     assert cells("batch/v1", "Job", spec=spec)[2] == expected

@@ -145,7 +145,7 @@ def test_invalid_signer_name_is_rejected(api, signer: str, why: str) -> None:
     assert why in api.send("POST", COLLECTION, request(signerName=signer)).causes["spec.signerName"]
 
 
-def test_the_spec_stays_and_labels_change(api) -> None:
+def test_spec_is_immutable_and_labels_are_not(api) -> None:
     made = api.send("POST", COLLECTION, request()).obj
     other = {**made, "spec": request(pem=request_pem("root"))["spec"], "status": {"conditions": [condition()]}}
     other["metadata"] = {**made["metadata"], "labels": {"a": "b"}}
@@ -153,7 +153,7 @@ def test_the_spec_stays_and_labels_change(api) -> None:
     assert (shown["spec"], shown["status"], shown["metadata"]["labels"]) == (made["spec"], {}, {"a": "b"})
 
 
-def test_approval_writes_conditions_and_their_times(api) -> None:
+def test_approval_sets_conditions_and_times(api) -> None:
     made = api.send("POST", COLLECTION, request()).obj
     wanted = with_status(made, condition(reason="R", message="M"), certificate=text(CERTIFICATE))
     shown = written(api, "approval", {**wanted, "spec": {}})
@@ -170,7 +170,7 @@ def test_approval_writes_conditions_and_their_times(api) -> None:
     assert api.send("GET", f"{COLLECTION}/r/approval").obj == patched.obj
 
 
-def test_approved_and_denied_exclude_each_other_and_stay(api) -> None:
+def test_approved_and_denied_are_exclusive_and_permanent(api) -> None:
     approved = written(api, "approval", with_status(api.send("POST", COLLECTION, request()).obj, condition())).obj
     both = with_status(approved, *approved["status"]["conditions"], condition("Denied"))
     exclusive = 'Invalid value: "Denied": Approved and Denied conditions are mutually exclusive'
@@ -203,13 +203,13 @@ def test_invalid_conditions_are_rejected(api, given: dict[str, Any], causes: dic
     assert written(api, "approval", with_status(made, given)).causes == causes
 
 
-def test_a_type_of_condition_is_there_once(api) -> None:
+def test_duplicate_condition_type_is_rejected(api) -> None:
     made = api.send("POST", COLLECTION, request()).obj
     refused = written(api, "approval", with_status(made, condition("Other"), condition("Other")))
     assert refused.causes == {"status.conditions[1].type": 'Duplicate value: "Other"'}
 
 
-def test_the_status_takes_a_certificate_once_and_leaves_the_approval(api) -> None:
+def test_status_update_sets_the_certificate_once_and_keeps_the_approval(api) -> None:
     approved = written(api, "approval", with_status(api.send("POST", COLLECTION, request()).obj, condition())).obj
     changed = [{**approved["status"]["conditions"][0], "reason": "changed"}]
     signed = written(api, "status", with_status(approved, *changed, certificate=text(CERTIFICATE))).obj
@@ -221,7 +221,7 @@ def test_the_status_takes_a_certificate_once_and_leaves_the_approval(api) -> Non
     assert written(api, "status", failed).obj["status"]["conditions"][1]["lastTransitionTime"] == NOW
 
 
-def test_the_status_approves_nothing(api) -> None:
+def test_status_update_cannot_approve(api) -> None:
     made = api.send("POST", COLLECTION, request()).obj
     for kind in ("Approved", "Denied"):
         refused = written(api, "status", with_status(made, condition(kind)))
@@ -277,7 +277,7 @@ def test_approval_and_signing_need_permission_for_the_signer(make_api) -> None:
     assert written(api, "status", signed).status == 200
 
 
-def test_they_are_selected_by_signer(api) -> None:
+def test_requests_can_be_selected_by_signer(api) -> None:
     api.send("POST", COLLECTION, request("a"))
     api.send("POST", COLLECTION, request("b", signerName="example.com/b"))
     assert api.send("GET", COLLECTION, fieldSelector="spec.signerName=example.com/b").names == ["b"]

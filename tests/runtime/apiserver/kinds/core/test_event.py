@@ -22,7 +22,7 @@ EVENT = {
 NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
-def test_both_versions_of_events_show_the_same_ones(api):
+def test_both_event_groups_list_the_same_events(api):
     api.create("events", EVENT)
     shown = api.send("GET", f"{NEW_EVENTS}/e").obj
     assert shown["apiVersion"] == "events.k8s.io/v1"
@@ -56,7 +56,7 @@ def test_both_versions_of_events_show_the_same_ones(api):
     assert patched.obj["series"] == api.get("events", "f").obj["series"] == series
 
 
-def test_a_watch_of_either_version_gets_all_events_in_its_form(api):
+def test_watch_of_either_group_delivers_all_events_in_its_version(api):
     old = api.watch("events", fieldSelector="involvedObject.kind=Pod,source=kubelet")
     api.create("events", EVENT)
     assert [event["object"]["apiVersion"] for event in old.events] == ["v1"]
@@ -72,12 +72,12 @@ def test_a_watch_of_either_version_gets_all_events_in_its_form(api):
         ("reportingComponent=x", False),
     ],
 )
-def test_events_are_selected_by_what_they_are_about(api, selector, found):
+def test_events_can_be_selected_by_their_object(api, selector, found):
     api.create("events", EVENT)
     assert bool(api.list("events", fieldSelector=selector).names) is found
 
 
-def test_an_event_lives_for_an_hour_after_its_last_write(api):
+def test_event_expires_an_hour_after_its_last_write(api):
     api.create("events", EVENT)
     api.create("events", {**EVENT, "metadata": {"name": "busy"}})
     listener = api.watch("events", resourceVersion=str(api.server.revision), timeoutSeconds="9000")
@@ -90,7 +90,7 @@ def test_an_event_lives_for_an_hour_after_its_last_write(api):
     assert api.list("events").names == []
 
 
-def test_an_event_belongs_into_the_namespace_of_what_it_is_about(api):
+def test_event_must_be_in_the_namespace_of_its_object(api):
     refused = api.create("events", EVENT, namespace="kube-system")
     assert refused.causes == {"involvedObject.namespace": 'Invalid value: "default": does not match event.namespace'}
 
@@ -113,12 +113,12 @@ def test_an_event_belongs_into_the_namespace_of_what_it_is_about(api):
         ({}, ("<unknown>", "<unknown>", 1)),
     ],
 )
-def test_an_event_shows_when_it_was_seen_and_how_often(event: dict[str, Any], expected: tuple[str, str, int]) -> None:
+def test_row_of_an_event_shows_times_and_count(event: dict[str, Any], expected: tuple[str, str, int]) -> None:
     row = cells("v1", "Event", **event)
     assert (row[0], row[7], row[8]) == expected
 
 
-def test_events_of_both_apis_look_the_same() -> None:
+def test_rows_of_events_are_equal_for_both_groups() -> None:
     core = {
         "involvedObject": {"kind": "Pod", "name": "p", "fieldPath": "spec"},
         "message": " text\n",

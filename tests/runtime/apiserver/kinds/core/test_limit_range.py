@@ -43,7 +43,7 @@ def item(type_: str, **parts: Any) -> Object:
         [],
     ],
 )
-def test_limits_that_are_good(api: Api, items: list[Object]) -> None:
+def test_valid_limits_are_accepted(api: Api, items: list[Object]) -> None:
     answer = create(api, *items)
     assert answer.status == 201, answer.message
 
@@ -127,12 +127,12 @@ def test_invalid_limits_are_rejected(api: Api, items: list[Object], field: str, 
     assert f"spec.limits{field}" in answer.causes
 
 
-def test_an_update_is_checked_too(api: Api) -> None:
+def test_update_of_limits_is_validated(api: Api) -> None:
     create(api, item("Pod", max={"cpu": "1"}))
     assert api.patch("limitranges", "l", {"spec": {"limits": [{"type": "bogus"}]}}).status == 422
 
 
-def test_one_without_a_name_gets_one(api: Api) -> None:
+def test_limit_range_without_name_gets_its_uid_as_name(api: Api) -> None:
     made = create(api, name=None)
     assert made.status == 201, made.message
     assert made.meta["name"] == made.meta["uid"]

@@ -7,7 +7,7 @@ from typing import Any
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_a_controller_can_finish_a_namespace(make_api: type[Any]) -> None:
+def test_namespace_can_be_finalized_by_a_controller(make_api: type[Any]) -> None:
     api = make_api(empty_namespaces=False)
     api.create("namespaces", {"metadata": {"name": "team"}})
     api.delete("namespaces", "team")
@@ -21,7 +21,7 @@ def test_a_controller_can_finish_a_namespace(make_api: type[Any]) -> None:
     assert not api.exists("namespaces", "team")
 
 
-def test_a_namespaces_name_is_a_label(api: Api) -> None:
+def test_namespace_has_its_name_as_a_label(api: Api) -> None:
     refused = api.create("namespaces", {"metadata": {"name": "a.b"}})
     assert refused.causes == {"metadata.name": 'Invalid value: "a.b": must not contain dots'}
 
@@ -30,7 +30,7 @@ def test_namespaces_can_be_selected_by_phase(api: Api) -> None:
     assert len(api.list("namespaces", fieldSelector="status.phase=Active").names) == 4
 
 
-def test_a_generated_name_is_a_label_too(api: Api) -> None:
+def test_generated_name_of_a_namespace_is_a_label(api: Api) -> None:
     generated = {"metadata": {"generateName": "team-"}}
     api.create("namespaces", {"metadata": {"name": "team-00000"}})  # the first that is drawn
     made = api.create("namespaces", generated)

@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.apiserver.kinds.printers import cells
 
 
-def test_a_node_brings_its_status_and_keeps_it_from_updates(api):
+def test_node_is_created_with_its_status_and_updates_keep_it(api):
     node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}}
     created = api.create("nodes", node).obj
     assert created["status"]["capacity"] == created["status"]["allocatable"] == {"cpu": "4"}
@@ -18,7 +18,7 @@ def test_a_node_brings_its_status_and_keeps_it_from_updates(api):
     assert api.list("nodes", fieldSelector="spec.unschedulable=true").names == ["n"]
 
 
-def test_a_node_keeps_its_pod_network(api):
+def test_pod_cidr_of_a_node_is_immutable(api):
     api.create("nodes", {"metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}})
     unchanged = api.patch("nodes", "n", {"spec": {"podCIDRs": ["10.0.1.0/24"]}})
     assert unchanged.obj["spec"]["podCIDRs"] == ["10.0.0.0/24"]
@@ -49,7 +49,9 @@ def test_the_taints_of_a_node_are_unique_by_key_and_effect(api):
         ({}, {}, "Unknown"),
     ],
 )
-def test_a_node_shows_whether_it_takes_pods(spec: dict[str, Any], status: dict[str, Any], expected: str) -> None:
+def test_row_of_a_node_shows_whether_it_is_schedulable(
+    spec: dict[str, Any], status: dict[str, Any], expected: str
+) -> None:
     labels = {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge", "node-role.kubernetes.io/": ""}
     assert cells("v1", "Node", spec=spec, status=status, metadata={"labels": labels})[1:4] == [
         expected,

@@ -8,7 +8,7 @@ from kcm.protocols.objects import Object
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_a_gated_pod_has_a_condition_that_it_waits(api: Api) -> None:
+def test_gated_pod_has_a_scheduling_gated_condition(api: Api) -> None:
     status = api.create("pods", api.pod(schedulingGates=[{"name": "g"}])).obj["status"]
     assert status["conditions"][0]["reason"] == "SchedulingGated"
 
@@ -54,7 +54,7 @@ def test_a_pod_gets_upstreams_defaults(api: Api) -> None:
         ("nginx@sha256:abc", "IfNotPresent"),
     ],
 )
-def test_only_an_image_that_may_change_is_always_pulled(api: Api, image: str, policy: str) -> None:
+def test_pull_policy_depends_on_the_image_tag(api: Api, image: str, policy: str) -> None:
     created = api.create("pods", api.pod(containers=[{"name": "c", "image": image}]))
     assert created.obj["spec"]["containers"][0]["imagePullPolicy"] == policy
 
@@ -71,7 +71,7 @@ def test_only_an_image_that_may_change_is_always_pulled(api: Api, image: str, po
         ({"limits": {"example.com/gpu": "1"}}, "BestEffort"),
     ],
 )
-def test_the_quality_of_service_follows_from_the_resources(api: Api, resources: Object, expected: str) -> None:
+def test_qos_class_depends_on_the_resources(api: Api, resources: Object, expected: str) -> None:
     created = api.create("pods", api.pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
     assert created.obj["status"]["qosClass"] == expected
 
@@ -136,7 +136,7 @@ def test_several_causes_are_reported_together(api: Api) -> None:
     )
 
 
-def test_a_pods_quality_of_service_is_decided_once(api: Api) -> None:
+def test_qos_class_of_a_pod_is_immutable(api: Api) -> None:
     body = api.create("pods", api.pod()).obj
     body["status"] = {"phase": "Running"}
     written = api.put("pods", body, "status")
@@ -155,7 +155,7 @@ def test_a_pods_quality_of_service_is_decided_once(api: Api) -> None:
         ({"schedulingGates": [{"name": "late"}]}, "spec.schedulingGates[0].name"),
     ],
 )
-def test_most_of_a_pods_spec_cannot_change(api: Api, change: Object, field: str) -> None:
+def test_most_fields_of_a_pods_spec_are_immutable(api: Api, change: Object, field: str) -> None:
     api.create("pods", api.pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]))
     refused = api.patch("pods", "web", {"spec": change})
     assert refused.status == 422

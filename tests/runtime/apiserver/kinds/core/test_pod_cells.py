@@ -111,7 +111,7 @@ def shown(obj: dict[str, Any]) -> tuple[str, str, str]:
         ),
     ],
 )
-def test_the_status_of_a_pod_is_the_most_telling_of_its_containers(
+def test_status_column_of_a_pod_shows_the_most_relevant_container(
     obj: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     assert shown(obj) == expected
@@ -159,14 +159,14 @@ FAILED_BEFORE = container(terminated(0), name="i0", restartCount=3, lastState=en
         ),
     ],
 )
-def test_a_pod_that_initializes_shows_its_progress(
+def test_status_column_shows_progress_of_init_containers(
     spec: dict[str, Any], statuses: list[Any], conditions: list[Any], expected: tuple[str, str, str]
 ) -> None:
     obj = pod_with(phase="Pending", spec=spec, initContainerStatuses=statuses, conditions=conditions)
     assert shown(obj) == expected
 
 
-def test_wide_columns_show_where_the_pod_is() -> None:
+def test_wide_columns_show_node_and_addresses() -> None:
     gates = {"nodeName": "n1", "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}]}
     obj = pod_with(
         spec=gates,
@@ -179,9 +179,9 @@ def test_wide_columns_show_where_the_pod_is() -> None:
 
 
 @pytest.mark.parametrize("phase, reasons", [("Running", []), ("Succeeded", ["Succeeded"]), ("Failed", ["Failed"])])
-def test_a_row_has_a_condition_once_its_pod_is_done(phase: str, reasons: list[str]) -> None:
+def test_row_of_a_finished_pod_has_a_condition(phase: str, reasons: list[str]) -> None:
     assert [condition["reason"] for condition in pod_completion(pod_with(phase=phase))] == reasons
 
 
-def test_a_pod_of_nothing_but_a_name_is_printed() -> None:
+def test_pod_with_only_a_name_has_a_row() -> None:
     assert pod_cells({"metadata": {"name": "a"}}, NOW) == ["a", "0/0", "", "0", "<unknown>", *["<none>"] * 4]

@@ -30,7 +30,7 @@ def status_of(name: str, state: dict[str, Any]) -> list[dict[str, Any]]:
         ("Always", {"restartPolicy": "Never"}, False),
     ],
 )
-def test_a_container_that_ended_runs_again_if_its_policy_lets_it(
+def test_ended_container_may_run_again_if_its_restart_policy_permits(
     api: Api, policy: str, container: dict[str, Any], accepted: bool
 ) -> None:
     pod = api.pod(restartPolicy=policy)
@@ -46,14 +46,14 @@ def test_a_container_that_ended_runs_again_if_its_policy_lets_it(
         }
 
 
-def test_a_node_is_nominated_for_a_pod_that_has_none(api: Api) -> None:
+def test_nominated_node_of_a_bound_pod_is_rejected(api: Api) -> None:
     api.create("pods", api.pod(nodeName="n1"))
     assert report(api, nominatedNodeName="n2").causes == {
         "status.nominatedNodeName": "Forbidden: may not be set on pods that are already bound to a node"
     }
 
 
-def test_claims_in_the_status_are_those_of_the_pod(api: Api) -> None:
+def test_claims_in_the_status_must_be_in_the_spec(api: Api) -> None:
     api.create("pods", api.pod(resourceClaims=[{"name": "a", "resourceClaimTemplateName": "t"}]))
     assert report(api, resourceClaimStatuses=[{"name": "a", "resourceClaimName": "web-a"}]).status == 200
     assert set(report(api, resourceClaimStatuses=[{"name": "b"}]).causes) == {"status.resourceClaimStatuses[0].name"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_a_replication_controller_selects_what_its_template_labels(api: Api) -> None:
+def test_selector_defaults_to_the_labels_of_the_template(api: Api) -> None:
     created = api.create("replicationcontrollers", {"metadata": {"name": "rc"}, "spec": {"template": api.template()}})
     assert created.status == 201
     assert created.obj["spec"]["selector"] == {"app": "web"}

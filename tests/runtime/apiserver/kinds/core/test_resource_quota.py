@@ -61,7 +61,7 @@ def selecting(*terms: tuple[str, str, list[str]]) -> Object:
         (OF_PODS, {"scopeSelector": selecting(("PriorityClass", "DoesNotExist", []))}),
     ],
 )
-def test_quotas_that_are_good(api: Api, hard: Object, spec: Object) -> None:
+def test_valid_quota_is_accepted(api: Api, hard: Object, spec: Object) -> None:
     answer = create(api, hard, **spec)
     assert answer.status == 201, answer.message
     assert answer.obj["status"] == {}
@@ -146,7 +146,7 @@ UNSUPPORTED = '{"MatchExpressions":[{"ScopeName":"BestEffort","Operator":"Exists
         ),
     ],
 )
-def test_quotas_that_are_not(api: Api, hard: Object, spec: Object, causes: Object) -> None:
+def test_invalid_quota_is_rejected(api: Api, hard: Object, spec: Object, causes: Object) -> None:
     answer = create(api, hard, **spec)
     assert answer.status == 422
     assert causes.items() <= answer.causes.items()
@@ -161,21 +161,21 @@ def test_unqualified_resource_is_reported_twice_as_upstream(api: Api) -> None:
     )
 
 
-def test_an_operator_other_than_exists_is_for_classes(api: Api) -> None:
+def test_scope_operators_other_than_exists_are_only_for_priority_classes(api: Api) -> None:
     answer = create(api, {"pods": "1"}, scopeSelector=selecting(("Terminating", "NotIn", ["x"])))
     assert answer.causes["spec.scopeSelector.matchExpressions.operator"].startswith(
         "Invalid value: \"NotIn\": must be 'Exists' when scope is any of ResourceQuotaScopeTerminating"
     )
 
 
-def test_scopes_stay_as_they_are_and_limits_may_change(api: Api) -> None:
+def test_scopes_are_immutable_and_limits_are_not(api: Api) -> None:
     create(api, {"pods": "1"}, scopes=["Terminating"])
     assert api.patch("resourcequotas", "q", {"spec": {"hard": {"pods": "2"}}}).status == 200
     changed = api.patch("resourcequotas", "q", {"spec": {"scopes": ["BestEffort"]}})
     assert changed.causes == {"spec.scopes": 'Invalid value: ["BestEffort"]: field is immutable'}
 
 
-def test_a_status_is_checked(api: Api) -> None:
+def test_invalid_quota_status_is_rejected(api: Api) -> None:
     made = create(api, {"pods": "1"}).obj
     status = {"hard": {"pods": "1"}, "used": {"pods": "500m"}}
     refused = api.put("resourcequotas", {**made, "status": status}, "status")

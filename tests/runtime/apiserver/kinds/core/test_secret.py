@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.runtime.apiserver.conftest import Api
 
 
-def test_a_secret_that_is_immutable_stays_so(api: Api) -> None:
+def test_immutable_secret_cannot_be_changed(api: Api) -> None:
     api.create("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}, "immutable": True})
     stored = api.get("secrets", "s").obj
     assert (stored["data"], stored["type"]) == ({"a": "Yg=="}, "Opaque")

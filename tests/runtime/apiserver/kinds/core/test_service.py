@@ -10,7 +10,7 @@ from tests.runtime.apiserver.conftest import Api
 from tests.support.objects import service
 
 
-def test_a_service_gets_an_address_of_its_own(api: Api) -> None:
+def test_service_gets_a_cluster_ip(api: Api) -> None:
     first, second = (api.create("services", service(name)).obj["spec"] for name in ("a", "b"))
     assert first["clusterIP"].startswith("10.96.")
     assert first["clusterIPs"] == [first["clusterIP"]]
@@ -27,7 +27,7 @@ def test_a_service_gets_an_address_of_its_own(api: Api) -> None:
     assert moved.causes == {"spec.clusterIPs[0]": 'Invalid value: ["10.96.9.9"]: may not change once set'}
 
 
-def test_a_service_by_another_name_needs_one(api: Api) -> None:
+def test_external_name_service_needs_a_name(api: Api) -> None:
     refused = api.create("services", service("s", spec={"type": "ExternalName"}))
     assert (refused.status, refused.causes) == (422, {"spec.externalName": "Required value"})
     assert (
@@ -35,7 +35,7 @@ def test_a_service_by_another_name_needs_one(api: Api) -> None:
     )
 
 
-def test_a_node_port_is_given_where_one_is_needed(api: Api) -> None:
+def test_node_port_is_allocated_if_needed(api: Api) -> None:
     port = api.create("services", service("s", spec={"type": "NodePort"})).obj["spec"]["ports"][0]
     assert port["nodePort"] in range(30000, 32768)
 
@@ -47,7 +47,7 @@ def test_a_node_port_is_given_where_one_is_needed(api: Api) -> None:
         (31000, "Invalid value: 31000: provided port is already allocated"),
     ],
 )
-def test_a_node_port_that_cannot_be_had_is_refused(api: Api, number: int, why: str) -> None:
+def test_unavailable_node_port_is_rejected(api: Api, number: int, why: str) -> None:
     asked = [{"port": 1, "nodePort": 31000}]
     assert api.create("services", service("first", spec={"type": "NodePort", "ports": asked})).status == 201
     ports = [{"port": 1, "name": "a"}, {"port": 2, "name": "b", "nodePort": number}]
@@ -60,7 +60,7 @@ def ports_of(spec: dict[str, Any]) -> list[int | None]:
     return [port.get("nodePort") for port in spec.get("ports", ())]
 
 
-def test_a_service_is_given_what_its_new_type_needs_and_loses_what_it_does_not(api: Api) -> None:
+def test_changed_service_type_allocates_and_releases_addresses_and_ports(api: Api) -> None:
     web = api.create("services", service("s", spec={"type": "ExternalName", "externalName": "example.com"}))
     assert "clusterIP" not in web.obj["spec"]
 

@@ -109,7 +109,7 @@ def test_usage_follows_the_time_since_the_pod_has_started(api: Api) -> None:
 @pytest.mark.parametrize(
     ("seconds", "window"), [(0, None), (5, None), (19, None), (20, "15s"), (34, "15s"), (100, "15s")]
 )
-def test_it_is_known_from_the_first_sample_on_that_is_late_enough(api: Api, seconds: float, window: str) -> None:
+def test_metrics_exist_from_the_first_complete_sample(api: Api, seconds: float, window: str) -> None:
     run(api, "web")
     api.advance(seconds)
     found = api.send("GET", f"{PODS}/web")
@@ -119,7 +119,7 @@ def test_it_is_known_from_the_first_sample_on_that_is_late_enough(api: Api, seco
         assert found.obj["window"] == window
 
 
-def test_the_window_of_a_container_that_has_just_begun_is_the_time_since(api: Api) -> None:
+def test_window_of_a_new_container_is_the_time_since_its_start(api: Api) -> None:
     run(api, "web")
     restarted = running("c", "2001-09-09T01:47:48Z")
     api.patch("pods", "web", {"status": {"containerStatuses": [restarted]}}, subresource="status")
@@ -130,13 +130,13 @@ def test_the_window_of_a_container_that_has_just_begun_is_the_time_since(api: Ap
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed", "Unknown"])
-def test_only_pods_that_run_have_metrics(api: Api, phase: str) -> None:
+def test_only_running_pods_have_metrics(api: Api, phase: str) -> None:
     run(api, "web", phase=phase)
     api.advance(20)
     assert api.send("GET", PODS).names == []
 
 
-def test_a_container_that_does_not_run_has_none(api: Api) -> None:
+def test_container_that_does_not_run_has_no_metrics(api: Api) -> None:
     run(api, "web", container("c"), container("d"))
     over = {**running("d"), "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     api.patch("pods", "web", {"status": {"containerStatuses": [running("c"), over]}}, subresource="status")
@@ -144,7 +144,7 @@ def test_a_container_that_does_not_run_has_none(api: Api) -> None:
     assert [*used(api, "web")] == ["c"]
 
 
-def test_a_pod_may_be_without(api: Api) -> None:
+def test_annotation_can_disable_metrics_of_a_pod(api: Api) -> None:
     run(api, "web")
     annotate(api, "web", cpu="none")
     api.advance(20)
@@ -175,7 +175,7 @@ def test_memory_on_a_curve_is_rounded_up_to_whole_kibibytes(api: Api) -> None:
     assert used(api, "web")["c"]["memory"] == "293Ki"  # of 292.57
 
 
-def test_a_node_uses_what_its_pods_do_and_a_little(api: Api) -> None:
+def test_usage_of_a_node_is_that_of_its_pods_plus_overhead(api: Api) -> None:
     run(api, "web-1")
     run(api, "web-2", container("c"), container("d"))
     for name in ("web-1", "web-2"):
@@ -200,14 +200,14 @@ def test_lists_select_by_namespace_labels_and_names(api: Api) -> None:
     assert (wrong.status, "spec.nodeName" in wrong.message) == (400, True)
 
 
-def test_they_can_only_be_read(api: Api) -> None:
+def test_metrics_are_read_only(api: Api) -> None:
     run(api, "web")
     api.advance(20)
     assert {api.send(method, f"{PODS}/web", {}).status for method in ("PUT", "PATCH", "DELETE")} == {405}
     assert {api.send(method, PODS, {}).status for method in ("POST", "DELETE")} == {405}
 
 
-def test_malformed_annotation_is_warned_of_and_the_default_is_used(api: Api) -> None:
+def test_malformed_annotation_causes_a_warning_and_the_default(api: Api) -> None:
     run(api, "web")
     response = annotate(api, "web", cpu="lots")
     assert response.status == 200
@@ -219,7 +219,7 @@ def test_malformed_annotation_is_warned_of_and_the_default_is_used(api: Api) -> 
     assert annotate(api, "web", cpu="1").warnings == ()
 
 
-def test_malformed_annotation_of_a_template_is_warned_of(api: Api) -> None:
+def test_malformed_annotation_of_a_template_causes_a_warning(api: Api) -> None:
     made = api.replicaset()
     made["spec"]["template"]["metadata"]["annotations"] = {f"c.{CPU}": "steps(1, 2)"}
     (warning,) = api.create("deployments", made).warnings
@@ -233,7 +233,7 @@ def test_few_of_many_warnings_are_sent(api: Api) -> None:
     assert len(api.send("GET", PODS).warnings) == 10
 
 
-def test_an_api_service_is_available_and_who_may_view_may_read_metrics(api: Api) -> None:
+def test_api_service_is_available_and_viewers_may_read_metrics(api: Api) -> None:
     api.server.reached_at("127.0.0.1", 6443)
     api.server.ensure_roles()
     service = api.send("GET", "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io").obj
@@ -254,7 +254,7 @@ def test_metrics_are_not_served_by_default() -> None:
     assert "v1beta1.metrics.k8s.io" not in services
 
 
-def test_time_is_the_clocks(api: Api) -> None:
+def test_usage_follows_the_clock_of_the_server(api: Api) -> None:
     run(api, "web")
     annotate(api, "web", cpu="sine(100m, 900m, 1m)")
     api.advance(50)

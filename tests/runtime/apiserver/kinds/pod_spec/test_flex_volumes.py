@@ -17,8 +17,6 @@ from kcm.runtime.apiserver.kinds.pod_spec.volumes import wrong_source
         ({"driver": "d", "options": {"Kubernetes.io/a": "b", "my.k8s.io": "c"}}, ["[Kubernetes.io/a]", "[my.k8s.io]"]),
     ],
 )
-def test_a_driver_is_named_and_options_leave_names_of_kubernetes_alone(
-    source: dict[str, Any], wrong: list[str]
-) -> None:
+def test_flex_volume_needs_a_driver_and_must_not_use_reserved_options(source: dict[str, Any], wrong: list[str]) -> None:
     found = list(wrong_source({"name": "v", "flexVolume": source}, "v"))
     assert [error.field.removeprefix("v.flexVolume.options") for error in found] == wrong

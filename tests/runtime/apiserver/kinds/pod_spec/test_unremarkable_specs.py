@@ -22,7 +22,7 @@ def spec(*volumes: str, mounted: str = DRAWN, image: str = "i", **fields: object
     return made
 
 
-def test_specs_that_differ_in_the_name_that_was_drawn_are_alike():
+def test_specs_that_differ_only_in_generated_names_share_an_entry():
     assert key_of(spec(DRAWN, mounted=DRAWN)) == key_of(spec(OTHER, mounted=OTHER))
 
 
@@ -40,7 +40,7 @@ def test_specs_that_differ_in_the_name_that_was_drawn_are_alike():
         spec(DRAWN, hostname="h"),
     ],
 )
-def test_specs_that_differ_in_anything_else_are_not(other):
+def test_specs_that_differ_otherwise_do_not_share_an_entry(other):
     assert key_of(other) != key_of(spec(DRAWN))
 
 

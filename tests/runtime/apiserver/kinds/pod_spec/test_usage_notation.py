@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
         ("none", 5, None),
     ],
 )
-def test_usage_is_computed_from_its_text_and_the_time(text: str, seconds: float, amount: str | None) -> None:
+def test_usage_depends_on_its_notation_and_the_time(text: str, seconds: float, amount: str | None) -> None:
     assert read_usage(text)(seconds) == (None if amount is None else Decimal(amount))
 
 

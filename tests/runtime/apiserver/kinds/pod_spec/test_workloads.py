@@ -62,7 +62,7 @@ def test_an_invalid_set_is_refused_with_its_causes(api: Api, resource: str, chan
     assert refused.causes.items() >= causes.items()
 
 
-def test_a_status_that_cannot_be_is_refused(api: Api) -> None:
+def test_invalid_status_is_rejected(api: Api) -> None:
     api.create("replicasets", api.replicaset())
     refused = api.patch("replicasets", "web", {"status": {"replicas": 1, "readyReplicas": 2}}, subresource="status")
     assert refused.causes == {"status.readyReplicas": "Invalid value: 2: cannot be greater than status.replicas"}

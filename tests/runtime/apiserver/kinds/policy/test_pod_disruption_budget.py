@@ -77,7 +77,7 @@ def test_valid_budget_is_created_with_an_empty_status(api: Api, spec: Object) ->
     assert made.meta["generation"] == 1
 
 
-def test_an_update_needs_a_version_and_a_new_spec_is_a_new_generation(api: Api) -> None:
+def test_update_needs_a_version_and_increases_the_generation(api: Api) -> None:
     made = api.create("poddisruptionbudgets", budget(minAvailable=1)).obj
     unversioned = budget(minAvailable=2)
     assert api.put("poddisruptionbudgets", unversioned).status == 422

@@ -58,11 +58,11 @@ def refused(answer: Answer, missing: str, what: str = 'roles.rbac.authorization.
     return (answer.status, answer.message) == (403, f"{what} is forbidden: {who}:\n{missing}")
 
 
-def test_a_role_with_rights_that_one_has(api: Api) -> None:
+def test_role_with_held_permissions_is_accepted(api: Api) -> None:
     assert api.send("POST", ROLES, role("r", READ), user=JANE).status == 201
 
 
-def test_a_role_with_rights_that_one_lacks(api: Api) -> None:
+def test_role_with_missing_permissions_is_forbidden(api: Api) -> None:
     more = {"verbs": ["get", "delete", "create"], "apiGroups": [""], "resources": ["pods", "secrets"]}
     missing = (
         '{APIGroups:[""], Resources:["pods"], Verbs:["delete" "create"]}\n'
@@ -76,7 +76,7 @@ def test_a_role_with_rights_that_one_lacks(api: Api) -> None:
     )
 
 
-def test_a_change_of_a_role(api: Api) -> None:
+def test_update_of_a_role_needs_its_permissions(api: Api) -> None:
     api.send("POST", ROLES, role("r", READ, WRITE))
     lack = '{APIGroups:[""], Resources:["pods"], Verbs:["create"]}'
     assert refused(api.send("PATCH", f"{ROLES}/r", {"metadata": {"labels": {"a": "b"}}}, type_=MERGE, user=JANE), lack)
@@ -98,7 +98,7 @@ def test_escalate_permits_granting_more_permissions(api: Api) -> None:
     assert api.send("POST", CLUSTER_ROLES, role("r", WRITE), user=JANE).status == 403
 
 
-def test_an_aggregation_wants_all_rights(api: Api) -> None:
+def test_aggregated_role_needs_all_permissions(api: Api) -> None:
     selectors = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
     aggregating = role("agg", aggregationRule=selectors)
     assert api.send("POST", CLUSTER_ROLES, aggregating, user=JANE).message == (
@@ -110,7 +110,7 @@ def test_an_aggregation_wants_all_rights(api: Api) -> None:
     assert api.send("PUT", f"{CLUSTER_ROLES}/agg", role("agg"), user=JANE).status == 200
 
 
-def test_a_binding_of_rights_that_one_has(api: Api) -> None:
+def test_binding_to_held_permissions_is_accepted(api: Api) -> None:
     assert api.send("POST", BINDINGS, binding("b", "read", "User:joe"), user=JANE).status == 201
     assert refused(
         api.send("POST", CLUSTER_BINDINGS, binding("b", "read", "User:joe"), user=JANE),
@@ -119,7 +119,7 @@ def test_a_binding_of_rights_that_one_has(api: Api) -> None:
     )
 
 
-def test_a_binding_of_rights_that_one_lacks(api: Api) -> None:
+def test_binding_to_missing_permissions_is_forbidden(api: Api) -> None:
     api.send("POST", ROLES, role("write", WRITE))
     wanted = binding("b", "write", "User:joe", kind="Role")
     lack = '{APIGroups:[""], Resources:["pods"], Verbs:["create"]}'
@@ -131,19 +131,19 @@ def test_a_binding_of_rights_that_one_lacks(api: Api) -> None:
     assert api.send("PATCH", f"{BINDINGS}/b", change, type_=MERGE, user=JANE).status == 200
 
 
-def test_a_binding_of_a_role_that_is_not_there(api: Api) -> None:
+def test_binding_to_a_missing_role_is_not_found(api: Api) -> None:
     missing = api.send("POST", BINDINGS, binding("b", "none", "User:joe"), user=JANE)
     assert (missing.status, missing.message) == (404, f'rolebindings.{GROUP} "none" not found')
     assert api.send("POST", BINDINGS, binding("b", "none", "User:joe")).status == 201
 
 
-def test_bindings_of_ones_own_that_lead_nowhere_are_named(api: Api) -> None:
+def test_error_names_own_bindings_to_missing_roles(api: Api) -> None:
     api.send("POST", BINDINGS, binding("lost", "none", "User:jane"))
     answer = api.send("POST", ROLES, role("r", WRITE), user=JANE)
     assert answer.message.endswith(f'; resolution errors: [roles.{GROUP} "none" not found]')
 
 
-def test_where_everybody_may_do_everything(make_api: type[Api]) -> None:
+def test_always_allow_server_does_not_check_escalation(make_api: type[Api]) -> None:
     api = make_api()
     api.create("namespaces", {"metadata": {"name": "default"}})
     assert api.send("POST", ROLES, role("r", WRITE), user=JANE).status == 201

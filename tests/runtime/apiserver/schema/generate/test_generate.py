@@ -140,7 +140,7 @@ def generate(release: Path, protos: Path | None = None) -> bytes:
     return (release / "out.json").read_bytes()
 
 
-def test_a_file_has_one_line_a_field(release: Path) -> None:
+def test_file_has_one_line_per_field(release: Path) -> None:
     assert generate(release).decode() == (
         '{"kinds":{\n'
         '"example/v1/Widget":"io.k8s.api.example.v1.Widget"\n'
@@ -160,7 +160,7 @@ def test_a_file_has_one_line_a_field(release: Path) -> None:
     )
 
 
-def test_facts_about_the_wire_can_be_taken_from_a_former_file(release: Path) -> None:
+def test_protobuf_facts_can_be_taken_from_a_previous_file(release: Path) -> None:
     made = generate(release)
     former = release / "former.json"
     former.write_bytes(made)
@@ -185,12 +185,12 @@ def test_types_are_read_back_as_they_were_written(release: Path) -> None:
         {"type": "integer"},
     ],
 )
-def test_words_that_no_release_has_used_are_refused(schema: dict[str, Any]) -> None:
+def test_unknown_schema_keywords_are_rejected(schema: dict[str, Any]) -> None:
     with pytest.raises(UnknownVocabularyError, match=r"Widget: novelty: "):
         collect([document(novelty=schema)])
 
 
-def test_a_release_that_disagrees_with_itself_is_refused(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inconsistent_release_is_rejected(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = release / "protos" / "api" / "example" / "v1" / "generated.proto"
     file.write_text(PROTO.replace("repeated int32 sizes", "repeated int64 sizes"))
     assert run(release) == 1
@@ -201,9 +201,7 @@ def test_a_release_that_disagrees_with_itself_is_refused(release: Path, capsys: 
     assert capsys.readouterr().err == text
 
 
-def test_a_release_without_the_modules_or_the_documents_is_refused(
-    release: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_release_without_modules_or_documents_is_rejected(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(release, protos=release / "openapi") == 1
     assert "MismatchError: io.k8s.api.example.v1 is in OpenAPI" in capsys.readouterr().err
     (release / "openapi" / "apis__example__v1_openapi.json").unlink()
@@ -218,12 +216,12 @@ def test_types_that_are_not_upstreams_are_left_out(release: Path) -> None:
     assert generate(release) == made
 
 
-def test_the_file_is_laid_out_as_it_would_be_written() -> None:
+def test_checked_in_file_has_the_generated_layout() -> None:
     content = json.loads(FILE.read_bytes())
     assert written(content["types"], content["kinds"]) == FILE.read_text()
 
 
-def test_what_controllers_compare_by_follows_from_the_file() -> None:
+def test_comparison_tables_of_controllers_match_the_file() -> None:
     assert Path(facts.__file__).read_text() == semantic_facts(built_in_types())
 
 

@@ -53,7 +53,7 @@ type Time struct {
 """
 
 
-def test_fields_stand_in_gos_order() -> None:
+def test_fields_are_in_gos_order() -> None:
     head, _, body = go_structs([CORE, META_V1], "v1.Widget").partition('STRUCTS = """\n')
     assert head == Path(facts.__file__).read_text(encoding="utf-8").partition('STRUCTS = """\n')[0]
     assert body.splitlines() == [
@@ -66,7 +66,7 @@ def test_fields_stand_in_gos_order() -> None:
     ]
 
 
-def test_two_structs_of_one_name_are_refused_where_that_matters() -> None:
+def test_ambiguous_struct_name_is_rejected_if_used() -> None:
     twice = "type Other struct {\n}\n"
     assert "v1.Part" in go_structs([CORE, META_V1, twice], "v1.Widget")
     with pytest.raises(AmbiguousError, match=r"v1\.Other"):

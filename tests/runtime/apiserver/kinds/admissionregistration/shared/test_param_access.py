@@ -58,7 +58,7 @@ def give(api: Api, verb: str) -> None:
 
 
 @pytest.mark.parametrize("which", DOES)
-def test_a_policy_reads_what_its_author_may_read(api: Api, which: str) -> None:
+def test_param_kind_needs_read_permission_of_the_author(api: Api, which: str) -> None:
     assert policy(api, which).causes == {
         "spec.paramKind": f'Forbidden: user {SHOWN} must have "get" permission on all objects of the referenced '
         "paramKind (kind=Secret, apiVersion=v1)"
@@ -70,7 +70,7 @@ def test_a_policy_reads_what_its_author_may_read(api: Api, which: str) -> None:
 @pytest.mark.parametrize(
     ("which", "first", "second"), [("validating", SHOWN, "VERB"), ("mutating", "VERB", SHOWN)], ids=["", "swapped"]
 )
-def test_a_binding_leads_to_what_its_author_may_read(api: Api, which: str, first: str, second: str) -> None:
+def test_param_reference_needs_read_permission_of_the_author(api: Api, which: str, first: str, second: str) -> None:
     assert policy(api, which, by=User("root", groups=("system:masters",))).status == 201
     text = f'Forbidden: user {first} does not have "{second}" permission on the object referenced by paramRef'
     assert binding(api, which, "b", name="s").causes == {"spec.paramRef": text.replace("VERB", "get")}

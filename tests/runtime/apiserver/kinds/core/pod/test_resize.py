@@ -45,7 +45,7 @@ def requests_of(api: Api, name: str = "p") -> Object:
     return found
 
 
-def test_cpu_and_memory_change_and_nothing_else_does(api: Api) -> None:
+def test_only_cpu_and_memory_can_be_resized(api: Api) -> None:
     a_pod(api)
     before = api.get("pods", "p").obj
     changed = container(requests={"cpu": "200m", "memory": "100Mi"}, image="other")
@@ -61,7 +61,7 @@ def test_cpu_and_memory_change_and_nothing_else_does(api: Api) -> None:
     assert after == before
 
 
-def test_it_can_be_read_and_patched(api: Api) -> None:
+def test_resize_subresource_can_be_read_and_patched(api: Api) -> None:
     a_pod(api)
     assert api.send("GET", api.path("pods", "p", "resize")).obj["kind"] == "Pod"
     patch = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "150m"}}}]}}
@@ -116,7 +116,7 @@ def test_invalid_resize_is_rejected(api: Api, given: list[Object], wanted: list[
     assert api.get("pods", "p").obj["metadata"]["generation"] == 1
 
 
-def test_init_containers_are_resized_too_unless_they_would_be_restarted(api: Api) -> None:
+def test_init_containers_can_be_resized_unless_it_restarts_them(api: Api) -> None:
     policy = {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
     a_pod(api, initContainers=[INIT, container("side", requests=SMALL, restartPolicy="Always", **policy)])
     more = [container("i", requests={"cpu": "2m"}), container("side", requests={**SMALL, "cpu": "1"}, **policy)]
@@ -134,7 +134,7 @@ def test_resize_needs_a_kubelet_that_reports_resources(api: Api, has: Object, st
     assert resize(api, container(requests={**SMALL, "cpu": "2"})).status == status
 
 
-def test_static_pods_stay(api: Api) -> None:
+def test_static_pods_cannot_be_resized(api: Api) -> None:
     body = api.pod("p", nodeName="n")
     body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     assert api.create("pods", body).status == 201
@@ -176,7 +176,7 @@ def test_resize_up_to_allocated_resources_is_not_charged_again(api: Api) -> None
     assert resize(api, container(requests={**SMALL, "cpu": "501m"})).status == 403
 
 
-def test_limits_of_the_namespace_hold_for_it(api: Api) -> None:
+def test_resize_is_limited_by_limit_ranges(api: Api) -> None:
     a_pod(api)
     limits = [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}]
     assert api.create("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}}).status == 201
@@ -188,7 +188,7 @@ def test_limits_of_the_namespace_hold_for_it(api: Api) -> None:
     assert "annotations" not in made["metadata"]
 
 
-def test_resources_of_the_pod_as_a_whole(api: Api) -> None:
+def test_pod_level_resources_can_be_resized(api: Api) -> None:
     a_pod(api, resources={"requests": {"cpu": "1"}})
     assert resize(api, resources={"requests": {"cpu": "2"}}).status == 200
     for wanted, message in (

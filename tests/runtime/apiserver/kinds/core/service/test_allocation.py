@@ -19,12 +19,12 @@ from tests.support.objects import service
         (("x",), "'x' does not appear to be an IPv4 or IPv6 network"),
     ],
 )
-def test_a_range_that_services_cannot_use_is_refused(cidrs: tuple[str, ...], why: str) -> None:
+def test_invalid_service_range_is_rejected(cidrs: tuple[str, ...], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_service_ranges(cidrs)
 
 
-def test_a_range_that_is_full_gives_the_first_addresses_only_to_who_names_one(make_api: type[Api]) -> None:
+def test_full_range_assigns_reserved_addresses_only_on_request(make_api: type[Api]) -> None:
     api = make_api(service_ranges=("10.0.0.0/28", "fd00::/112"))
     given = [api.create("services", service(f"s{i}")).obj["spec"]["clusterIP"] for i in range(5)]
     assert sorted(given) == [f"10.0.0.{number}" for number in range(10, 15)]
@@ -39,7 +39,7 @@ def test_a_range_that_is_full_gives_the_first_addresses_only_to_who_names_one(ma
     assert api.create("services", service("more")).obj["spec"]["clusterIP"] == given[0]
 
 
-def test_a_node_port_that_was_given_to_a_health_check_is_not_given_again(api: Api) -> None:
+def test_node_port_of_a_health_check_is_not_reused(api: Api) -> None:
     local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
     number = api.create("services", service("a", spec=local)).obj["spec"]["healthCheckNodePort"]
     ports = [{"port": 80, "nodePort": number}]

@@ -79,7 +79,7 @@ def test_allocation_needs_permission_to_bind(api: Api) -> None:
     assert write(api, {"allocation": ALLOCATION}, DRIVER).status == 200
 
 
-def test_a_driver_writes_of_its_own_devices_on_its_node(api: Api) -> None:
+def test_driver_may_write_status_of_its_devices_on_its_node(api: Api) -> None:
     claim(api, "c")
     assert write(api, {"allocation": ALLOCATION}, User("root", groups=("system:masters",))).status == 200
     status = {"devices": [{**DEVICE, "data": {"a": 1}}]}
