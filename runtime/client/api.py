@@ -14,6 +14,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 JSON = "application/json"
+LONGEST_FIELD_MANAGER = 128  # bytes, as upstream
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 

@@ -34,6 +34,13 @@ def _clock_that_counts_suspension() -> int | None:
 _COUNTING = _clock_that_counts_suspension()
 
 
+class WallClock(Protocol):
+    """Source of the time of day."""
+
+    def now(self) -> float:
+        """Return Unix seconds."""
+
+
 class Clock(Protocol):
     """Source of time for actors."""
 

@@ -15,9 +15,9 @@ from kcm.protocols.objects import make_key
 from kcm.runtime.apiserver.core.questions import Answer, Ask, Question, nobody_there
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery
-from kcm.runtime.apiserver.http.stray_fields import StrayFields
-from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
+from kcm.runtime.apiserver.presentation.stray_fields import StrayFields
+from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
 from kcm.runtime.apiserver.server.api_server import ApiServer
@@ -93,7 +93,7 @@ class SimulatedNetwork:
 
     @server.setter
     def server(self, server: ApiServer) -> None:
-        self._server, self._stray_fields = server, StrayFields(server, every_patch=False)
+        self._server, self._stray_fields = server, StrayFields(server.route, every_patch=False)
         server.outside_calls.make_later(partial(self._answer_later, server))
 
     def _answer_later(

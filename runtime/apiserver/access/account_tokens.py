@@ -113,7 +113,10 @@ class AccountTokens:
         issued = self._read(token)
         if issued is None:
             return Unauthenticated()
-        good_for = tuple([audience for audience in audiences if audience in issued.audiences])
+        if audiences == issued.audiences:  # almost always the server's own
+            good_for = issued.audiences
+        else:
+            good_for = tuple([audience for audience in audiences if audience in issued.audiences])
         if not good_for:
             given, wanted = (" ".join(map(json.dumps, each)) for each in (issued.audiences, audiences))
             return Unauthenticated(f"token audiences [{given}] is invalid for the target audiences [{wanted}]")

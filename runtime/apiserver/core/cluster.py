@@ -30,19 +30,13 @@ from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.state import Record, State
 from kcm.runtime.apiserver.storage.store import Change
 from kcm.runtime.client.api import Request
+from kcm.runtime.scheduling.clock import WallClock
 
 
 class Patience(Protocol):
     """Remaining allowance of the current attempt at a request, in units of cost."""
 
     left: float
-
-
-class Now(Protocol):
-    """The server's clock."""
-
-    def now(self) -> float:
-        """Unix seconds."""
 
 
 class Reaction(Protocol):
@@ -67,7 +61,7 @@ class Cluster:
     state: State
     registry: Registry
     shapes: Shapes
-    clock: Now
+    clock: WallClock
     uid: Callable[[], str]
     suffix: Callable[[], str]  # five random characters for a generateName
     authorize: Authorize = allow_all

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.objects import Object
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.cluster import Call, Cluster
@@ -35,7 +34,6 @@ STATUS, SCALE = "status", "scale"
 SERVER = "kube-apiserver"  # the manager of what the server makes by itself
 ANCIENT, UNKNOWN = "ancient-changes", "unknown"
 MOST_UPDATERS = 10
-LONGEST_NAME = 128  # bytes
 _FIELDS_V1 = "FieldsV1"
 _ABSENT = object()
 # Never managed.
@@ -54,13 +52,6 @@ class Manager(NamedTuple):
     operation: str
     api_version: str
     subresource: str
-
-
-@bounded_cache(256)
-def agent_prefix(user_agent: str) -> str:
-    """The manager that a user agent stands for: "kubectl/v1.36.2 (linux/amd64)" → "kubectl"."""
-    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
-    return name.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def updater(call: Call) -> Manager:

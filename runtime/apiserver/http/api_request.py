@@ -8,7 +8,7 @@ from typing import Protocol
 
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.warnings import Warnings
-from kcm.runtime.apiserver.http.json_bodies import encoded
+from kcm.runtime.apiserver.presentation.json_bodies import encoded
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.client.api import JSON, Response

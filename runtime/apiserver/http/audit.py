@@ -24,9 +24,8 @@ from kcm.runtime.apiserver.access.audit_policy import (
 )
 from kcm.runtime.apiserver.access.authentication import NO_CERTIFICATE, ClientIdentity
 from kcm.runtime.apiserver.http.api_request import ApiRequest
-from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
-from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.registry.users import User, user_info
 from kcm.runtime.client.api import Response
 
 DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from kcm.runtime.apiserver.http.api_request import ApiRequest
-from kcm.runtime.apiserver.http.negotiation import JSON, ranges
-from kcm.runtime.apiserver.schema.openapi import OpenApi
-from kcm.runtime.apiserver.schema.openapi_v2 import Document
+from kcm.runtime.apiserver.presentation.negotiation import JSON, ranges
+from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
+from kcm.runtime.apiserver.presentation.openapi.v2 import Document
 from kcm.runtime.client.api import Response
 
 OPENAPI_V2 = "/openapi/v2"

@@ -6,7 +6,6 @@ pkg/routes/openidmetadata.go (v1.36).
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,15 +15,12 @@ import orjson
 
 from kcm.runtime.apiserver.access.account_tokens import ISSUER
 from kcm.runtime.apiserver.http.api_request import ApiRequest
-from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
 from kcm.runtime.apiserver.http.health import Health
 from kcm.runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
 from kcm.runtime.apiserver.http.metrics import RequestMetrics
-from kcm.runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, PROTOBUF, negotiate
-from kcm.runtime.apiserver.schema.openapi import OpenApi
-from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.presentation.presentation import Presentation
 from kcm.runtime.apiserver.server.api_server import ApiServer
-from kcm.runtime.client.api import Response
+from kcm.runtime.client.api import JSON, Response
 from kcm.runtime.http.server.request import TEXT
 from kcm.runtime.process.version import Version
 
@@ -55,8 +51,7 @@ class Pages:
         api: ApiServer,
         *,
         version: Version,
-        openapi: OpenApi,
-        encoder: ProtobufEncoder,
+        presentation: Presentation,
         metrics: RequestMetrics,
         checks: Mapping[str, Callable[[], str]],
         checks_of_readiness: Mapping[str, Callable[[], str]],
@@ -66,8 +61,8 @@ class Pages:
         checks: see Health.
         checks_of_readiness: additional checks of /readyz.
         """
-        self._api, self._version, self._openapi = api, version, openapi
-        self._encoder, self._metrics = encoder, metrics
+        self._api, self._version = api, version
+        self._presentation, self._metrics = presentation, metrics
         self._health = Health(checks)
         self._readiness = Health({**checks, **checks_of_readiness})
 
@@ -87,7 +82,7 @@ class Pages:
             case "/metrics":
                 return Page(Response(status=200, body=self._metrics.text(), content_type=METRICS_TYPE))
             case "/openapi/v3":
-                return Page(json_response(self._openapi.index()))
+                return Page(json_response(self._presentation.openapi.index()))
             case "/api" | "/apis":
                 return self._discovery(request, path)
         if path.startswith("/openapi/v3/"):
@@ -108,9 +103,7 @@ class Pages:
 
     def _paths(self) -> Iterator[str]:
         yield from ("/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
-        for group, versions in served_groups(self._api.registry).items():
-            root = f"/apis/{group}" if group else "/api"
-            yield from (root, *(f"{root}/{version}" for version in versions))
+        yield from self._presentation.discovery.paths()
         for name in _HEALTH:
             checks = self._readiness if name == "readyz" else self._health
             yield from (f"/{name}", *(f"/{name}/{check}" for check in checks.names))
@@ -124,7 +117,7 @@ class Pages:
 
         Source: kube-openapi pkg/handler3/handler.go (v1.36).
         """
-        found = self._openapi.document(place)
+        found = self._presentation.openapi.document(place)
         if found is None:
             return Page(NOT_FOUND)
         version, document = found
@@ -138,30 +131,18 @@ class Pages:
             return Page(Response(status=304, content_type=JSON), lines, cache)
         return Page(Response(status=200, body=document, content_type=JSON), lines, cache)
 
-    # --- discovery
-
     def _discovery(self, request: ApiRequest, path: str) -> Page:
-        form = negotiate(_header(request, b"accept"), OF_DISCOVERY)
-        if form.kind:
-            document = aggregated_discovery(self._api.registry, path)
-            if document is not None:
-                type_ = f"{form.media_type};g=apidiscovery.k8s.io;v={form.version};as={form.kind}"
-                return self._aggregated(request, document, type_, is_protobuf=form.media_type == PROTOBUF)
-        plain = discovery(self._api.registry, path, address=_header(request, b"host"))
-        if plain is None:
+        accept, address = _header(request, b"accept"), _header(request, b"host")
+        found = self._presentation.discovery.respond(path, accept=accept, address=address)
+        if found is None:
             return Page(NOT_FOUND)
-        if form.media_type == PROTOBUF:
-            return Page(Response(status=200, body=self._encoder.encode(plain), content_type=PROTOBUF))
-        return Page(json_response(plain), is_object=True)
-
-    def _aggregated(self, request: ApiRequest, document: Mapping[str, Any], type_: str, *, is_protobuf: bool) -> Page:
-        raw = orjson.dumps(document)
-        etag = f'"{hashlib.sha512(raw).hexdigest().upper()}"'
+        if not found.etag:
+            return Page(found.response, is_object=found.response.content_type == JSON)
+        etag = f'"{found.etag}"'
         lines, cache = b"Etag: %b\r\nVary: Accept\r\n" % etag.encode(), b"public"
         if _header(request, b"if-none-match") == etag:
-            return Page(Response(status=304, content_type=type_), lines, cache)
-        body = self._encoder.encode(document) if is_protobuf else raw
-        return Page(Response(status=200, body=body, content_type=type_), lines, cache, is_object=True)
+            return Page(Response(status=304, content_type=found.response.content_type), lines, cache)
+        return Page(found.response, lines, cache, is_object=True)
 
     # --- tokens of service accounts
 

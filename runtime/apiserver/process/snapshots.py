@@ -15,8 +15,9 @@ from pathlib import Path
 
 import orjson
 
+from kcm.runtime.apiserver.http.paths import SNAPSHOT
 from kcm.runtime.apiserver.process.launch import STORE
-from kcm.runtime.apiserver.storage.snapshots import SNAPSHOT_PATH, copy_store, skip_revisions
+from kcm.runtime.apiserver.storage.snapshots import copy_store, skip_revisions
 from kcm.runtime.apiserver.storage.sqlite_store import FORMAT
 from kcm.runtime.apiserver.storage.store import StoreUnusableError
 from kcm.runtime.client.api import Request, Response
@@ -63,7 +64,7 @@ def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
 
 def _made_by_server(ask: Ask) -> str:
     """The name of the file in the server's directory."""
-    response = ask(Request(method="POST", path=SNAPSHOT_PATH))
+    response = ask(Request(method="POST", path=SNAPSHOT))
     try:
         words = orjson.loads(response.body)
         if response.status == 200:

@@ -5,6 +5,7 @@ Source: apiserver pkg/endpoints/installer.go, which registers these paths with g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kcm.runtime.apiserver.errors import status_errors
@@ -28,6 +29,10 @@ class Route(NamedTuple):
     namespace: str
     name: str
     subresource: str
+
+
+FindRoute = Callable[[RequestInfo], Route | None]
+"""Finds where a request is served; None if nowhere."""
 
 
 def route(registry: Registry, info: RequestInfo) -> Route:

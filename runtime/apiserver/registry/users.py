@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
@@ -136,3 +137,13 @@ def may_use_signer(authorize: Authorize, user: User, verb: str, signer: str) -> 
     names = (signer, f"{signer.partition('/')[0]}/*")
     attributes = {"group": "certificates.k8s.io", "version": "*", "resource": "signers", "verb": verb}
     return any(authorize(Access(user, {**attributes, "name": name})).allowed for name in names)
+
+
+def user_info(user: User) -> Object:
+    """Return a user's UserInfo without empty fields.
+
+    Source: kubernetes staging/src/k8s.io/api/authentication/v1/types.go (v1.36).
+    """
+    extra = {key: list(values) for key, values in user.extra.items()}
+    fields = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    return {field: value for field, value in fields.items() if value}

@@ -21,7 +21,7 @@ from functools import partial
 from kcm.runtime.apiserver.access.token_authenticator import NO_TOKENS, AcceptedTokens
 from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles
 from kcm.runtime.apiserver.bootstrap.served_cluster import REACTIONS, ServedCluster
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, Now, Remarks
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, Remarks
 from kcm.runtime.apiserver.core.identifiers import Identifiers, RandomUids
 from kcm.runtime.apiserver.core.long_work import AT_ONCE, Allowance
 from kcm.runtime.apiserver.core.questions import Ask, Unanswered, nobody_there, unanswered
@@ -29,6 +29,7 @@ from kcm.runtime.apiserver.core.settings import BY_DEFAULT, ApiSettings
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.presentation.presentation import Presentation
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import Route, route
 from kcm.runtime.apiserver.registry.users import ADMIN, ALLOWED, NOBODY, Authorize, Decision, User, allow_all
@@ -44,6 +45,7 @@ from kcm.runtime.apiserver.storage.watches import Watch
 from kcm.runtime.apiserver.verbs.component_statuses import Components, lease_problem
 from kcm.runtime.apiserver.verbs.watch import watch
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.scheduling.clock import WallClock
 
 
 class ApiServer:
@@ -51,7 +53,7 @@ class ApiServer:
         self,
         *,
         store: Store,
-        clock: Now,
+        clock: WallClock,
         settings: ApiSettings = BY_DEFAULT,
         tokens: AcceptedTokens = NO_TOKENS,
         identifiers: Identifiers | None = None,
@@ -120,7 +122,7 @@ class ApiServer:
         for job in served_cluster.initial_reconciliations():
             self._transact(job)
 
-    def suspends_long_work(self) -> None:
+    def suspend_long_computations(self) -> None:
         """Suspend requests whose expressions take long: from now on `begin` returns them as questions."""
         self._cluster = replace(self._cluster, patience=Allowance())
 
@@ -248,6 +250,10 @@ class ApiServer:
     def lease_problem(self, name: str) -> str:
         """Return why a Lease of kube-system is not held, "" if it is."""
         return lease_problem(self._cluster, name)
+
+    def presentation(self, *, build: str) -> Presentation:
+        """Return the forms in which clients see this server: of objects, discovery and OpenAPI. See Presentation."""
+        return Presentation(self.registry, self.route, now=self._cluster.clock.now, build=build)
 
     def route(self, info: RequestInfo) -> Route | None:
         """Return where a request is served, None if nowhere."""

@@ -9,7 +9,7 @@ from kcm.runtime.apiserver.access.authorizer import Authorizer
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens, TokenAuthenticator
 from kcm.runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from kcm.runtime.apiserver.bootstrap.policy import node_rules
-from kcm.runtime.apiserver.core.cluster import Cluster, Now
+from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.custom_resources import CustomResources
 from kcm.runtime.apiserver.core.expiry import Expiry
 from kcm.runtime.apiserver.core.identifiers import Identifiers
@@ -26,6 +26,7 @@ from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
 from kcm.runtime.apiserver.storage.state import State
 from kcm.runtime.apiserver.storage.store import Store
 from kcm.runtime.apiserver.storage.watches import WatchCache
+from kcm.runtime.scheduling.clock import WallClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class OpenedStore:
 
 def open_store(
     store: Store,
-    clock: Now,
+    clock: WallClock,
     settings: ApiSettings,
     *,
     tokens: AcceptedTokens,

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from kcm.runtime.apiserver.storage.store import StoreUnusableError
 
-SNAPSHOT_PATH = "/kcm/snapshot"  # POST to this path of the server writes a snapshot
 SKIPPED = 1_000_000_000  # revisions, as etcd's documentation advises
 
 

@@ -8,16 +8,20 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 
 def parse_int(text: str) -> int:
     """Parse as Go's strconv.ParseInt. Raises ValueError."""
-    return _checked("ParseInt", text, integers.parse_int(text), well_formed=integers.is_int(text))
+    number = integers.parse_int(text)
+    if number is None:
+        raise _error("ParseInt", text, well_formed=integers.is_int(text))
+    return number
 
 
 def parse_uint(text: str) -> int:
     """Parse as Go's strconv.ParseUint. Raises ValueError."""
-    return _checked("ParseUint", text, integers.parse_uint(text), well_formed=integers.is_uint(text))
-
-
-def _checked(function: str, text: str, number: int | None, *, well_formed: bool) -> int:
+    number = integers.parse_uint(text)
     if number is None:
-        why = "value out of range" if well_formed else "invalid syntax"
-        raise ValueError(f"strconv.{function}: parsing {quoted(text)}: {why}")
+        raise _error("ParseUint", text, well_formed=integers.is_uint(text))
     return number
+
+
+def _error(function: str, text: str, *, well_formed: bool) -> ValueError:
+    why = "value out of range" if well_formed else "invalid syntax"
+    return ValueError(f"strconv.{function}: parsing {quoted(text)}: {why}")

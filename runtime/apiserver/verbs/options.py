@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcm.protocols.messages.commands import PatchType
-from kcm.runtime.apiserver.core.field_managers import LONGEST_NAME
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+from kcm.runtime.client.api import LONGEST_FIELD_MANAGER
 
 ALL = "All"
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -58,7 +58,7 @@ def dry_run_errors(asked: list[str]) -> list[FieldError]:
 
 
 def manager_errors(name: str, field: str) -> list[FieldError]:
-    errors = [too_long(field, LONGEST_NAME)] if len(name.encode()) > LONGEST_NAME else []
+    errors = [too_long(field, LONGEST_FIELD_MANAGER)] if len(name.encode()) > LONGEST_FIELD_MANAGER else []
     if name.isprintable():
         return errors
     position = 0  # in bytes

@@ -15,8 +15,8 @@ from kcm.protocols.conditions import is_true
 from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
 from kcm.protocols.times import parse_time
-from kcm.runtime.apiserver.core.field_managers import agent_prefix
 from kcm.runtime.apiserver.core.settings import ApiSettings
+from kcm.runtime.apiserver.http.user_agents import agent_prefix
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import NODES as ALL_NODES
 from kcm.runtime.apiserver.registry.users import User

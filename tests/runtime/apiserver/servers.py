@@ -6,16 +6,16 @@ import dataclasses
 from typing import Any
 
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
-from kcm.runtime.apiserver.core.cluster import Now
 from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import Store
+from kcm.runtime.scheduling.clock import WallClock
 
 _SETTINGS = {field.name for field in dataclasses.fields(ApiSettings)}
 _TOKENS = {field.name for field in dataclasses.fields(AcceptedTokens)}
 
 
-def new_server(store: Store, clock: Now, **arguments: Any) -> ApiServer:
+def new_server(store: Store, clock: WallClock, **arguments: Any) -> ApiServer:
     """Return a server.
 
     arguments: fields of ApiSettings and of AcceptedTokens, and other arguments of ApiServer.

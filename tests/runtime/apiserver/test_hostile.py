@@ -16,7 +16,7 @@ import pytest
 from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
-from kcm.runtime.apiserver.http.request_bodies import json_body
+from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
 from kcm.runtime.apiserver.storage.sizes import MOST_STORED
 from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.conftest import Api
@@ -43,7 +43,7 @@ def send(api: Api, sent: Sent) -> Response | None:
     body = sent.body
     if sent.type in (YAML, APPLY):
         try:
-            body = json_body(sent.method, sent.type, body, None).json  # type: ignore[arg-type]
+            body = RequestBodies(None, None).read(sent.method, sent.type, body).json  # type: ignore[arg-type]
         except StatusError:
             return None
     request = Request(method=sent.method, path=path, query=dict(parse_qsl(query)), body=body, content_type=sent.type)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.core.field_managers import agent_prefix
+from kcm.runtime.apiserver.http.user_agents import agent_prefix
 from kcm.runtime.client.api import Request
 from kcm.runtime.client.config import ClientConfig, Credential
 from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError
-from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.strategy import Strategy
-from kcm.runtime.apiserver.registry.users import AccessControl, User
+from kcm.runtime.apiserver.registry.users import AccessControl, User, user_info
 
 
 def review(review: Object, user: User, _access: AccessControl) -> list[FieldError]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError
-from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.strategy import Strategy
-from kcm.runtime.apiserver.registry.users import AccessControl, Authenticated, Unauthenticated, User
+from kcm.runtime.apiserver.registry.users import AccessControl, Authenticated, Unauthenticated, User, user_info
 
 UNKNOWN = "invalid bearer token"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.http.discovery import aggregated_discovery
-from kcm.runtime.apiserver.http.discovery import discovery as legacy_discovery
 from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
+from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery
+from kcm.runtime.apiserver.presentation.discovery import discovery as legacy_discovery
 from kcm.runtime.apiserver.registry.definitions import Registry
 from tests.runtime.apiserver.contracts import discovery
 from tests.runtime.apiserver.contracts.discovery import AGGREGATED

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.registry.version_ranks import version_rank
 from tests.runtime.apiserver.http.served import Served, run

@@ -5,9 +5,9 @@ import pytest
 import yaml
 
 from kcm.runtime.apiserver.http import openapi_v2
+from kcm.runtime.apiserver.presentation.openapi.v2 import make_document
+from kcm.runtime.apiserver.presentation.openapi.v2_protobuf import encoded
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.openapi_v2 import make_document
-from kcm.runtime.apiserver.schema.openapi_v2_protobuf import encoded
 from tests.runtime.apiserver.http.served import Served, run
 
 PATH = "/openapi/v2"
@@ -55,7 +55,7 @@ def test_document_is_built_once_for_concurrent_requests(monkeypatch: pytest.Monk
             made.append(arguments)
             return make_document(*arguments)
 
-        monkeypatch.setattr("kcm.runtime.apiserver.schema.openapi.make_document", counted)
+        monkeypatch.setattr("kcm.runtime.apiserver.presentation.openapi.documents.make_document", counted)
         answers = await asyncio.gather(*(served.get(PATH) for _ in range(3)))
         answers.append(await served.get(PATH))
         assert {answer.status for answer in answers} == {200}

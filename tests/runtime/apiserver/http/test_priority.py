@@ -126,7 +126,7 @@ def test_request_of_a_disconnected_client_is_not_handled() -> None:
         body = orjson.dumps(posted_pod("web"))
         waiting: list[Any] = []
         await served.get("/version")
-        turns = served.front._turns
+        turns = served.front._queues
         assert turns is not None
         turns.take = lambda request, _level: waiting.append(request)  # type: ignore[method-assign]
         writer.write(f"{head}{len(body)}\r\n\r\n".encode() + body)

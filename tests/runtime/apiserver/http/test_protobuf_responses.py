@@ -6,12 +6,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kcm.runtime.apiserver.http import slices as gradually
-from kcm.runtime.apiserver.http.encodings import Encodings
+from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.server.event_loop import round_robin
 from tests.runtime.apiserver.http.served import PODS, RESOURCES, Answer, Served, run
 
 PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"
@@ -65,7 +65,7 @@ def test_preferred_protobuf_is_returned_for_every_verb() -> None:
 
 
 def test_other_requests_are_handled_while_a_long_list_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradually, "SLICE", 0.0)  # one object in each turn
+    monkeypatch.setattr(round_robin, "TIME_SLICE", 0.0)  # one object in each turn
 
     async def scenario(served: Served) -> None:
         for number in range(300):

@@ -4,10 +4,10 @@ from typing import Any
 import orjson
 import pytest
 
-from kcm.runtime.apiserver.http.encodings import Encodings
-from kcm.runtime.apiserver.http.negotiation import JSON, PROTOBUF, Form
-from kcm.runtime.apiserver.http.representations import Representation
 from kcm.runtime.apiserver.kinds.core import pod as pod_kind
+from kcm.runtime.apiserver.presentation.encodings import Encodings
+from kcm.runtime.apiserver.presentation.negotiation import JSON, PROTOBUF, Form
+from kcm.runtime.apiserver.presentation.representations import Representation
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from kcm.runtime.apiserver.verbs.read import ListResponse

@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from kcm.runtime.apiserver.http.request_bodies import json_body
+from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
 from tests.runtime.apiserver.http.served import PODS, Served, run
 
 WHY = "yaml: line 2: did not find expected node content"
@@ -15,7 +15,7 @@ YAML = {"Content-Type": "application/yaml"}
 
 
 def converted(text: str) -> object:
-    return orjson.loads(json_body("POST", "application/yaml", text.encode(), None).json)  # type: ignore[arg-type]
+    return orjson.loads(RequestBodies(None, None).read("POST", "application/yaml", text.encode()).json)  # type: ignore[arg-type]
 
 
 def test_yaml_is_converted_by_the_rules_of_kubernetes() -> None:

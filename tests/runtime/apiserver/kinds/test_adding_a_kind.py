@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.http.discovery import discovery
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.presentation.discovery import discovery
 from tests.runtime.apiserver.http.served import Served, run
 
 PAGE = Path(__file__).parents[4] / "docs" / "adding-a-kind.md"

@@ -7,33 +7,52 @@ import orjson
 from kcm.protocols.messages.commands import PatchType
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
-from kcm.runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
+from kcm.runtime.apiserver.presentation.negotiation import JSON, PROTOBUF, YAML
+from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody, yaml_to_json
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
+from kcm.runtime.apiserver.registry.routing import FindRoute
+from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 
 MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
 
 
-def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> JsonBody:
-    """Convert the body of a request to JSON.
+class RequestBodies:
+    """Converter of request bodies. `read` may run on any thread."""
 
-    media_type: without parameters, "" if missing.
+    def __init__(self, find_route: FindRoute, protobuf: ProtobufDecoder) -> None:
+        self._find_route, self._protobuf = find_route, protobuf
 
-    Raises StatusError: 415 for a type that the method does not accept (types of patches are not checked) or a kind
-    without protobuf, 400 for an invalid body.
-    """
-    if not body:
-        return JsonBody(body)
-    if method == "PATCH":
-        return _from_yaml(body) if media_type == PatchType.APPLY else JsonBody(body)
-    if media_type in ("", JSON):
-        return JsonBody(body)
-    if media_type == YAML:
-        return _from_yaml(body)
-    if media_type == PROTOBUF:
-        return JsonBody(_from_protobuf(body, protobuf))
-    raise status_errors.unsupported_media_type(media_type, (JSON, YAML, PROTOBUF))
+    def read(self, method: str, media_type: str, body: bytes) -> JsonBody:
+        """Convert the body of a request to JSON.
+
+        media_type: without parameters, "" if missing.
+
+        Raises StatusError: 415 for a type that the method does not accept (types of patches are not checked) or a kind
+        without protobuf, 400 for an invalid body.
+        """
+        if not body:
+            return JsonBody(body)
+        if method == "PATCH":
+            return _from_yaml(body) if media_type == PatchType.APPLY else JsonBody(body)
+        if media_type in ("", JSON):
+            return JsonBody(body)
+        if media_type == YAML:
+            return _from_yaml(body)
+        if media_type == PROTOBUF:
+            return JsonBody(_from_protobuf(body, self._protobuf))
+        raise status_errors.unsupported_media_type(media_type, (JSON, YAML, PROTOBUF))
+
+    def refusal(self, method: str, info: RequestInfo, error: StatusError) -> StatusError:
+        """Return the error to respond with if `read` raised this one: 404 if nothing is served at the path."""
+        route = self._find_route(info)
+        if route is None:
+            return status_errors.no_such_path()
+        if isinstance(error, InvalidYamlError) and method != "PATCH":
+            other = subresource_of(route.subresource).kind if route.subresource else None
+            return error.of_kind(route.definition.kind if other is None else other.kind)
+        return error
 
 
 def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:

@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING, Any
 
 from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Outside, Pause, Question, Work
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
-from kcm.runtime.apiserver.http.long_work import LongWork
-from kcm.runtime.apiserver.http.slices import Gradually
+from kcm.runtime.apiserver.server.event_loop.long_computations import LongComputations
+from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
 from kcm.runtime.client.api import Response
 
 if TYPE_CHECKING:
-    from kcm.runtime.apiserver.http.webhook_client import WebhookClient
+    from kcm.runtime.apiserver.server.event_loop.webhook_client import WebhookClient
 
 
-class OutsideCalls:
-    """All methods are called on the loop's thread."""
+class SuspendedCalls:
+    """Makes the calls that suspended requests wait for. All methods are called on the loop's thread."""
 
     def __init__(self, acting_for: Callable[[Outside], AbstractContextManager[None]]) -> None:
         """Create a caller without connections or threads.
 
-        acting_for: see ApiServer.
+        acting_for: see server.outside_calls.
         """
         self._acting_for = acting_for
-        self._long_work: LongWork | None = None  # once there is some
+        self._long_computations: LongComputations | None = None  # once there is some
         self._webhooks: WebhookClient | None = None  # once one was called
         self._running: set[asyncio.Task[None]] = set()
 
-    def go_on(
+    def finish(
         self, suspended: Suspended, then: Callable[[Response], None], failed: Callable[[Exception], None]
     ) -> None:
         """Call `then` with the response once it is there, or `failed` with what was raised."""
-        self._run(self._go_on(suspended, then, failed))
+        self._run(self._finish(suspended, then, failed))
 
     def answer(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
-        """Call `then` with one Answer per question, in the same order."""
+        """Call `then` with the list of Answers, in the order of the questions."""
         self._run(self._answer_all(questions, then))
 
     async def _answer_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
@@ -55,7 +55,7 @@ class OutsideCalls:
         if self._webhooks is not None:
             self._webhooks.close()
 
-    async def _go_on(
+    async def _finish(
         self, suspended: Suspended, then: Callable[[Response], None], failed: Callable[[Exception], None]
     ) -> None:
         outcome: Response | Suspended = suspended
@@ -74,21 +74,21 @@ class OutsideCalls:
             return await self._carried_out(question)
         if self._webhooks is None:
             # Imported late: libcurl takes time to load, and most servers have no webhooks.
-            from kcm.runtime.apiserver.http.webhook_client import WebhookClient
+            from kcm.runtime.apiserver.server.event_loop.webhook_client import WebhookClient
 
             self._webhooks = WebhookClient()
         return await self._webhooks.post(question)
 
     async def _carried_out(self, work: Work) -> Answer:
         loop = asyncio.get_running_loop()
-        if self._long_work is None:
-            in_slices = Gradually(now=loop.time, soon=loop.call_soon)
-            self._long_work = LongWork(in_slices, now=loop.time, acting_for=self._acting_for)
+        if self._long_computations is None:
+            round_robin = RoundRobin(now=loop.time, soon=loop.call_soon)
+            self._long_computations = LongComputations(round_robin, now=loop.time, acting_for=self._acting_for)
         done: asyncio.Future[Answer] = loop.create_future()
 
         def then(answer: Answer) -> None:
             if not done.done():  # else the server ends
                 done.set_result(answer)
 
-        self._long_work.do(work, then)
+        self._long_computations.run(work, then)
         return await done

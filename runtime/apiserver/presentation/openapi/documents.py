@@ -15,18 +15,18 @@ from typing import Any
 import orjson
 
 from kcm.protocols.messages.commands import PatchType
-from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.api_types import ApiTypes
-from kcm.runtime.apiserver.schema.descriptions import Descriptions
-from kcm.runtime.apiserver.schema.openapi_schemas import (
+from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
+from kcm.runtime.apiserver.presentation.openapi.schemas import (
     GROUP_VERSION_KIND,
     foreign_name,
     kind_of,
     reference,
     schemas_of,
 )
-from kcm.runtime.apiserver.schema.openapi_v2 import Document, make_document
+from kcm.runtime.apiserver.presentation.openapi.v2 import Document, make_document
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import subresource_of
+from kcm.runtime.apiserver.schema.api_types import ApiTypes
 
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")

@@ -1,7 +1,7 @@
 import pytest
 
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.http.negotiation import (
+from kcm.runtime.apiserver.presentation.negotiation import (
     AS_IT_IS,
     OF_CUSTOM_OBJECTS,
     OF_DISCOVERY,

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
-from kcm.runtime.apiserver.schema.descriptions import Descriptions
-from kcm.runtime.apiserver.schema.openapi_schemas import (
+from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
+from kcm.runtime.apiserver.presentation.openapi.schemas import (
     GROUP_VERSION_KIND,
     PREFIX,
     foreign_name,
@@ -21,6 +19,8 @@ from kcm.runtime.apiserver.schema.openapi_schemas import (
     schema_of,
     schemas_of,
 )
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
 
 # Types of requests and discovery, which are not the kind of a resource.
 STATUS, PATCH, WATCH_EVENT = f"{META}.Status", f"{META}.Patch", f"{META}.WatchEvent"

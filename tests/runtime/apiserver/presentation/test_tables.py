@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.http.tables import table, table_row
+from kcm.runtime.apiserver.presentation.tables import table, table_row
 from tests.runtime.apiserver.kinds.printers import META, NOW, printer_for
 
 

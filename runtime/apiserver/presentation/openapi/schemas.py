@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kcm.runtime.apiserver.presentation.openapi.descriptions import Description, Descriptions
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Type
-from kcm.runtime.apiserver.schema.descriptions import Description, Descriptions
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
 PREFIX = "#/components/schemas/"

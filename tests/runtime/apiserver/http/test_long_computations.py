@@ -12,9 +12,9 @@ import pytest
 
 from kcm.runtime.apiserver.core.long_work import AT_ONCE
 from kcm.runtime.apiserver.core.questions import Answer, Work, unanswered
-from kcm.runtime.apiserver.http.long_work import MOST_THREADS, LongWork
-from kcm.runtime.apiserver.http.slices import Gradually
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.server.event_loop.long_computations import MOST_THREADS, LongComputations
+from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.cel import effort
 from kcm.runtime.cel.language import base_environment, compiled_program
@@ -170,7 +170,7 @@ def test_request_applies_to_the_state_after_the_computation() -> None:
         await post(served, BINDINGS, binding(validationActions=["Deny"]))
         patch, headers = {"data": {"x": "y"}}, {"Content-Type": "application/merge-patch+json"}
         long = asyncio.ensure_future(served.ask("PATCH", f"{CONFIG_MAPS}/c", json=patch, headers=headers))
-        while not served.front._outside._running:
+        while not served.front._resources._suspended_calls._running:
             await asyncio.sleep(0)
         removed = await served.ask("DELETE", f"{CONFIG_MAPS}/c")
         assert removed.status == 200
@@ -191,8 +191,8 @@ class Loop:
     def __init__(self) -> None:
         self.time = 0.0
         self._next: list[Any] = []
-        self.work = LongWork(
-            Gradually(now=self._later, soon=self._next.append),
+        self.work = LongComputations(
+            RoundRobin(now=self._later, soon=self._next.append),
             now=lambda: self.time,
             acting_for=lambda _outside: nullcontext(),
         )
@@ -203,7 +203,7 @@ class Loop:
         return self.time
 
     def do(self, key: bytes, act: Any) -> None:
-        self.work.do(Work(key, act, unanswered), lambda answer: self.answers.update({key: answer}))
+        self.work.run(Work(key, act, unanswered), lambda answer: self.answers.update({key: answer}))
 
     def turn(self) -> bool:
         due, self._next[:] = [*self._next], []
@@ -281,13 +281,13 @@ def test_large_patch_is_suspended_for_merge_comparison_and_validation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     works: list[Work] = []
-    do = LongWork.do
+    run_computation = LongComputations.run
 
-    def noted(self: LongWork, work: Work, then: Any) -> None:
+    def noted(self: LongComputations, work: Work, then: Any) -> None:
         works.append(work)
-        do(self, work, then)
+        run_computation(self, work, then)
 
-    monkeypatch.setattr(LongWork, "do", noted)
+    monkeypatch.setattr(LongComputations, "run", noted)
 
     async def scenario(served: Served) -> None:
         pods, spec = "/api/v1/namespaces/default/pods", {"containers": [{"name": "c", "image": "i"}]}

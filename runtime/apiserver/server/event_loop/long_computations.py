@@ -14,33 +14,33 @@ from contextlib import AbstractContextManager
 
 from kcm.runtime.apiserver.core.questions import Answer, Outside, Result, Work
 from kcm.runtime.apiserver.core.suspended_requests import LONGEST
-from kcm.runtime.apiserver.http.slices import Gradually
+from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
 from kcm.runtime.cel import effort
 
 MOST_THREADS = 8  # computations that have begun; others wait
 ROOM = 64 * 1024 * 1024  # bytes of a thread's stack, of which only what is used is taken
 
 
-class _GivenUpError(BaseException):
+class _AbandonedError(BaseException):
     """Ends the thread of an abandoned computation. No computation catches it."""
 
 
 class _Computation:
-    """One thread, which runs only within `go_on`."""
+    """One thread, which runs only within `resume`."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._may_run, self._paused = threading.Semaphore(0), threading.Semaphore(0)
-        self._is_given_up = False
+        self._is_abandoned = False
         self.answer: Answer | None = None
         before = threading.stack_size(ROOM)
         try:
-            self._thread = threading.Thread(target=self._run, name="long-work", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="long-computation", daemon=True)
             self._thread.start()
         finally:
             threading.stack_size(before)
 
-    def go_on(self) -> bool:
+    def resume(self) -> bool:
         """Run until it pauses or ends; return whether there is more of it."""
         self._may_run.release()
         self._paused.acquire()
@@ -49,9 +49,9 @@ class _Computation:
         self._thread.join()
         return False
 
-    def give_up(self) -> None:
-        self._is_given_up = True
-        while self.go_on():
+    def abandon(self) -> None:
+        self._is_abandoned = True
+        while self.resume():
             pass
 
     def _run(self) -> None:
@@ -59,38 +59,38 @@ class _Computation:
         effort.give_way(effort.STEP, self._pause)
         try:
             self.answer = self._work.carried_out()
-        except _GivenUpError:
+        except _AbandonedError:
             self.answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
         self._paused.release()
 
     def _pause(self) -> None:
         self._paused.release()
         self._may_run.acquire()
-        if self._is_given_up:
-            raise _GivenUpError
+        if self._is_abandoned:
+            raise _AbandonedError
 
 
-class LongWork:
+class LongComputations:
     """Queue of long computations, used on the event loop's thread."""
 
     def __init__(
         self,
-        in_slices: Gradually,
+        round_robin: RoundRobin,
         *,
         now: Callable[[], float],
         acting_for: Callable[[Outside], AbstractContextManager[None]],
     ) -> None:
         """Create an empty queue.
 
-        in_slices: runs generators in slices on the event loop.
+        round_robin: runs generators on the event loop, one time slice after the other.
         now: seconds of any clock.
-        acting_for: see ApiServer.
+        acting_for: see server.outside_calls.
         """
-        self._in_slices, self._now, self._acting_for = in_slices, now, acting_for
+        self._round_robin, self._now, self._acting_for = round_robin, now, acting_for
         self._running = 0
         self._waiting: deque[tuple[Work, Callable[[Answer], None], float]] = deque()
 
-    def do(self, work: Work, then: Callable[[Answer], None]) -> None:
+    def run(self, work: Work, then: Callable[[Answer], None]) -> None:
         """Call back with the result, or with a TimeoutError if the computation takes longer than LONGEST seconds."""
         self._waiting.append((work, then, self._now() + LONGEST))
         self._begin()
@@ -98,21 +98,21 @@ class LongWork:
     def _begin(self) -> None:
         while self._waiting and self._running < MOST_THREADS:
             self._running += 1
-            self._in_slices.do(self._steps(*self._waiting.popleft()))
+            self._round_robin.run(self._steps(*self._waiting.popleft()))
 
     def _steps(self, work: Work, then: Callable[[Answer], None], until: float) -> Iterator[None]:
-        yield  # do nothing within the call of `do`
+        yield  # do nothing within the call of `run`
         answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
         if self._now() < until:
             computation = _Computation(work)
             while self._now() < until:
                 with self._acting_for(work.outside):
-                    has_more = computation.go_on()
+                    has_more = computation.resume()
                 if not has_more:
                     break
                 yield
             else:
-                computation.give_up()
+                computation.abandon()
             answer = computation.answer or answer
         self._running -= 1
         self._begin()

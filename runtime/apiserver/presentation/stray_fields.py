@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kcm.protocols.messages.commands import PatchType
-from kcm.runtime.apiserver.http.request_bodies import repeated_in_applied
-from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.presentation.request_bodies import repeated_in_applied
+from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
+from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
-from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ class StrayFields:
     fields that are there twice are missed, and most patches are not decoded once more.
     """
 
-    def __init__(self, api: ApiServer, *, every_patch: bool = True) -> None:
-        self._api, self._every_patch = api, every_patch
+    def __init__(self, find_route: FindRoute, *, every_patch: bool = True) -> None:
+        self._find_route, self._every_patch = find_route, every_patch
         self._validator, self._shapes = FieldValidator(built_in_types()), built_in_shapes()
 
     def watched(self, asked: Request, info: RequestInfo, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
@@ -41,7 +41,7 @@ class StrayFields:
         # those that are there twice, as upstream does: it costs as much as the write.
         is_asked = "fieldValidation" in asked.query or bool(read.repeated)
         if asked.method == "PATCH" and not is_asked:
-            route = None if self._every_patch else self._api.route(info)
+            route = None if self._every_patch else self._find_route(info)
             is_asked = self._every_patch or (route is not None and route.definition.dynamic)
         warnings = self._check(asked, info, read) if is_asked else []
         before = self._shapes.strays
@@ -53,7 +53,7 @@ class StrayFields:
     def _check(self, asked: Request, info: RequestInfo, read: JsonBody) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
         directive = asked.query.get("fieldValidation", WARN)
-        route = self._api.route(info)
+        route = self._find_route(info)
         has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
         if directive not in (STRICT, WARN) or route is None or not has_fields:
             return []

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
+from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
+from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.schema.api_types import built_in_types
-from kcm.runtime.apiserver.schema.descriptions import installed_descriptions
-from kcm.runtime.apiserver.schema.openapi import OpenApi
 
 DEPLOYMENTS = ResourceDefinition(
     group="apps", plural="deployments", kind="Deployment", subresources=("status", "scale")

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from kcm.protocols.objects import Object, metadata
-from kcm.runtime.apiserver.http.encodings import Encodings
-from kcm.runtime.apiserver.http.json_bodies import escaped
-from kcm.runtime.apiserver.http.negotiation import PROTOBUF, Form
-from kcm.runtime.apiserver.http.tables import partial_metadata, table, table_row
+from kcm.runtime.apiserver.presentation.encodings import Encodings
+from kcm.runtime.apiserver.presentation.json_bodies import escaped
+from kcm.runtime.apiserver.presentation.negotiation import PROTOBUF, Form
+from kcm.runtime.apiserver.presentation.tables import partial_metadata, table, table_row
 from kcm.runtime.apiserver.registry.printers import Printer
 from kcm.runtime.apiserver.schema.protobuf_encoder import envelope, list_item, watch_event
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcm.protocols.messages.commands import PatchType
+from kcm.runtime.apiserver.presentation.openapi.schemas import GROUP_VERSION_KIND, foreign_name, kind_of
+from kcm.runtime.apiserver.presentation.openapi.v2_schemas import DELETE_OPTIONS, INFO, PATCH, STATUS, reference
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.api_types import META, ApiTypes
-from kcm.runtime.apiserver.schema.openapi_schemas import GROUP_VERSION_KIND, foreign_name, kind_of
-from kcm.runtime.apiserver.schema.openapi_v2_schemas import DELETE_OPTIONS, INFO, PATCH, STATUS, reference
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _ALL = (_JSON, _YAML, _PROTOBUF)

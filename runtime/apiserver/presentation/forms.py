@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 import orjson
 
-from kcm.runtime.apiserver.core.cluster import Now
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.http.encodings import Encodings
-from kcm.runtime.apiserver.http.negotiation import (
+from kcm.runtime.apiserver.presentation.encodings import Encodings
+from kcm.runtime.apiserver.presentation.negotiation import (
     AS_IT_IS,
     JSON,
     OF_CUSTOM_OBJECTS,
@@ -24,12 +23,12 @@ from kcm.runtime.apiserver.http.negotiation import (
     Offer,
     negotiate,
 )
-from kcm.runtime.apiserver.http.representations import INCLUDES, Representation, list_of_built_in
-from kcm.runtime.apiserver.http.tables import printer_of
+from kcm.runtime.apiserver.presentation.representations import INCLUDES, Representation, list_of_built_in
+from kcm.runtime.apiserver.presentation.tables import printer_of
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
+from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
 
@@ -40,8 +39,8 @@ _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, *
 class Forms:
     """Converter of responses. `accept` is the Accept header in each method."""
 
-    def __init__(self, api: ApiServer, encodings: Encodings, now: Now) -> None:
-        self._api, self._encodings, self._now = api, encodings, now
+    def __init__(self, find_route: FindRoute, encodings: Encodings, now: Callable[[], float]) -> None:
+        self._find_route, self._encodings, self._now = find_route, encodings, now
 
     def wanted(self, accept: bytes, info: RequestInfo) -> Form:
         """Raises StatusError (406)."""
@@ -59,17 +58,21 @@ class Forms:
         """Convert a response to the form that the client accepts. Raises StatusError (400)."""
         if response.status >= 400:
             return self.error(accept, response)
+        if accept in _JSON_FIRST:
+            return response
         form = self.wanted(accept, info)
         if form == AS_IT_IS or response.content_type != JSON:
             return response
         representation = self.representation(info, form)
         return replace(response, body=representation.body(response), content_type=form.media_type)
 
-    def in_steps(self, accept: bytes, info: RequestInfo, response: ListResponse) -> Generator[None, None, Response]:
-        """Convert a list as `response` does, but yield after each step so that other requests can run."""
+    def in_steps(self, accept: bytes, info: RequestInfo, response: Response) -> Generator[None, None, Response]:
+        """Convert a response as `response` does, but yield after each item of a list so that other requests can run."""
+        if not isinstance(response, ListResponse):
+            return self.response(accept, info, response)
         form = self.wanted(accept, info)
         if form == AS_IT_IS:
-            route = self._api.route(info)
+            route = self._find_route(info)
             is_custom = route is None or route.definition.dynamic
             return response if is_custom else replace(response, body=list_of_built_in(response))
         body = yield from self.representation(info, form).list_in_steps(response)
@@ -95,16 +98,16 @@ class Forms:
             detail = "must be 'Metadata', 'Object', 'None', or empty"
             wrong = invalid("includeObject", include, detail)
             raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
-        route = self._api.route(info)
+        route = self._find_route(info)
         printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
-        return Representation(form, include=include, now=self._now.now, printer=printer, encodings=self._encodings)
+        return Representation(form, include=include, now=self._now, printer=printer, encodings=self._encodings)
 
     def _is_review(self, info: RequestInfo) -> bool:
-        route = self._api.route(info)
+        route = self._find_route(info)
         return route is not None and route.definition.strategy.review is not None
 
     def _has_protobuf(self, info: RequestInfo) -> bool:
-        route = self._api.route(info)
+        route = self._find_route(info)
         if route is None:
             return True  # so has the refusal
         if route.subresource and subresource_of(route.subresource).kind is not None:

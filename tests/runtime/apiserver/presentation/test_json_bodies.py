@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.apiserver.http.json_bodies import LARGEST_INDENTED, encoded, is_for_people
+from kcm.runtime.apiserver.presentation.json_bodies import LARGEST_INDENTED, encoded, is_for_people
 
 
 @pytest.mark.parametrize(

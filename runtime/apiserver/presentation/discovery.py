@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
 
 from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.presentation.negotiation import JSON, OF_DISCOVERY, PROTOBUF, Form, negotiate
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
 from kcm.runtime.apiserver.registry.version_ranks import version_rank
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.client.api import Response
 
 # Where upstream stores another version than the one that is served here.
 _STORED_AS = {
@@ -21,6 +26,54 @@ _STORED_AS = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "v1beta1",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "v1beta1",
 }
+
+
+class DiscoveryResponse(NamedTuple):
+    """Response to a request for discovery. etag: of an aggregated document, without quotes; "" for a plain one."""
+
+    response: Response
+    etag: str = ""
+
+
+class Discovery:
+    """Discovery of the resources in a registry."""
+
+    def __init__(self, registry: Registry, encoder: ProtobufEncoder) -> None:
+        self._registry, self._encoder = registry, encoder
+
+    def paths(self) -> Iterator[str]:
+        """Return the paths of groups and of their versions."""
+        for group, versions in served_groups(self._registry).items():
+            root = f"/apis/{group}" if group else "/api"
+            yield from (root, *(f"{root}/{version}" for version in versions))
+
+    def respond(self, path: str, *, accept: str, address: str) -> DiscoveryResponse | None:
+        """Return the document at /api…, /apis… in the form that the client accepts; None without one.
+
+        accept: the Accept header.
+        address: "host:port" of the server.
+
+        Raises StatusError: 406, or 503 for a version that another server serves.
+        """
+        form = negotiate(accept, OF_DISCOVERY)
+        if form.kind:
+            document = aggregated_discovery(self._registry, path)
+            if document is not None:
+                return self._aggregated(document, form)
+        plain = discovery(self._registry, path, address=address)
+        if plain is None:
+            return None
+        if form.media_type == PROTOBUF:
+            body = self._encoder.encode(plain)
+            return DiscoveryResponse(Response(status=200, body=body, content_type=PROTOBUF))
+        return DiscoveryResponse(Response(status=200, body=orjson.dumps(plain), content_type=JSON))
+
+    def _aggregated(self, document: Mapping[str, Any], form: Form) -> DiscoveryResponse:
+        raw = orjson.dumps(document)
+        etag = hashlib.sha512(raw).hexdigest().upper()
+        body = self._encoder.encode(document) if form.media_type == PROTOBUF else raw
+        type_ = f"{form.media_type};g=apidiscovery.k8s.io;v={form.version};as={form.kind}"
+        return DiscoveryResponse(Response(status=200, body=body, content_type=type_), etag)
 
 
 def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, list[ResourceDefinition]]]:

@@ -1,10 +1,10 @@
-"""Long work leaves turns to others."""
+"""Long computations leave turns of the event loop to others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kcm.runtime.apiserver.http.slices import SLICE, Gradually
+from kcm.runtime.apiserver.server.event_loop.round_robin import TIME_SLICE, RoundRobin
 
 
 class Turns:
@@ -13,11 +13,11 @@ class Turns:
     def __init__(self) -> None:
         self.time, self.taken = 0.0, list[str]()
         self._next: list[Callable[[], None]] = []
-        self.gradually = Gradually(now=lambda: self.time, soon=self._next.append)
+        self.round_robin = RoundRobin(now=lambda: self.time, soon=self._next.append)
 
     def steps(self, name: str, count: int) -> Iterator[None]:
         for _ in range(count):
-            self.time += SLICE / 2.9
+            self.time += TIME_SLICE / 2.9
             self.taken.append(name)
             yield
 
@@ -36,16 +36,16 @@ class Turns:
 
 def test_short_work_is_done_immediately() -> None:
     turns = Turns()
-    turns.gradually.do(turns.steps("a", 2))
+    turns.round_robin.run(turns.steps("a", 2))
     assert (turns.taken, turns.are_wanted) == (["a", "a"], False)
 
 
 def test_long_works_take_turns_of_one_slice() -> None:
     turns = Turns()
-    turns.gradually.do(turns.steps("a", 8))
-    turns.gradually.do(turns.steps("b", 5))
+    turns.round_robin.run(turns.steps("a", 8))
+    turns.round_robin.run(turns.steps("b", 5))
     assert "".join(turns.taken) == "aaabbb"
     assert [turns.take() for _ in range(4)] == ["aaa", "bb", "aa", ""]
     assert not turns.are_wanted
-    turns.gradually.do(turns.steps("c", 4))
+    turns.round_robin.run(turns.steps("c", 4))
     assert [turns.take(), turns.are_wanted] == ["c", False]

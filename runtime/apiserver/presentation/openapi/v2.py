@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import orjson
 
 from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
+from kcm.runtime.apiserver.presentation.openapi.v2_paths import PARAMETERS, paths
+from kcm.runtime.apiserver.presentation.openapi.v2_protobuf import encoded
+from kcm.runtime.apiserver.presentation.openapi.v2_schemas import schemas
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.schema.api_types import ApiTypes
-from kcm.runtime.apiserver.schema.descriptions import Descriptions
-from kcm.runtime.apiserver.schema.openapi_v2_paths import PARAMETERS, paths
-from kcm.runtime.apiserver.schema.openapi_v2_protobuf import encoded
-from kcm.runtime.apiserver.schema.openapi_v2_schemas import schemas
 
 _BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header"}
 

@@ -1,0 +1,275 @@
+"""Requests for resources: their bodies, and responses that wait until changes are durable; watches."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.api_request import ApiRequest
+from kcm.runtime.apiserver.http.metrics import RequestMetrics
+from kcm.runtime.apiserver.http.responder import Responder, accept_of
+from kcm.runtime.apiserver.http.streams import WatchStream
+from kcm.runtime.apiserver.http.user_agents import agent_prefix
+from kcm.runtime.apiserver.presentation.json_bodies import escaped
+from kcm.runtime.apiserver.presentation.negotiation import AS_IT_IS, Form
+from kcm.runtime.apiserver.presentation.presentation import Presentation
+from kcm.runtime.apiserver.presentation.request_bodies import is_yaml
+from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
+from kcm.runtime.apiserver.registry.users import ANONYMOUS
+from kcm.runtime.apiserver.server.api_server import ApiServer
+from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
+from kcm.runtime.apiserver.server.event_loop.suspended_calls import SuspendedCalls
+from kcm.runtime.client.api import JSON, Request, Response
+from kcm.runtime.scheduling.clock import WallClock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+AT_ONCE = 2048  # bytes of YAML that are read on the event loop; more would delay all other requests
+STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
+
+# Components whose health shows in ComponentStatuses: users that watch for them. The hollow nodes' process schedules.
+_COMPONENTS = {
+    "scheduler": ("system:kube-scheduler", "system:hollow-nodes"),
+    "controller-manager": ("system:kube-controller-manager",),
+}
+_WATCHERS = {user for users in _COMPONENTS.values() for user in users}
+# Built-in versions of core with an APILifecycle upstream, of those that are served by default.
+_DEPRECATED = {
+    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
+
+
+class ResourceRequests:
+    """Carries out authorized requests for resources, and responds to them."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        presentation: Presentation,
+        responder: Responder,
+        metrics: RequestMetrics,
+        *,
+        clock: WallClock,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._api, self._responder, self._metrics = api, responder, metrics
+        self._forms, self._bodies = presentation.forms, presentation.request_bodies
+        self._stray_fields = presentation.stray_fields
+        self._clock, self._log = clock, log
+        self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
+        self._suspended_calls = SuspendedCalls(api.outside_calls.acting_for)
+        self._round_robin: RoundRobin | None = None  # of list conversions, once there is an event loop
+        self._watching: Counter[str] = Counter()  # open watches, by user
+        self._streams: set[WatchStream] = set()
+        self._waiting: dict[ApiRequest, float] = {}  # requests whose changes are not durable, since when
+        self._failure: StatusError | None = None
+        api.suspend_long_computations()
+        api.outside_calls.make_later(self._suspended_calls.answer)
+        api.serve_components(self._components)
+
+    async def close(self) -> None:
+        """Abandon requests that wait for others than the server, after it has stopped."""
+        await self._suspended_calls.close()
+
+    def end_watches(self) -> None:
+        """End all watches gracefully."""
+        for stream in self._streams:
+            stream.end()
+
+    def fail(self, failure: StatusError) -> None:
+        """Fail all requests that wait for their changes to be durable and all later ones, and end watches."""
+        self._failure = failure
+        self.end_watches()
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting:
+            request.respond(failure.response())
+
+    def take_back(self, because: StatusError, *, handle_again: Callable[[ApiRequest], None]) -> None:
+        """Undo the changes that are not durable, refuse the writes, and handle the reads again."""
+        self._api.take_back(because)
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting:
+            if request.method == "GET":
+                handle_again(request)
+            else:
+                request.respond(because.response())
+
+    def store_problem(self) -> str:
+        """Return why changes do not become durable, "" if they do."""
+        if self._failure is not None:
+            return self._failure.message
+        waited = self._clock.now() - next(iter(self._waiting.values()), math.inf)
+        return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
+
+    def handle(self, request: ApiRequest, info: RequestInfo) -> None:
+        """Carry out a request. Raises StatusError."""
+        if self._failure is not None:
+            raise self._failure
+        form = self._forms.wanted(accept_of(request), info)
+        if request.method != "GET":
+            self._take_body(request, info)
+            return
+        asked = Request(method="GET", path=info.path, query=info.query)
+        if info.verb == "watch":
+            self._watch(request, asked, form)
+            return
+        outcome = self._api.begin(asked, info=info, user=request.user or ANONYMOUS)
+        if isinstance(outcome, Response):
+            self._respond_when_durable(request, outcome)
+        else:
+            then, failed = partial(self._respond_when_durable, request), partial(self._responder.refuse, request)
+            self._suspended_calls.finish(outcome, then, failed)
+
+    # --- writes
+
+    def _take_body(self, request: ApiRequest, info: RequestInfo) -> None:
+        method, body = request.method, request.body
+        media_type = _media_type(request.headers.get(b"content-type", b""))
+        if len(body) > AT_ONCE and is_yaml(method, media_type, body):
+            loop = asyncio.get_running_loop()
+            reading = loop.run_in_executor(self._yaml, self._bodies.read, method, media_type, body)
+            reading.add_done_callback(partial(self._yaml_read, request, info, media_type))
+            return
+        try:
+            read = self._bodies.read(method, media_type, body)
+        except StatusError as error:
+            raise self._bodies.refusal(method, info, error) from None
+        self._write(request, info, media_type, read)
+
+    def _yaml_read(
+        self, request: ApiRequest, info: RequestInfo, media_type: str, read: asyncio.Future[JsonBody]
+    ) -> None:
+        try:
+            if self._failure is not None:
+                raise self._failure
+            self._write(request, info, media_type, read.result())
+        except StatusError as error:
+            self._responder.refuse(request, self._bodies.refusal(request.method, info, error))
+        except Exception as error:
+            self._responder.refuse(request, error)
+
+    def _write(self, request: ApiRequest, info: RequestInfo, media_type: str, read: JsonBody) -> None:
+        method, body = request.method, read.json
+        if request.observer is not None:
+            request.observer.requested(body)
+        agent = agent_prefix(request.headers.get(b"user-agent", b"").decode(errors="replace"))
+        type_ = media_type or JSON
+        asked = Request(method=method, path=info.path, query=info.query, body=body, content_type=type_, agent=agent)
+        begin = partial(self._api.begin, asked, info=info, user=request.user or ANONYMOUS)
+        outcome, warnings = self._stray_fields.watched(asked, info, read, begin)
+        if isinstance(outcome, Response):
+            self._respond_when_durable(request, outcome, warnings)
+        else:
+            then = partial(self._respond_when_durable, request, warnings=warnings)
+            self._suspended_calls.finish(outcome, then, partial(self._responder.refuse, request))
+
+    # --- responses
+
+    def _respond_when_durable(self, request: ApiRequest, response: Response, warnings: Sequence[str] = ()) -> None:
+        """Respond once the last request that was handled is durable; refuse (5xx) if it never will be."""
+        if self._failure is not None:
+            raise self._failure
+        self._waiting[request] = self._clock.now()
+        self._api.when_durable(partial(self._respond, request, response, warnings))
+
+    def _respond(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> None:
+        if self._waiting.pop(request, None) is None:  # an error was sent when the store failed
+            return
+        info = request.info
+        deprecation = _deprecation_of(info)
+        all_warnings = response.warnings
+        if deprecation or warnings:
+            all_warnings = (*((deprecation,) if deprecation else ()), *warnings, *all_warnings)
+        if info.verb == "list":
+            self._convert_list(request, response, all_warnings)
+            return
+        try:
+            shown = self._forms.response(accept_of(request), info, response)
+        except Exception as error:
+            self._responder.refuse(request, error)
+        else:
+            self._responder.count(request, shown.status)
+            request.respond(shown, warnings=all_warnings, whole=response)
+
+    def _convert_list(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> None:
+        if self._round_robin is None:
+            loop = asyncio.get_running_loop()
+            self._round_robin = RoundRobin(now=loop.time, soon=loop.call_soon)
+        self._round_robin.run(self._list_steps(request, response, warnings))
+
+    def _list_steps(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> Iterator[None]:
+        """Convert a list and respond. Stops early when the client has disconnected."""
+        steps = self._forms.in_steps(accept_of(request), request.info, response)
+        while request.is_awaited:
+            try:
+                next(steps)
+            except StopIteration as end:
+                self._responder.count(request, end.value.status)
+                request.respond(end.value, warnings=warnings, whole=response)
+                return
+            except Exception as error:
+                self._responder.refuse(request, error)
+                return
+            yield
+
+    # --- watches
+
+    def _watch(self, request: ApiRequest, asked: Request, form: Form) -> None:
+        info, user = request.info, (request.user or ANONYMOUS).name
+        user = user if user in _WATCHERS else ""
+        is_watching = False
+
+        def over() -> None:
+            self._streams.discard(stream)
+            if is_watching:
+                watch.cancel()
+                self._metrics.watching(info, -1)
+                self._watching[user] -= 1
+
+        shown = escaped if form == AS_IT_IS else self._forms.representation(info, form).lines
+        stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
+        found = self._api.watch(asked, info=info, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
+        if isinstance(found, Response):
+            self._responder.count(request, found.status)
+            request.respond(self._forms.error(accept_of(request), found), whole=found)
+            return
+        watch, is_watching = found, True
+        self._streams.add(stream)
+        self._metrics.watching(info, 1)
+        self._watching[user] += 1
+        type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
+        deprecations = (_deprecation_of(info), watch.definition.deprecation)
+        request.stream(type_, stream, warnings=[deprecation for deprecation in deprecations if deprecation])
+
+    def _cut_off(self, request: ApiRequest) -> None:
+        path = request.target.decode(errors="replace")
+        self._log.warning("watch cut off, its client is too slow", path=path, peer=request.connection.peer)
+        request.abort()
+
+    def _components(self) -> Iterator[tuple[str, str]]:
+        """Report the components: each is healthy while it watches as its own user, or holds its lease."""
+        for component, users in _COMPONENTS.items():
+            is_watching = any(self._watching[user] for user in users)
+            yield component, "" if is_watching else self._api.lease_problem(f"kube-{component}")
+        yield "etcd-0", self.store_problem()
+
+
+def _deprecation_of(info: RequestInfo) -> str:
+    """Return the warning about the resource's version, "" without one."""
+    return _DEPRECATED.get(info.resource, "") if not info.group else ""
+
+
+@bounded_cache(256)
+def _media_type(content_type: bytes) -> str:
+    """Return the media type without its parameters."""
+    return content_type.decode(errors="replace").partition(";")[0].strip().lower()

@@ -1,0 +1,66 @@
+"""Responses to requests that are refused or have failed, and the metrics of all responses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcm.runtime.apiserver.access.refusals import NotAuthorizedError
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.api_request import ApiRequest
+from kcm.runtime.apiserver.http.metrics import RequestMetrics
+from kcm.runtime.apiserver.presentation.forms import Forms
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
+from kcm.runtime.apiserver.server.api_server import ApiServer
+from kcm.runtime.client.api import Response
+from kcm.runtime.http.server.request import NO_SNIFFING
+from kcm.runtime.scheduling.clock import WallClock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class Responder:
+    """Counts and refuses requests."""
+
+    def __init__(
+        self, api: ApiServer, forms: Forms, metrics: RequestMetrics, *, clock: WallClock, log: FilteringBoundLogger
+    ) -> None:
+        self._api, self._forms, self._metrics, self._clock, self._log = api, forms, metrics, clock, log
+
+    def count(self, request: ApiRequest, status: int) -> None:
+        info = request.info
+        # There are any number of paths that are not served, and a route that was looked up is kept.
+        if status >= 400 and (request.user is None or self._api.route(info) is None):
+            info = RequestInfo(info.verb, is_resource_request=False)
+        self._metrics.responded(
+            info,
+            dry_run="dryRun" in request.info.query,
+            code=status,
+            seconds=max(self._clock.now() - request.began, 0.0),
+        )
+
+    def refuse(self, request: ApiRequest, error: Exception) -> None:
+        """Respond to a request that failed."""
+        refusal = self.refusal(request, error)
+        request.respond(self._forms.error(accept_of(request), refusal), whole=refusal, lines=refusal_lines(error))
+
+    def refusal(self, request: ApiRequest, error: Exception) -> Response:
+        """Count and return the response to a request that failed."""
+        if not isinstance(error, StatusError):
+            path = request.target.decode(errors="replace")
+            self._log.error("request failed", method=request.method, path=path, exc_info=error)
+            error = status_errors.internal("see the server's log")
+        refusal = error.response()
+        self.count(request, refusal.status)
+        return refusal
+
+
+def refusal_lines(error: Exception) -> bytes:
+    """Return further lines of the head of a refusal."""
+    return NO_SNIFFING if isinstance(error, NotAuthorizedError) else b""
+
+
+def accept_of(request: ApiRequest) -> bytes:
+    """Return the Accept header, b"" without one."""
+    return request.headers.get(b"accept", b"")

@@ -1,0 +1,16 @@
+"""User-Agent headers: the field manager of a client.
+
+Source: apiserver pkg/endpoints/handlers/create.go, managerOrUserAgent, prefixFromUserAgent (v1.36).
+"""
+
+from __future__ import annotations
+
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.client.api import LONGEST_FIELD_MANAGER
+
+
+@bounded_cache(256)
+def agent_prefix(user_agent: str) -> str:
+    """Return the field manager of a user agent: "kubectl/v1.36.2 (linux/amd64)" → "kubectl"."""
+    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
+    return name.encode()[:LONGEST_FIELD_MANAGER].decode(errors="ignore")

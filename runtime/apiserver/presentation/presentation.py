@@ -1,0 +1,36 @@
+"""Presentation of a server to its clients: forms of objects and errors, request bodies, discovery, OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcm.runtime.apiserver.presentation.discovery import Discovery
+from kcm.runtime.apiserver.presentation.encodings import Encodings
+from kcm.runtime.apiserver.presentation.forms import Forms
+from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
+from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
+from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
+from kcm.runtime.apiserver.presentation.stray_fields import StrayFields
+from kcm.runtime.apiserver.registry.definitions import Registry
+from kcm.runtime.apiserver.registry.routing import FindRoute
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+
+
+class Presentation:
+    """Converters and documents of one server, for one thread."""
+
+    def __init__(self, registry: Registry, find_route: FindRoute, *, now: Callable[[], float], build: str) -> None:
+        """Create the converters and documents.
+
+        now: Unix seconds.
+        build: version of the server; OpenAPI documents that clients cache change with it.
+        """
+        types = built_in_types()
+        encodings = Encodings(ProtobufEncoder(types))
+        self.forms = Forms(find_route, encodings, now)
+        self.request_bodies = RequestBodies(find_route, ProtobufDecoder(types))
+        self.stray_fields = StrayFields(find_route)
+        self.discovery = Discovery(registry, encodings.encoder)
+        self.openapi = OpenApi(registry, types, installed_descriptions(), build=build)
