@@ -91,8 +91,8 @@ def test_its_tests_pass(project: Path) -> None:
 
 def test_its_style_and_imports_are_those_of_the_project(project: Path) -> None:
     assert "All checks passed" in run(project, "ruff", "check", "--no-cache", *new_files(), *added_lines())
-    said = run(project, "ruff", "format", "--no-cache", "--check", *new_files(), *added_lines())
-    assert "already formatted" in said
+    output = run(project, "ruff", "format", "--no-cache", "--check", *new_files(), *added_lines())
+    assert "already formatted" in output
 
 
 def test_it_has_its_flags_and_its_name(project: Path) -> None:
@@ -135,7 +135,7 @@ def importers_of(module: str) -> set[str]:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
-                imported = [f"{node.module}.{one.name}." for one in node.names]
+                imported = [f"{node.module}.{alias.name}." for alias in node.names]
                 if any(each.startswith(f"{module}.") for each in imported):
                     found.add(name)
     return found

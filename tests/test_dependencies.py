@@ -55,7 +55,9 @@ def pinned() -> dict[str, Version]:
 
 def oldest(requirement: Requirement) -> Version | None:
     """The lower bound; None without one."""
-    bounds = [Version(one.version) for one in requirement.specifier if one.operator in (">=", "==", "~=")]
+    bounds = [
+        Version(specifier.version) for specifier in requirement.specifier if specifier.operator in (">=", "==", "~=")
+    ]
     return max(bounds, default=None)
 
 
@@ -73,7 +75,7 @@ def known() -> dict[str, Minimum]:
 
 
 def test_every_requirement_has_a_lower_bound_without_known_holes(known: dict[str, Minimum]) -> None:
-    bounds = {canonicalize_name(one.name): oldest(one) for one in declared()}
+    bounds = {canonicalize_name(requirement.name): oldest(requirement) for requirement in declared()}
     assert len(bounds) > 15
     assert [name for name, bound in bounds.items() if bound is None] == []
     assert too_old({name: bound for name, bound in bounds.items() if bound is not None}, known) == []
@@ -87,8 +89,10 @@ def test_locked_development_versions_have_no_known_vulnerabilities(known: dict[s
 
 def test_a_pin_is_within_the_bounds() -> None:
     pins = pinned()
-    asked = [(one, pins.get(canonicalize_name(one.name))) for one in declared()]
-    assert [str(one) for one, pin in asked if pin is not None and pin not in one.specifier] == []
+    asked = [(requirement, pins.get(canonicalize_name(requirement.name))) for requirement in declared()]
+    assert [
+        str(requirement) for requirement, pin in asked if pin is not None and pin not in requirement.specifier
+    ] == []
 
 
 def test_installed_versions_have_no_known_vulnerabilities(known: dict[str, Minimum]) -> None:

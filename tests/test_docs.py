@@ -121,7 +121,7 @@ def test_python_in_a_page_is_good_and_imports_public_names_that_exist(page: str)
         for node in ast.walk(ast.parse(block)):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(PACKAGES):
                 continue
-            names = [f"{node.module}.{one.name}" for one in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
             names = [name for name in names if not any(name.startswith(made) for made in modules_made_by(page))]
             assert [name for name in names if not is_there(name)] == []
 

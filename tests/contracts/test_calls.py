@@ -203,8 +203,8 @@ def test_returned_value_or_exception_of_a_function_is_its_outcome(
     side: Threads | Simulated, function: Callable[..., Any], args: tuple[Any, ...], outcome: Outcome | str
 ) -> None:
     side.calls.send(prepared_call(function, *args), side.take)
-    (told,) = side.outcomes(1)
-    assert (told.message if isinstance(told, Raised) else told) == outcome
+    (received,) = side.outcomes(1)
+    assert (received.message if isinstance(received, Raised) else received) == outcome
     side.calls.send(prepared_call(len, "abc"), side.take)
     side.calls.send(prepared_call(Ward().stay, 0.0), side.take)
     assert sorted(side.outcomes(2), key=repr) == [Done(pack(3)), Done(pack("well"))], "others go on"

@@ -79,21 +79,23 @@ class Ordinals:
             "availableReplicas": sum(_is_ready(pod) for pod in pods),
             "observedGeneration": metadata(owner)["generation"],
         }
-        told = {name: value for name, value in (owner.get("status") or {}).items() if name in status}
-        observed = told.get("observedGeneration") == status["observedGeneration"]
-        if flaws.says_first and observed and told.get("replicas") == wanted and key not in self._begun:
-            if len(pods) >= wanted and told != status:
+        current = {name: value for name, value in (owner.get("status") or {}).items() if name in status}
+        observed = current.get("observedGeneration") == status["observedGeneration"]
+        if flaws.says_first and observed and current.get("replicas") == wanted and key not in self._begun:
+            if len(pods) >= wanted and current != status:
                 yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
             return None
         if flaws.says_first:
             self._begun.add(key)
-            said = {name: min(value, wanted) for name, value in status.items()}
-            said |= {"replicas": wanted, "observedGeneration": status["observedGeneration"]}
-            if told != {name: value for name, value in said.items() if name in told or value}:
-                yield from self._do([update(REPLICASETS, {**owner, "status": said}, subresource="status")])
+            written = {name: min(value, wanted) for name, value in status.items()}
+            written |= {"replicas": wanted, "observedGeneration": status["observedGeneration"]}
+            if current != {name: value for name, value in written.items() if name in current or value}:
+                yield from self._do([update(REPLICASETS, {**owner, "status": written}, subresource="status")])
         yield from self._do(self._creations(owner, wanted, pods) + self._deletions(wanted, pods))
         self._begun.discard(key)
-        if not flaws.says_first and told != {name: value for name, value in status.items() if name in told or value}:
+        if not flaws.says_first and current != {
+            name: value for name, value in status.items() if name in current or value
+        }:
             yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
         return None
 

@@ -121,7 +121,7 @@ def test_whatever_goes_wrong_everybody_is_entered_once(seed: int) -> None:
     must_hold(seed, setting=SETTING)
 
 
-def test_a_call_that_is_named_anew_each_time_is_found() -> None:
+def test_call_with_a_new_name_per_retry_is_found() -> None:
     careless = replace(SETTING, controllers=lambda directory: (spec(directory, Careless),))
     assert any(run(seed, setting=careless).violations for seed in range(40))
     result = run(0, parse_faults("answer-lost most=1"), setting=careless)
@@ -138,7 +138,7 @@ def test_faults_of_calls_are_drawn_where_there_are_calls() -> None:
     assert not kinds(replace(SETTING, calls=False)) & set(OF_CALLS)
 
 
-def test_a_fake_outlives_the_managers_of_its_run_and_is_made_anew_for_the_next() -> None:
+def test_fake_outlives_its_managers_and_is_recreated_for_each_run() -> None:
     directories: list[FakeDirectory] = []
 
     def later(cluster: SimulatedCluster, *_: object) -> None:

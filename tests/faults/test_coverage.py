@@ -47,7 +47,7 @@ def test_a_strike_is_counted_at_the_controllers_step(plan: str, kind: str, step:
     assert coverage.struck[FaultKind(kind), where] >= 1, list(coverage.lines())
 
 
-def test_what_strikes_at_no_step_is_counted_too() -> None:
+def test_faults_at_no_step_are_counted() -> None:
     coverage = coverage_of("process-crashed 30..31 process=manager; clock-jumped 20..25 seconds=5")
     assert coverage.struck == {
         (FaultKind.PROCESS_CRASHED, ("", AT_REST)): 1,
@@ -63,14 +63,14 @@ def test_a_fault_of_a_call_is_counted_at_the_call() -> None:
     assert FaultKind.CALL_LOST not in coverage.missed(*steps)
 
 
-def test_of_controllers_that_share_a_client_each_has_its_own_steps() -> None:
+def test_controllers_with_a_shared_client_have_separate_steps() -> None:
     coverage = coverage_of("command-delayed 0..60 seconds=0.1 resource=nodes process=manager*", NODES_SETTING, seed=3)
     struck = {step for _, step in coverage.struck if step[0] != "shared-informers"}
     assert struck >= {("node-ipam-controller", "patch nodes"), ("node-lifecycle-controller", "update nodes/status")}
     assert struck <= coverage.taken.keys()
 
 
-def test_what_was_planned_and_never_struck_is_named() -> None:
+def test_planned_faults_that_never_struck_are_named() -> None:
     coverage = coverage_of(
         "command-lost 0.. resource=pods object=default/* most=1 process=manager; watch-stalled 90..91"
     )

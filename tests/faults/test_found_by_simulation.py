@@ -115,7 +115,7 @@ def test_a_rollback_does_not_count_on_pods_that_are_about_to_go() -> None:
     assert check(5063, parse_faults(plan), setting=NODES_TOGETHER).violations == []
 
 
-def test_events_are_no_writes_of_workloads() -> None:
+def test_events_do_not_count_as_writes_of_workloads() -> None:
     """A false alarm: events about deletions that were turned down were held against what status writes had reason."""
     plan = "command-answered 13.46..36.54 seconds=5 status=410 process=manager* resource=pods"
     assert check(305091, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
@@ -144,7 +144,7 @@ def test_two_leaders_who_do_not_see_the_same_write_over_each_other() -> None:
     assert check(480355, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
 
 
-def test_a_pod_that_came_and_went_while_its_creation_had_no_answer_is_no_pod_too_many() -> None:
+def test_pod_deleted_before_the_outcome_of_its_creation_is_not_surplus() -> None:
     """A false alarm: its node's taints made it go, and the answer was still to come."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"
     assert check(5005, parse_faults(plan), setting=NODES_TOGETHER).violations == []
@@ -157,7 +157,7 @@ def test_pods_become_available_though_the_clock_was_wrong_as_they_became_ready()
     assert check(0, parse_faults(plan), setting=patient).violations == []
 
 
-def test_a_controller_that_was_paused_as_it_hung_knows_what_it_knew() -> None:
+def test_controller_paused_while_it_hangs_keeps_its_old_state() -> None:
     """A false alarm: the end of the pause ended the hang too, which was to last for ever."""
     plan = (
         "actor-hung 0.4..32.17 rate=0.3 most=1 process=manager* actor=controller:replicaset-controller; "
@@ -174,7 +174,7 @@ def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> N
     assert check(9000170, (), setting=NODES_SETTING, actions=actions).violations == []
 
 
-def test_a_creation_that_arrives_after_its_outcome_is_no_decision_any_more() -> None:
+def test_creation_that_arrives_after_its_outcome_is_not_checked() -> None:
     """A false alarm: its name was free again, as the pod of a later try had been deleted."""
     plan = (
         "actor-vanished 4.35..27.13 rate=0.5 most=2 process=manager*; "
@@ -184,7 +184,7 @@ def test_a_creation_that_arrives_after_its_outcome_is_no_decision_any_more() -> 
     assert check(10000262, parse_faults(plan), setting=USUAL).violations == []
 
 
-def test_who_watches_a_server_that_is_behind_writes_a_last_status_after_all_has_settled() -> None:
+def test_watch_of_a_late_server_may_cause_a_status_after_settling() -> None:
     """A false alarm: the rollout ended in time, and its end was seen 20 s later."""
     plan = (
         "list-stale 51.46..78.66 seconds=20 process=manager*; server-away 62.99..72.17; "

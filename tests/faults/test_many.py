@@ -89,12 +89,12 @@ def test_results_and_reports_come_in_order_as_in_sequence(executor: Executor, in
 
 
 def test_the_command_prints_the_same_with_several_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
+    reports = []
     for jobs in ("1", "2"):
         assert main(["--setting", FLAWED.name, "--seeds", "4", "--jobs", jobs]) == 1
-        said.append(re.sub(r"in [\d.]+ s of CPU", "", capsys.readouterr().out))
-    assert said[0] == said[1]
-    assert "violates:" in said[0]
+        reports.append(re.sub(r"in [\d.]+ s of CPU", "", capsys.readouterr().out))
+    assert reports[0] == reports[1]
+    assert "violates:" in reports[0]
 
 
 def test_a_campaign_that_must_hold_fails_with_all_reports(in_sequence: list[Tried]) -> None:
@@ -127,7 +127,7 @@ def test_a_setting_that_others_would_not_find_is_named_before_anything_runs() ->
         ({"failing": Path("x"), "faults": ()}, "failing is for what seeds draw"),
     ],
 )
-def test_what_makes_no_sense_is_an_error(arguments: dict[str, Any], error: str) -> None:
+def test_invalid_arguments_raise_value_error(arguments: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         run_campaign(NOTHING_HAPPENS, SEEDS, **arguments)
 
@@ -137,7 +137,7 @@ class UnsendableError(Exception):
         super().__init__(what)
 
 
-def test_what_a_setting_raises_passes_with_the_seed_and_as_text_where_it_cannot_be_sent() -> None:
+def test_exception_of_a_setting_names_the_seed_and_is_text_if_unpicklable() -> None:
     def raising(error: Exception) -> Setting:
         def actions(_scenario: Scenario) -> list[Action]:
             return [Action(0.5, "fail", fail)]
@@ -154,7 +154,7 @@ def test_what_a_setting_raises_passes_with_the_seed_and_as_text_where_it_cannot_
         run_campaign(raising(UnsendableError(what="what it was")), SEEDS, executor=Lazily())
 
 
-def test_a_worker_that_died_is_told_with_the_seed_that_has_no_result() -> None:
+def test_broken_executor_names_the_seed_without_result() -> None:
     with pytest.raises(BrokenExecutor) as raised:
         run_campaign(NOTHING_HAPPENS, range(7, 9), executor=Broken())
     assert raised.value.__notes__ == ["seed 7 of nothing has no result, nor has any later one"]
@@ -211,7 +211,7 @@ def test_seeds_that_failed_are_kept_tried_first_and_leave_once_they_hold(tmp_pat
     ]
 
 
-def test_a_file_of_seeds_that_cannot_be_read_or_written_is_told_with_its_line(tmp_path: Path) -> None:
+def test_unusable_file_of_seeds_is_reported_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "failing"
     file.write_text("nothing 1\nnothing at all\n")
     with pytest.raises(KeptSeedsError, match="failing, line 2: no setting and seed: 'nothing at all'"):

@@ -122,7 +122,7 @@ def no_threshold() -> Any:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, plan: str, seed: int) -> None:
+def test_faulty_controller_violates_the_invariant(spoil: Spoil, invariant: str, plan: str, seed: int) -> None:
     """seed: the first one that found it; others are tried after it."""
     found = []
     for other_seed in (seed, *range(12)):

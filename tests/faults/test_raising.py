@@ -109,7 +109,7 @@ RAISING = {
 
 
 @pytest.mark.parametrize(("spec", "where"), RAISING.values(), ids=RAISING.keys())
-def test_what_raises_is_a_violation_with_its_traceback(spec: ControllerSpec, where: str) -> None:
+def test_raised_exception_is_a_violation_with_traceback(spec: ControllerSpec, where: str) -> None:
     # An actor that is started anew sends the controller a message.
     vanished = parse_faults("actor-vanished 5..9 most=1 actor=dispatcher process=manager")
     failed = check(0, vanished, setting=setting(spec))
@@ -131,7 +131,7 @@ def test_an_author_may_allow_what_is_raised_and_it_is_still_reported() -> None:
     assert "Traceback" in report(failed)
 
 
-def test_commands_that_fail_are_no_violation_and_are_counted_in_reports() -> None:
+def test_failed_commands_are_counted_in_reports_but_not_violations() -> None:
     refused = parse_faults("command-refused 0..4 resource=nodes")
     never = Setting(actions=lambda _: (), settled=5.0, unsettled=lambda _cluster: ("it is never",))
     failed = check(0, refused, setting=never)

@@ -165,7 +165,7 @@ class Remembering:
 
 
 @pytest.mark.parametrize("away", [0.001, 0.1, 1.0, 3.0])
-def test_what_goes_while_an_informer_is_down_is_looked_at(
+def test_object_deleted_while_an_informer_is_down_is_reconciled(
     make_cluster: Callable[..., SimulatedCluster], away: float
 ) -> None:
     """The controller hears of the new informer long after that has shown the table what is gone."""

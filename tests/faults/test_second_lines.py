@@ -35,7 +35,7 @@ NUMBERED = Mutant(
 @pytest.mark.parametrize(
     "mutant", [*(mutant for mutant in MUTANTS if mutant.held_by), NUMBERED], ids=lambda mutant: mutant.name
 )
-def test_what_a_second_line_holds_does_no_harm(mutant: Mutant) -> None:
+def test_bug_with_a_second_safeguard_causes_no_violation(mutant: Mutant) -> None:
     assert Hunt(mutant).search(range(SEEDS)).found == {}
 
 
@@ -62,7 +62,7 @@ def test_a_dispatcher_that_was_replaced_sends_nothing_that_it_finds_in_its_mail(
     assert len(transport.sent) == sent
 
 
-def test_a_pod_does_not_get_the_name_of_one_that_an_older_version_of_its_owner_made() -> None:
+def test_pod_names_differ_between_versions_of_the_owner() -> None:
     """A deletion is decided on by a version of the owner that wants fewer, and so is never meant for the pods of a
     later one: not even a name is left to hit them by.
     """

@@ -84,10 +84,10 @@ def test_each_that_is_selected_has_its_mirror_in_the_end(seed: int, beside: str,
     assert mirrored(cluster) == sorted(selected(cluster))
 
 
-def test_the_same_changes_concern_it_whoever_runs_beside_it(log: FilteringBoundLogger) -> None:
-    told: dict[str, list[tuple[str, str]]] = {}
+def test_controller_receives_the_same_changes_beside_any_other(log: FilteringBoundLogger) -> None:
+    seen_by_name: dict[str, list[tuple[str, str]]] = {}
     for name, beside in BESIDE.items():
-        seen = told[name] = list[tuple[str, str]]()
+        seen = seen_by_name[name] = list[tuple[str, str]]()
         cluster = SimulatedCluster(log=log, seed=3)
         prepared(cluster)
         cluster.manager(controllers=(mirror(seen), *beside))
@@ -96,10 +96,10 @@ def test_the_same_changes_concern_it_whoever_runs_beside_it(log: FilteringBoundL
         for _ in range(60):
             change(cluster, chance, there)
             cluster.run_for(1.0)
-    assert told["alone"] == told["a whole one"] == told["one of a namespace"]
-    assert {type for type, _ in told["alone"]} == {"ADDED", "MODIFIED", "DELETED"}
+    assert seen_by_name["alone"] == seen_by_name["a whole one"] == seen_by_name["one of a namespace"]
+    assert {type for type, _ in seen_by_name["alone"]} == {"ADDED", "MODIFIED", "DELETED"}
     there_now = set[str]()
-    for type, key in told["alone"]:
+    for type, key in seen_by_name["alone"]:
         assert (key in there_now) == (type != "ADDED"), "each comes once, before it changes and goes"
         (there_now.discard if type == "DELETED" else there_now.add)(key)
 

@@ -60,7 +60,7 @@ def test_another_setting_is_chosen_by_its_name_and_named_in_the_replay(capsys: p
     assert line.strip() == 'python -m kcm.simulate --setting nodes --seed 3 --faults ""'
 
 
-def test_the_sum_tells_faults_from_how_often_they_struck(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_distinguishes_faults_from_strikes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--faults", "partition 5..6; watch-dropped 7..8 resource=pods; process-paused 9..10"]) == 0
     assert re.search(r"1 run, \d+ user actions, 3 faults that struck \d+ times, ", capsys.readouterr().out)
 
@@ -84,7 +84,7 @@ def test_a_test_that_must_hold_fails_with_the_report() -> None:
         must_hold(seed, setting=setting)
 
 
-def test_a_run_whose_like_fails_without_faults_says_so() -> None:
+def test_failure_of_the_run_without_faults_is_reported_as_such() -> None:
     def only_without(cluster: SimulatedCluster) -> list[str]:
         return [] if cluster.injector.faults else ["?"]
 
@@ -93,7 +93,7 @@ def test_a_run_whose_like_fails_without_faults_says_so() -> None:
     assert violation.text == "after 1 s: ? (in the run of seed 1 without faults)"
 
 
-def test_what_users_could_not_do_before_has_as_long_to_settle_as_all_else() -> None:
+def test_delayed_user_action_has_the_full_time_to_settle() -> None:
     """A false alarm: a name was taken for minutes, and what users did then had no time left to settle."""
 
     def late(cluster: SimulatedCluster) -> bool:
@@ -150,7 +150,7 @@ def test_an_end_without_a_value_is_another_than_none_at_all() -> None:
     ]
 
 
-def test_a_report_shows_what_was_said_of_what_is_concerned_and_nothing_else() -> None:
+def test_report_contains_only_messages_about_concerned_objects() -> None:
     def unsettled(cluster: SimulatedCluster) -> list[str]:
         return ["set is not as it should be"] * bool(cluster.list(REPLICASETS))
 
@@ -158,9 +158,9 @@ def test_a_report_shows_what_was_said_of_what_is_concerned_and_nothing_else() ->
     setting = Setting(actions=lambda _: made, unsettled=unsettled, settled=20.0)
     text = report(explained(check(5, (), setting=setting), setting=setting))
     lines = text.partition("what happened last to what is concerned:")[2].partition("replay:")[0].splitlines()
-    said = [line for line in lines if " → " in line]
-    assert any("Submit 1000000001 for replicaset default/set: Create v1/pods default/set-" in line for line in said)
-    assert not any("default/other" in line or "Lease" in line for line in said)
+    messages = [line for line in lines if " → " in line]
+    assert any("Submit 1000000001 for replicaset default/set: Create v1/pods default/set-" in line for line in messages)
+    assert not any("default/other" in line or "Lease" in line for line in messages)
     assert any("ACTION create ReplicaSet other" in line for line in lines)
 
 

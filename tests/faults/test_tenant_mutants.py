@@ -33,8 +33,8 @@ def test_a_planted_bug_is_found_and_its_cause_named(mutant) -> None:
         with mutant.mutation():
             failed = check(seed, setting=mutant.setting)
             if failed.violations:
-                said = report(explained(failed, setting=mutant.setting))
+                text = report(explained(failed, setting=mutant.setting))
                 break
     else:
         raise AssertionError(f"not found in {MOST} seeds")
-    assert re.search(cause, said), said
+    assert re.search(cause, text), text

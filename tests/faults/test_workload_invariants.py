@@ -139,7 +139,7 @@ def no_end() -> Any:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, seed: int) -> None:
+def test_faulty_controller_violates_only_this_invariant(spoil: Spoil, invariant: str, seed: int) -> None:
     """By this invariant and no other. seed: one that finds it, without any fault."""
     with spoil():
         violations = run(seed, ()).violations
@@ -154,7 +154,7 @@ def test_replica_sets_that_are_not_shown_are_found_by_what_there_is() -> None:
     assert {violation.invariant for violation in violations} == {"never larger than a Deployment allows"}
 
 
-def test_too_few_available_pods_are_objected_to_by_what_is_really_there() -> None:
+def test_too_few_available_pods_violate_the_check_of_the_server() -> None:
     """Also where nothing is held against what the controller's tables show."""
     with no_patience(), patch.object(SizesWithinBounds, "observe", lambda *_: None):
         violations = run(2, ()).violations

@@ -200,7 +200,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "text"), [one[1:] for one in MISTAKES], ids=[one[0] for one in MISTAKES])
+@pytest.mark.parametrize(("make", "text"), [case[1:] for case in MISTAKES], ids=[case[0] for case in MISTAKES])
 def test_mistake_is_named_where_it_is_made(make: Callable[[], Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(text)):
         make()

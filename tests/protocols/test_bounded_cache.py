@@ -23,9 +23,9 @@ def test_the_size_of_several_arguments_counts_together() -> None:
     calls: list[tuple[str, bytes, bool]] = []
 
     @bounded_cache(8, longest=4, size=total_size)
-    def join(one: str, other: bytes, *, upper: bool = False) -> str:
-        calls.append((one, other, upper))
-        both = one + other.decode()
+    def join(text: str, other: bytes, *, upper: bool = False) -> str:
+        calls.append((text, other, upper))
+        both = text + other.decode()
         return both.upper() if upper else both
 
     assert [join("ab", b"cd"), join("ab", b"cd"), join("ab", b"cd", upper=True)] == ["abcd", "abcd", "ABCD"]

@@ -291,7 +291,7 @@ def test_an_unknown_tag_is_refused(wire: object) -> None:
 @pytest.mark.parametrize(
     "frame", [b"", b"\xc1", b"\x91", b"\x90", b"\xc0", b"\x01", b"\x80", b"\xa1\xff", b"\x93\x01\xa1a"]
 )
-def test_what_is_no_message_is_refused(frame: bytes) -> None:
+def test_invalid_frame_is_refused(frame: bytes) -> None:
     with pytest.raises(DecodeError):
         decode(frame)
 
@@ -356,12 +356,12 @@ def test_a_damaged_frame_raises_nothing_but_a_decode_error(position: int, byte: 
 
 
 @pytest.mark.parametrize("value", [None, 5, "Wake", object(), {"tag": 80}, lifecycle.Wake])
-def test_what_is_no_message_cannot_be_encoded(value: object) -> None:
+def test_value_that_is_not_a_message_cannot_be_encoded(value: object) -> None:
     with pytest.raises(TypeError, match="not a message type"):
         encode(value)
 
 
-def test_a_message_that_holds_what_msgpack_cannot_say_is_not_encoded() -> None:
+def test_message_with_unsupported_value_cannot_be_encoded() -> None:
     with pytest.raises(TypeError):
         encode(lifecycle.Drained(typing.cast("str", {"a", "set"})))
     with pytest.raises(TypeError):

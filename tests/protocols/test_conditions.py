@@ -87,7 +87,7 @@ def test_a_condition_is_removed_by_its_type() -> None:
     assert without_condition(None, "Progressing") == []
 
 
-def test_what_was_given_is_never_changed() -> None:
+def test_arguments_are_never_modified() -> None:
     conditions, new = [deepcopy(AVAILABLE), deepcopy(PROGRESSING)], {**PROGRESSING, "reason": "x"}
     before = deepcopy((conditions, new))
     result = with_condition(conditions, new)

@@ -59,9 +59,9 @@ def test_values_are_dumped_with_their_types(value: Any, type: str, text: str) ->
     ],
 )
 def test_a_quantity_keeps_its_text_where_go_does(quantity: Any, number: int, scale: int, kept: str, form: str) -> None:
-    said = dump(quantity, "resource.Quantity")
-    assert f"value:(int64){number} scale:(resource.Scale){scale}}}" in said
-    assert f"s:(string){kept} Format:(resource.Format){form}}}" in said
+    dumped = dump(quantity, "resource.Quantity")
+    assert f"value:(int64){number} scale:(resource.Scale){scale}}}" in dumped
+    assert f"s:(string){kept} Format:(resource.Format){form}}}" in dumped
 
 
 @pytest.mark.parametrize(

@@ -144,5 +144,5 @@ def test_the_next_revision_is_an_int64(revisions: list[str], following: int) -> 
     ("number", "wrapped"),
     [(0, 0), (2**63 - 1, 2**63 - 1), (2**63, -(2**63)), (-(2**63) - 1, 2**63 - 1), (2**64 + 5, 5)],
 )
-def test_what_does_not_fit_into_64_bits_comes_round(number: int, wrapped: int) -> None:
+def test_numbers_beyond_64_bits_wrap_around(number: int, wrapped: int) -> None:
     assert wrapped_int64(number) == wrapped

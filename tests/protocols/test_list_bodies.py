@@ -84,11 +84,11 @@ def test_items_are_there_before_the_end(name: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b'{"metadata":{},"items":[{"metadata":{}},{"metadata":', b'["items":[', b"[]"]
 )
-def test_what_is_cut_off_or_no_list_is_malformed(body: bytes) -> None:
+def test_truncated_or_invalid_list_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedError):
         read(body, 5)
 
 
-def test_an_event_is_no_list() -> None:
+def test_event_is_not_recognized_as_a_list() -> None:
     assert not is_list(b'{"type":"ADDED","object":{"kind":"Pod"}}\n')
     assert not is_list(b'{"object":{"kind":"Pod"},"type":"ADDED"}\n')

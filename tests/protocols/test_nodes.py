@@ -88,7 +88,7 @@ def test_conditions_ask_for_taints(type: str, status: str, key: str | None) -> N
     assert facts.wanted_no_schedule == (set() if key is None else {f"node.kubernetes.io/{key}"})
 
 
-def test_facts_of_a_node_that_says_nothing() -> None:
+def test_empty_node_has_default_facts() -> None:
     facts = node_facts({"metadata": {"name": "n"}})
     assert (facts.zone, facts.ready, facts.heartbeat, facts.kubelet) == ("", None, None, "")
     assert facts.no_schedule == facts.wanted_no_schedule == facts.no_execute == set()
@@ -104,7 +104,7 @@ def test_facts_of_a_node_that_says_nothing() -> None:
         {"status": {"conditions": [{"type": "Ready", "status": True}]}},
     ],
 )
-def test_a_malformed_node_is_said_to_be_so(node: Any) -> None:
+def test_malformed_node_is_refused(node: Any) -> None:
     with pytest.raises(ValueError, match="is a"):
         node_facts(node)
 

@@ -24,7 +24,7 @@ POD = {
 NAMES = st.text(alphabet="abc-.1", min_size=1, max_size=8)
 
 
-def test_what_an_object_says_of_itself() -> None:
+def test_metadata_accessors_return_the_fields() -> None:
     assert objects.key_of(POD) == "default/web-1"
     assert objects.name_of(POD) == "web-1"
     assert objects.namespace_of(POD) == "default"
@@ -62,7 +62,7 @@ def test_an_object_is_deleting_from_the_moment_it_has_a_deletion_timestamp() -> 
     assert objects.is_deleting({"metadata": {"deletionTimestamp": None}}) is False
 
 
-def test_the_controller_is_the_owner_that_says_so() -> None:
+def test_controller_is_the_owner_with_controller_true() -> None:
     references = [
         {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u0"},
         {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u1", "controller": False},
@@ -98,11 +98,11 @@ def test_an_object_survives_its_encoding(obj: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"null", b'"text"', b'{"a":}', b"\xff", b"{}{}"])
-def test_bytes_that_are_no_object_are_refused(raw: bytes) -> None:
+def test_invalid_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(ValueError):
         decode_object(raw)
 
 
-def test_what_json_cannot_say_is_not_encoded() -> None:
+def test_value_unsupported_by_json_is_not_encoded() -> None:
     with pytest.raises(TypeError):
         encode_object({"a": {1, 2}})

@@ -37,7 +37,7 @@ def test_counts_and_percentages(value: IntOrString, total: int, up: int, down: i
 
 
 @pytest.mark.parametrize("value", ["oops", "5", "", "%", "1.5%", "5 %", "5%%", "٥%", "a%", "5%\n", True, 1.5, [], {}])
-def test_what_is_no_count_and_no_percentage_is_refused(value: IntOrString) -> None:
+def test_invalid_count_or_percentage_is_refused(value: IntOrString) -> None:
     with pytest.raises(ValueError, match="invalid value for IntOrString"):
         scaled_value(value, 10, round_up=True)
 

@@ -68,7 +68,7 @@ def test_facts_come_from_metadata_spec_and_status() -> None:
     )
 
 
-def test_what_is_missing_has_its_zero_value() -> None:
+def test_missing_fields_have_zero_values() -> None:
     assert pod_facts({}) == PodFacts(
         labels={},
         phase="",
@@ -211,10 +211,10 @@ def test_a_pod_is_available_once_it_has_been_ready_long_enough(
 
 
 def test_facts_are_small_and_share_what_is_equal() -> None:
-    one, other = pod_facts(changed()), pod_facts(changed(metadata={"name": "web-2", "labels": {"app": "web"}}))
-    assert one.labels is other.labels
-    assert one.created is other.created
-    assert sys.getsizeof(one) <= 144
+    first, other = pod_facts(changed()), pod_facts(changed(metadata={"name": "web-2", "labels": {"app": "web"}}))
+    assert first.labels is other.labels
+    assert first.created is other.created
+    assert sys.getsizeof(first) <= 144
 
 
 def test_shared_labels_cannot_be_changed() -> None:

@@ -87,7 +87,7 @@ SI, BINARY, EXPONENT = QuantityFormat.DECIMAL_SI, QuantityFormat.BINARY_SI, Quan
         (1e-7, "0.0000001", EXPONENT, "100e-9"),
     ],
 )
-def test_what_a_quantity_means_and_how_it_is_written_back(
+def test_quantity_is_parsed_and_formatted_canonically(
     text: QuantityText, value: str, form: QuantityFormat, canonical: str
 ) -> None:
     assert parse_quantity(text) == Decimal(value)
@@ -103,13 +103,13 @@ def test_what_a_quantity_means_and_how_it_is_written_back(
         *("١", "1\n", "nan", "inf", "--1", "1" * 200, "1e200", "1e999999999999", "9" * 100 + "e100"),
     ],
 )
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
 
 
 @pytest.mark.parametrize("value", [None, True, float("nan"), float("inf"), [], {}, b"1"])
-def test_a_value_of_another_type_is_no_quantity(value: object) -> None:
+def test_value_of_another_type_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(value)  # type: ignore[arg-type]
 
@@ -138,7 +138,7 @@ def test_a_computed_value_is_written_in_the_family_asked_for(
 
 
 @pytest.mark.parametrize("value", [Decimal("1E-10"), Decimal("NaN"), Decimal("Infinity")])
-def test_what_no_quantity_can_say_is_not_written(value: Decimal) -> None:
+def test_unsupported_number_is_not_formatted(value: Decimal) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         format_quantity(value)
 

@@ -46,7 +46,7 @@ def test_the_path_of_a_resource(arguments: tuple[str, ...], path: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "pods", "/pods", "v1/", "a/b/c/d"])
-def test_what_is_no_resource_id_has_no_path(id: str) -> None:
+def test_invalid_resource_id_has_no_path(id: str) -> None:
     with pytest.raises(ValueError, match="not a resource id"):
         resource_path(id)
 

@@ -26,7 +26,7 @@ def test_many_routes_keep_their_order() -> None:
 
 def test_equal_routes_have_equal_bytes() -> None:
     addresses = [("InternalIP", f"192.0.2.{i}") for i in range(20)]
-    one, other = frozenset(addresses), frozenset(reversed(addresses))
-    assert encode_route(Route(destination="d", node="n", addresses=one)) == encode_route(
+    ordered, other = frozenset(addresses), frozenset(reversed(addresses))
+    assert encode_route(Route(destination="d", node="n", addresses=ordered)) == encode_route(
         Route(destination="d", node="n", addresses=other)
     )

@@ -110,7 +110,7 @@ def test_the_query_form_of_a_label_selector(text: str, canonical: str, matches_w
         ("size>9223372036854775808", 1, "> needs a 64-bit integer"),
     ],
 )
-def test_a_label_selector_that_cannot_be_understood_says_where(text: str, column: int, reason: str) -> None:
+def test_invalid_label_selector_is_refused_with_the_column(text: str, column: int, reason: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_label_selector(text)
     assert f"column {column}: " in str(refused.value)
@@ -301,7 +301,7 @@ def test_greater_and_less_compare_numbers(value: int, operator: str, bound: int)
     ("value", "less"),
     [("-9223372036854775808", True), ("-9223372036854775809", False), ("9" * 70, False), ("1_0", False), ("", False)],
 )
-def test_a_label_that_is_no_64_bit_integer_is_neither_greater_nor_less(value: str, less: bool) -> None:
+def test_label_beyond_64_bits_is_neither_greater_nor_less(value: str, less: bool) -> None:
     assert parse_label_selector("n<1").matches({"n": value}) is less
     assert parse_label_selector("n>1").matches({"n": value}) is False
 

@@ -152,14 +152,14 @@ OF_TYPE = {
 
 
 @pytest.mark.parametrize(("case", "a", "b"), EQUAL, ids=[case[0] for case in EQUAL])
-def test_what_means_the_same(case: str, a: Any, b: Any) -> None:
+def test_equal_values_are_semantically_equal(case: str, a: Any, b: Any) -> None:
     type_ = OF_TYPE.get(case, POD_TEMPLATE)
     assert semantically_equal(a, b, type_)
     assert semantically_equal(b, a, type_)
 
 
 @pytest.mark.parametrize(("case", "a", "b"), DIFFERENT, ids=[case[0] for case in DIFFERENT])
-def test_what_does_not_mean_the_same(case: str, a: Any, b: Any) -> None:
+def test_different_values_are_not_semantically_equal(case: str, a: Any, b: Any) -> None:
     type_ = OF_TYPE.get(case, POD_TEMPLATE)
     assert not semantically_equal(a, b, type_)
     assert not semantically_equal(b, a, type_)

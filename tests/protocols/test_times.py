@@ -45,13 +45,13 @@ def test_a_time_in_seconds(text: str, seconds: float) -> None:
         *("2026-01-01T00:00:00Z\n", " 2026-01-01T00:00:00Z", "٢026-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
     ],
 )
-def test_what_is_no_rfc_3339_time_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an RFC 3339 time"):
         parse_time(text)
 
 
 @pytest.mark.parametrize("value", [None, 5, b"2026-01-01T00:00:00Z", {}])
-def test_what_is_no_text_is_no_time(value: object) -> None:
+def test_time_of_another_type_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="not an RFC 3339 time"):
         parse_time(value)  # type: ignore[arg-type]
 

@@ -33,7 +33,7 @@ def test_a_taint_without_a_value_equals_a_toleration_without_one() -> None:
     assert tolerates({"key": "gpu", "value": ""}, {"key": "gpu", "effect": "NoExecute"})
 
 
-def test_of_several_tolerations_the_first_counts() -> None:
+def test_first_matching_toleration_is_found() -> None:
     first = {"operator": "Exists", "tolerationSeconds": 7}
     assert find_toleration([{"key": "disk"}, first, {"key": "gpu", "operator": "Exists"}], TAINT) is first
     assert find_toleration([{"key": "disk"}], TAINT) is None

@@ -74,7 +74,7 @@ def test_the_version_of_an_object_is_that_of_its_own_metadata(obj: dict[str, Any
         b'{"metadata":{"resourceVersion":"%s"}}' % DIGITS_THAT_INT_REFUSES.encode(),
     ],
 )
-def test_what_has_no_version_of_its_own_has_none(body: bytes) -> None:
+def test_body_without_own_version_has_version_zero(body: bytes) -> None:
     assert own_version(body) == 0
 
 
@@ -112,7 +112,5 @@ META = '{"kind":"Pod","apiVersion":"v1","metadata":{'
         ('{"spec":{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}}', None),
     ],
 )
-def test_which_state_of_which_object_a_response_shows_can_often_be_told_from_its_beginning(
-    body: str, state: ObjectVersion | None
-) -> None:
+def test_object_state_is_read_from_the_beginning_of_a_response(body: str, state: ObjectVersion | None) -> None:
     assert own_state(body.encode()) == state

@@ -16,14 +16,14 @@ from kcm.runtime.scheduling.clock import SystemClock
 
 
 @pytest.mark.parametrize(
-    "server, verify, told",
+    "server, verify, count",
     [
         ("https://127.0.0.1:6443", False, 1),
         ("https://127.0.0.1:6443", True, 0),
         ("http://127.0.0.1:8080", False, 0),  # there is no certificate
     ],
 )
-def test_unverified_server_is_logged_once(server: str, verify: bool, told: int) -> None:
+def test_unverified_server_is_logged_once(server: str, verify: bool, count: int) -> None:
     logged = LogCapture()
     log: Any = structlog.wrap_logger(None, processors=[logged])
     config = ClientConfig(
@@ -33,13 +33,13 @@ def test_unverified_server_is_logged_once(server: str, verify: bool, told: int) 
     connect(config, clock=clock, metrics=Metrics(), log=log).close(timeout=2.0)
     clock.close()
     warnings = [entry for entry in logged.entries if entry["log_level"] == "warning"]
-    assert len(warnings) == told
+    assert len(warnings) == count
     for warning in warnings:
         assert (warning["server"], warning["config"]) == (server, "admin.conf context c")
 
 
 def test_own_commands_of_a_named_program_keep_our_name() -> None:
-    """What --apply writes is not a controller's."""
+    # Writes of --apply are not those of a controller.
     agents = user_agents("kube-controller-manager", {OWN_CLIENT: ("kcm", "")})
     assert agents.header(OWN_CLIENT).partition("/")[0] == "kcm"
     assert agents.header("job-controller").partition("/")[0] == "kube-controller-manager"

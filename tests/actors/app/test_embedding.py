@@ -35,7 +35,7 @@ PATIENCE = 20.0  # seconds that a thread may take on a busy machine
 
 
 class Silent:
-    """A Transport to a server that never answers. asked: set by the first request."""
+    """Transport to a server that never responds. asked: set by the first request."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()

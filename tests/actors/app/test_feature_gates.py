@@ -1,4 +1,4 @@
-"""What each working feature gate names, both ways."""
+"""Behaviour of each implemented feature gate, enabled and disabled."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def test_the_cost_of_a_deletion(cluster: SimulatedCluster, on: bool) -> None:
     cluster.manager(controllers=[replicaset.SPEC], options=gated("PodDeletionCost", on))
     cluster.create(REPLICASETS, workload(5))
     cluster.run_for(60.0)
-    by_age = sorted(cluster.list(PODS), key=lambda one: str(one["metadata"]["uid"]))
+    by_age = sorted(cluster.list(PODS), key=lambda listed: str(listed["metadata"]["uid"]))
     dear = by_age[0]["metadata"]["name"]
-    for name in [one["metadata"]["name"] for one in by_age]:
+    for name in [listed["metadata"]["name"] for listed in by_age]:
         cost = "100" if name == dear else "-100"
         cluster.merge(PODS, f"default/{name}", {"metadata": {"annotations": {COST: cost}}})
     cluster.run_for(5.0)
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 1}})
     cluster.run_for(60.0)
-    kept = [one["metadata"]["name"] for one in cluster.list(PODS)]
+    kept = [listed["metadata"]["name"] for listed in cluster.list(PODS)]
     assert (kept == [dear]) is on  # else as good as random: by uid
 
 
@@ -149,7 +149,7 @@ def test_pod_certificate_requests_are_cleaned_up(cluster: SimulatedCluster, on: 
 def test_several_pods_of_a_stateful_set_are_replaced_at_once(
     cluster: SimulatedCluster, on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """maxUnavailable is what a server with the gate lets through: this one has it off."""
+    # The server removes maxUnavailable, because its own gate is disabled.
     monkeypatch.setattr("kcm.runtime.apiserver.kinds.apps.stateful_set._AT_ONCE", "")
     cluster.manager(controllers=[statefulset.SPEC], options=gated("MaxUnavailableStatefulSet", on))
     several = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}

@@ -66,7 +66,7 @@ def test_child_check_reports_the_state_of_the_child(child: dict[str, Any], troub
 
 
 @pytest.mark.parametrize(
-    ("said", "now", "trouble"),
+    ("vitals", "now", "trouble"),
     [
         ({}, 1000.0, None),
         ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 59.0, None),
@@ -83,8 +83,8 @@ def test_child_check_reports_the_state_of_the_child(child: dict[str, Any], troub
         ({"queued": 0, "moved": 0.0, "at": 1000.0}, 1000.0, None),
     ],
 )
-def test_controller_check_reports_the_vitals(said: dict[str, Any], now: float, trouble: str | None) -> None:
-    assert controller_trouble(SAID._replace(**said), now=now, since=0.0) == trouble
+def test_controller_check_reports_the_vitals(vitals: dict[str, Any], now: float, trouble: str | None) -> None:
+    assert controller_trouble(SAID._replace(**vitals), now=now, since=0.0) == trouble
 
 
 class HealthRig:

@@ -46,7 +46,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
     strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
     installed = load_controllers([point("website", "one"), point("more", "some")], (*BUILT_IN, *UNBUILT))
-    assert [one.name for one in installed.specs] == ["a-controller", "b-controller", "website-controller"]
+    assert [spec.name for spec in installed.specs] == ["a-controller", "b-controller", "website-controller"]
     assert installed.troubles == ()
 
 
@@ -68,7 +68,7 @@ def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
 def test_broken_controller_is_reported_and_does_not_affect_others(strangers: Any, value: Any, trouble: str) -> None:
     strangers.good, strangers.wrong = spec("good-controller"), value
     installed = load_controllers([point("wrong", "wrong"), point("good", "good")], (*BUILT_IN, *UNBUILT))
-    assert [one.name for one in installed.specs] == ["good-controller"]
+    assert [spec.name for spec in installed.specs] == ["good-controller"]
     assert installed.troubles == (f"controller wrong (kcm_strangers:wrong) is left out: {trouble}",)
 
 

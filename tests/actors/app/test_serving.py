@@ -122,23 +122,23 @@ def test_plain_http_is_on_loopback_by_default() -> None:
 @pytest.mark.parametrize(
     "argv, told", [(("--port=10252",), True), (("--address=0.0.0.0",), False), (("--port=0",), False), ((), False)]
 )
-def test_default_of_plain_http_on_loopback_is_logged(argv: tuple[str, ...], told: bool) -> None:
+def test_default_of_plain_http_on_loopback_is_logged(argv: tuple[str, ...], logged: bool) -> None:
     line = "Plain HTTP is served on 127.0.0.1 alone; --address=0.0.0.0 opens it to everybody"
-    assert (line in parse_options(argv).warnings) is told
+    assert (line in parse_options(argv).warnings) is logged
 
 
 def test_with_an_embedded_cluster_https_is_for_this_host_and_takes_another_port_where_its_own_is_taken() -> None:
     logged = LogCapture()
     with contextlib.ExitStack() as closing:
-        with contextlib.suppress(OSError):  # somebody else has it
+        with contextlib.suppress(OSError):  # another process may have the port
             closing.enter_context(socket.create_server((LOOPBACK, 10257)))
         (address,) = closing.enter_context(running(embeds_cluster=True, logged=logged))
         assert address[0] == LOOPBACK
         assert address[1] != 10257
         assert over_https(address, "/healthz") == (200, "ok")
-        (told,) = [entry for entry in logged.entries if entry["log_level"] == "warning"]
-        assert told["event"] == "port is taken, serving on a free one"
-        assert told["address"] == f"{LOOPBACK}:10257"
+        (warning,) = [entry for entry in logged.entries if entry["log_level"] == "warning"]
+        assert warning["event"] == "port is taken, serving on a free one"
+        assert warning["address"] == f"{LOOPBACK}:10257"
 
 
 def test_explicit_address_is_not_replaced() -> None:
@@ -283,7 +283,7 @@ def test_a_program_serves_its_metrics_health_and_configuration() -> None:
 
 
 class Talkative(Idle):
-    """Shows what it was asked for. built: set once there is one."""
+    """Controller with a debug page that shows its request. built: set by the constructor."""
 
     def __init__(self, built: threading.Event) -> None:
         built.set()

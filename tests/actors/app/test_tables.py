@@ -30,7 +30,7 @@ def spec(name: str, *watches: Watch[Any], reads: tuple[Any, ...] = (), **more: A
 
 
 def planned(*specs: ControllerSpec, enabled: tuple[str, ...] | None = None) -> TablePlan:
-    names = tuple(one.name for one in specs) if enabled is None else enabled
+    names = tuple(spec.name for spec in specs) if enabled is None else enabled
     return plan_tables(specs, options=Options(), enabled=names, make_table=frozen_table)
 
 
@@ -44,7 +44,7 @@ def lister(plan: TablePlan, controller: str, resource: Resource) -> Lister:
 
 
 def names(found: list[Object]) -> list[str]:
-    return sorted(one["metadata"]["name"] for one in found)
+    return sorted(obj["metadata"]["name"] for obj in found)
 
 
 WEB, DB = {"labels": {"app": "web"}}, {"labels": {"app": "db"}}
@@ -185,7 +185,7 @@ def test_a_spec_declares_facts_of_its_own_resource() -> None:
     assert entry is not None
     assert entry.facts == Size(1)
     bench = Bench({CONFIGMAPS: [{"metadata": {"name": "a", "namespace": "n"}}]}, facts=(Facts(CONFIGMAPS, size),))
-    assert [one.facts for one in bench.tables[CONFIGMAPS].entries()] == [Size(0)]
+    assert [entry.facts for entry in bench.tables[CONFIGMAPS].entries()] == [Size(0)]
     with pytest.raises(ValueError, match="sizes watches configmaps by an unknown fact: 'keys'"):
         planned(spec("sizes", watch))
     with pytest.raises(ValueError, match="sizes watches configmaps by an unknown fact: 'keys'"):

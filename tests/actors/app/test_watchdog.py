@@ -126,8 +126,8 @@ def test_a_manager_that_hangs_is_replaced_by_a_standby_and_writes_nothing_more(
     assert lease is not None
     assert lease["spec"]["holderIdentity"] == "two"
     assert second.end is None
-    (said,) = [entry for entry in logs.entries if entry["event"] == "controller manager gives up"]
-    assert said["log_level"] == "error"
+    (logged,) = [entry for entry in logs.entries if entry["event"] == "controller manager gives up"]
+    assert logged["log_level"] == "error"
     first.halt()
 
 

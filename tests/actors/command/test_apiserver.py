@@ -19,25 +19,25 @@ from kcm.runtime.client.api import Request
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and what it says until its greeting is over."""
+    """Run `run-kcm apiserver`. Yields the process, and its output up to the end of the greeting."""
     command = [sys.executable, "-P", "-m", "kcm.actors.command", "apiserver", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = ""
+        greeting = ""
         for line in process.stdout:
-            said += line
+            greeting += line
             if line.startswith("Ctrl-C"):
                 break
         try:
-            yield process, said
+            yield process, greeting
         finally:
             process.kill()
 
 
 def test_it_serves_alone_until_a_signal_and_keeps_what_it_holds(tmp_path: Path) -> None:
     place = f"--embedded-dir={tmp_path / 'kcm'}"
-    with serving(place, "--service-cluster-ip-range=10.7.0.0/16") as (process, said):
-        found = re.search(r"serves on (\S+), without controllers[\s\S]*export KUBECONFIG=(\S+)", said)
+    with serving(place, "--service-cluster-ip-range=10.7.0.0/16") as (process, greeting):
+        found = re.search(r"serves on (\S+), without controllers[\s\S]*export KUBECONFIG=(\S+)", greeting)
         assert found is not None
         with api_transport(found[2]) as transport:
             path = "/api/v1/namespaces/default/services/kubernetes"
@@ -46,15 +46,15 @@ def test_it_serves_alone_until_a_signal_and_keeps_what_it_holds(tmp_path: Path) 
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     assert (tmp_path / "kcm" / "cluster.db").exists()
-    with serving(place) as (process, said):
-        assert found[1] in said  # where it was
+    with serving(place) as (process, greeting):
+        assert found[1] in greeting  # where it was
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
 
 
 def test_in_memory_it_stores_nothing(tmp_path: Path) -> None:
-    with serving(f"--embedded-dir={tmp_path / 'kcm'}", "--embedded-in-memory") as (process, said):
-        assert said.endswith("what it holds is gone then.\n")
+    with serving(f"--embedded-dir={tmp_path / 'kcm'}", "--embedded-in-memory") as (process, greeting):
+        assert greeting.endswith("what it holds is gone then.\n")
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     assert not list((tmp_path / "kcm").glob("cluster.db*"))
@@ -82,7 +82,7 @@ def test_a_mistake_is_named_in_one_line(
 
 def test_help_names_its_own_flags_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert apiserver.main(["--help"]) == 0
-    said = capsys.readouterr().out
-    assert "--embedded-in-memory" in said
-    assert "--hollow-nodes" not in said
+    printed = capsys.readouterr().out
+    assert "--embedded-in-memory" in printed
+    assert "--hollow-nodes" not in printed
     assert apiserver.main(["--version"]) == 0

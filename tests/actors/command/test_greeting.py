@@ -16,7 +16,7 @@ from kcm.runtime.tables.table import Table
 
 
 class Screen(io.StringIO):
-    """What a terminal shows of what was written to it, as far as carriage returns and `erase to the right` go."""
+    """Terminal that interprets carriage returns and "erase to the right"."""
 
     def isatty(self) -> bool:
         return True
@@ -45,7 +45,7 @@ def test_log_line_overwrites_live_line_which_is_drawn_again_below() -> None:
     screen = Screen()
     line = LiveLine(screen)
     line.show("2 pods (0 ready)")
-    screen.write('I1122 00:29:12.890041 kcm] "synced"\n')  # by whoever shares the terminal
+    screen.write('I1122 00:29:12.890041 kcm] "synced"\n')  # another writer to the same terminal
     line.show("2 pods (0 ready)")
     assert screen.lines() == ['I1122 00:29:12.890041 kcm] "synced"', "2 pods (0 ready)"]
     line.show("1 pod")
@@ -139,36 +139,34 @@ class Nodes:
     def __call__(self, request: Request) -> Response:
         assert request.path == "/api/v1/nodes"
         self.asked += 1
-        items = [
-            {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": one}] if one else []}}
-            for one in self.ready
-        ]
+        conditions = [[{"type": "Ready", "status": ready}] if ready else [] for ready in self.ready]
+        items = [{"metadata": {"name": "n"}, "status": {"conditions": of_node}} for of_node in conditions]
         return Response(status=200, body=json.dumps({"items": items}).encode())
 
 
 def test_the_greeting_comes_once_when_the_nodes_are_ready() -> None:
-    said: list[str] = []
+    printed: list[str] = []
     nodes = Nodes()
-    welcome = Welcome("hello", nodes=2, ask=nodes, say=said.append)
+    welcome = Welcome("hello", nodes=2, ask=nodes, say=printed.append)
     assert welcome.look(100.0) == "0 of 2 nodes ready"
     nodes.ready = ("True", "Unknown", "")
     assert welcome.look(100.2) == "0 of 2 nodes ready"
     assert nodes.asked == 1, "not at every look"
     assert welcome.look(100.6) == "1 of 2 nodes ready"
-    assert said == []
+    assert printed == []
     nodes.ready = ("True", "True", "False")
     assert [welcome.look(100.0 + more) for more in (1.2, 2.0, 3.0)] == ["", "", ""]
-    assert (said, nodes.asked) == (["hello"], 3)
+    assert (printed, nodes.asked) == (["hello"], 3)
 
 
 def test_greeting_waits_for_a_limited_time_and_only_for_requested_nodes() -> None:
-    said: list[str] = []
-    Welcome("none", nodes=0, ask=Nodes(), say=said.append).look(5.0)
-    late = Welcome("late", nodes=1, ask=lambda _: Response(status=0, error="refused"), say=said.append)
+    printed: list[str] = []
+    Welcome("none", nodes=0, ask=Nodes(), say=printed.append).look(5.0)
+    late = Welcome("late", nodes=1, ask=lambda _: Response(status=0, error="refused"), say=printed.append)
     late.look(5.0)
-    assert said == ["none"]
+    assert printed == ["none"]
     assert late.look(5.0 + Welcome.PATIENCE) == "0 of 1 node ready", "run-kcm wait still waits for it"
-    assert said == ["none", "late"]
+    assert printed == ["none", "late"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Manifests: whatever stands in a file, it is applied, or refused in one line that says where and why."""
+"""Manifests are applied, or refused with one line that contains the place and the reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ items:
 def read(tmp_path: Path, content: str | bytes) -> list[dict[str, Any]]:
     path = tmp_path / "manifest.yml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return [one.obj for one in read_manifests(path)]
+    return [manifest.obj for manifest in read_manifests(path)]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 class Server:
-    """Knows pods, and what it was asked."""
+    """Server of pods and nodes that records its requests."""
 
     def __init__(self, status: int = 200, body: Any = None) -> None:
         self.asked: list[Request] = []
@@ -111,7 +111,7 @@ class Server:
 
 
 def manifest(*objects: dict[str, Any]) -> list[Manifest]:
-    return [Manifest("file:3", one) for one in objects]
+    return [Manifest("file:3", each) for each in objects]
 
 
 def obj(kind: str, api_version: str = "v1", **meta: str) -> dict[str, Any]:
@@ -120,8 +120,8 @@ def obj(kind: str, api_version: str = "v1", **meta: str) -> dict[str, Any]:
 
 def test_each_object_is_applied_where_it_belongs() -> None:
     server = Server()
-    said = apply(manifest(obj("Pod"), obj("Pod", namespace="n"), obj("Node", namespace="n")), server)
-    assert said == ["pod/a", "pod/a", "node/a"]
+    printed = apply(manifest(obj("Pod"), obj("Pod", namespace="n"), obj("Node", namespace="n")), server)
+    assert printed == ["pod/a", "pod/a", "node/a"]
     paths = [request.path for request in server.asked if request.method == "PATCH"]
     assert paths == ["/api/v1/namespaces/default/pods/a", "/api/v1/namespaces/n/pods/a", "/api/v1/nodes/a"]
     assert len([request for request in server.asked if request.method == "GET"]) == 1

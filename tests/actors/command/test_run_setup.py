@@ -1,4 +1,4 @@
-"""What the environment adds to the flags when the command builds its system."""
+"""Setup of the command: its system depends on the flags and on the environment."""
 
 from __future__ import annotations
 

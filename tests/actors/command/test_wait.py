@@ -1,4 +1,4 @@
-"""When `run-kcm wait` returns, and with which error."""
+"""`run-kcm wait` returns once its condition is met, or with an error."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def test_the_same_event_again_is_counted() -> None:
 
 def test_source_may_send_25_events_at_once_about_one_object() -> None:
     correlator = Correlator()
-    said = [correlator.correlate(event(), now=float(i)) is not None for i in range(27)]
-    assert said == [True] * 25 + [False] * 2
+    passed = [correlator.correlate(event(), now=float(i)) is not None for i in range(27)]
+    assert passed == [True] * 25 + [False] * 2
     assert correlator.correlate(event(), now=400.0) is not None, "one more each five minutes"
 
 
@@ -121,8 +121,8 @@ class RecorderRig:
         self.system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, seed=1)))
 
     def record(self, *events: Record) -> None:
-        for one in events:
-            self.system.tell("event-recorder", one)
+        for record in events:
+            self.system.tell("event-recorder", record)
         self.world.run_for(0)
 
     def settle(self, outcome: Outcome) -> None:
@@ -191,10 +191,15 @@ def test_repeated_event_updates_its_queued_write(rig: RecorderRig) -> None:
     for _ in range(3):
         rig.settle(Done(b"{}"))
     assert isinstance(again, Create), "nobody was told of it before"
-    said = [orjson.loads(command.body) for command in rig.commands]
-    assert [(one["message"], one["count"]) for one in said] == [("first", 1), ("again", 3), ("other", 1), ("again", 5)]
+    written = [orjson.loads(command.body) for command in rig.commands]
+    assert [(obj["message"], obj["count"]) for obj in written] == [
+        ("first", 1),
+        ("again", 3),
+        ("other", 1),
+        ("again", 5),
+    ]
     assert isinstance(rig.commands[-1], Patch)
-    assert rig.commands[-1].key == f"d/{said[1]['metadata']['name']}"
+    assert rig.commands[-1].key == f"d/{written[1]['metadata']['name']}"
 
 
 def test_a_burst_of_pods_takes_a_write_for_each_of_its_events(rig: RecorderRig) -> None:
@@ -256,7 +261,7 @@ def test_writes_lost_with_a_dispatcher_are_sent_to_the_next_without_restarted(
     system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, seed=1)))
     system.tell("event-recorder", event("first"))
     world.run_for(0)
-    system.spawn(dispatcher)  # and the manager fails while it tells that to everybody
+    system.spawn(dispatcher)  # the manager fails before it sends Restarted to the other actors
     system.tell("event-recorder", event("second"))
     world.run_for(120.0)
     names = [message_of(submit) for submit in kept if isinstance(submit, Submit)]

@@ -1,4 +1,4 @@
-"""What a fault plan does at times of its own, written through a plain transport."""
+"""Faults with a fixed time are written to a cluster through a plain transport."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_node_flaps(cluster: SimulatedCluster, log: Any) -> None:
     assert seen(cluster, [5, 15, 25, 35, 45], lambda: silent(cluster)) == [nodes, [], nodes, [], []]
 
 
-def test_who_is_silent_at_the_end_of_the_run_may_speak_again(cluster: SimulatedCluster, log: Any) -> None:
+def test_nodes_silent_at_the_end_of_the_run_resume(cluster: SimulatedCluster, log: Any) -> None:
     cluster.hollow_nodes(nodes=2, zones=1)
     cluster.run_for(5)
     live = begin(cluster, log, "node-silent object=hollow-node-1; node-silent 10.. object=hollow-node-0")
@@ -94,7 +94,7 @@ def test_a_lease_is_stolen(cluster: SimulatedCluster, log: Any, logs: LogCapture
     assert logs.entries[-1]["struck"] == {"lease-stolen": 1}
 
 
-def test_what_cannot_be_written_is_said(cluster: SimulatedCluster, log: Any, logs: LogCapture) -> None:
+def test_failure_to_list_nodes_is_logged(cluster: SimulatedCluster, log: Any, logs: LogCapture) -> None:
     cluster.network.server_is_down = True
     begin(cluster, log, "zone-silent")
     cluster.run_for(1)

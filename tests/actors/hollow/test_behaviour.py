@@ -29,11 +29,11 @@ def annotated(name: str, value: str) -> Object:
     "text, expected",
     [("0", 0.0), ("1.5", 1.5), ("1e2", 100.0), ("-1", None), ("nan", None), ("inf", None), ("", None), ("5s", None)],
 )
-def test_seconds_are_finite_and_not_negative_or_else_not_said(text: str, expected: float | None) -> None:
+def test_invalid_seconds_count_as_unset(text: str, expected: float | None) -> None:
     assert seconds(annotated(RUN_SECONDS, text), RUN_SECONDS) == expected
 
 
-def test_seconds_that_are_not_there_are_not_said() -> None:
+def test_missing_seconds_are_unset() -> None:
     assert seconds({"metadata": {}}, RUN_SECONDS) is None
 
 
@@ -46,7 +46,7 @@ def test_exit_codes_are_those_of_a_process(text: str, expected: int | None) -> N
 
 
 @pytest.mark.parametrize("text, silent", [("true", True), ("True", False), ("false", False), ("", False)])
-def test_a_node_is_silent_if_it_says_exactly_that(text: str, silent: bool) -> None:
+def test_node_is_silent_only_with_the_value_true(text: str, silent: bool) -> None:
     assert silence(annotated(SILENT, text), now=0.0) == (silent, None)
 
 
@@ -73,16 +73,16 @@ def test_a_node_that_is_silent_altogether_does_not_flap() -> None:
 
 
 @pytest.mark.parametrize("text, expected", [("60", 60.0), ("0.1", 1.0), ("seldom", 10.0), ("-5", 10.0)])
-def test_heartbeats_come_as_far_apart_as_the_node_says(text: str, expected: float) -> None:
+def test_heartbeat_interval_is_that_of_the_annotation(text: str, expected: float) -> None:
     assert heartbeat_interval(annotated(HEARTBEAT, text), usual=10.0) == expected
 
 
 @pytest.mark.parametrize("text, ready", [("false", False), ("true", True), ("", True)])
-def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text: str, ready: bool) -> None:
+def test_node_reports_ready_unless_the_annotation_is_false(text: str, ready: bool) -> None:
     assert reports_ready(annotated(READY, text)) is ready
 
 
-def test_what_is_said_of_one_container_goes_before_what_is_said_of_all() -> None:
+def test_annotation_of_a_container_takes_precedence_over_the_pods() -> None:
     pod = {"metadata": {"annotations": {RUN_SECONDS: "5", f"web.{RUN_SECONDS}": "7"}}}
     assert annotation_of(pod, RUN_SECONDS, container="web", main=True) == "7"
     assert annotation_of(pod, RUN_SECONDS, container="log", main=True) == "5"
@@ -91,7 +91,7 @@ def test_what_is_said_of_one_container_goes_before_what_is_said_of_all() -> None
 
 
 @pytest.mark.parametrize("name, asked", [(RUN_SECONDS, True), (f"web.{RUN_SECONDS}", True), ("example.com/a", False)])
-def test_a_pod_is_asked_for_something_by_annotations_of_ours(name: str, asked: bool) -> None:
+def test_hollow_annotations_are_recognized(name: str, asked: bool) -> None:
     assert has_annotations(annotated(name, "1")) is asked
 
 

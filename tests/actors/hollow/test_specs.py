@@ -116,7 +116,7 @@ def test_nodes_come_up_ready_in_their_zones(hollow: SimulatedCluster) -> None:
     assert len({node["status"]["addresses"][0]["address"] for node in nodes}) == 3
 
 
-def test_heartbeats_go_on_and_write_nothing_else(hollow: SimulatedCluster) -> None:
+def test_heartbeats_renew_leases_and_write_nothing_else(hollow: SimulatedCluster) -> None:
     hollow.run_for(30)
     before = versions(hollow, NODES)
     for _ in range(6):
@@ -153,8 +153,8 @@ def test_a_running_pod_is_written_once_and_then_left_alone(hollow: SimulatedClus
 def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", nodeSelector={"disk": "ssd"}))
     hollow.run_for(20)
-    (told,) = events(hollow)
-    assert told[1:] == (
+    (recorded,) = events(hollow)
+    assert recorded[1:] == (
         "FailedScheduling",
         "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
     )
@@ -209,7 +209,7 @@ def container(*command: str, **fields: Any) -> Object:
     return {"name": "web", "image": "nginx", **({"command": list(command)} if command else {}), **fields}
 
 
-def test_a_pod_does_what_its_command_line_says(hollow: SimulatedCluster) -> None:
+def test_pod_runs_according_to_its_command_line(hollow: SimulatedCluster) -> None:
     commands = {"fails": ("sh", "-c", "sleep 5; exit 3"), "works": ("sleep", "10"), "serves": ("nginx",)}
     for name, command in commands.items():
         hollow.create(PODS, a_pod(name, containers=[container(*command)], restartPolicy="Never"))
@@ -221,19 +221,19 @@ def test_a_pod_does_what_its_command_line_says(hollow: SimulatedCluster) -> None
     assert over["state"]["terminated"]["exitCode"] == 3
 
 
-def test_an_image_that_cannot_be_pulled_is_told_and_tried_again(hollow: SimulatedCluster) -> None:
+def test_failed_image_pull_is_reported_and_retried(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web"))
     hollow.create(PODS, a_pod("lost", containers=[container(image="shop/web:404")]))
     hollow.run_for(8)
     assert phases(hollow) == {"web": "Running", "lost": "Pending"}
-    told = [reason for component, reason, _ in events(hollow) if component == "kubelet"]
-    assert sorted(told) == ["BackOff", "Failed", "Failed", "Failed", "Pulling"]
+    reasons = [reason for component, reason, _ in events(hollow) if component == "kubelet"]
+    assert sorted(reasons) == ["BackOff", "Failed", "Failed", "Failed", "Pulling"]
     hollow.merge(PODS, "default/lost", {"spec": {"containers": [container(image="shop/web:2")]}})
     hollow.run_for(1)
     assert phases(hollow) == {"web": "Running", "lost": "Running"}
 
 
-def test_a_kubelet_that_is_restarted_goes_on_with_its_pods(cluster: SimulatedCluster) -> None:
+def test_restarted_kubelet_continues_with_its_pods(cluster: SimulatedCluster) -> None:
     cluster.hollow_nodes()
     cluster.run_for(1)
     cluster.create(PODS, a_pod("loop", containers=[container("false")]))
@@ -261,8 +261,8 @@ def test_a_container_that_hangs_is_not_ready_and_then_restarted(hollow: Simulate
         status = hollow.get(PODS, "default/web")["status"]
         ready.append((is_true(status["conditions"], "Ready"), status["containerStatuses"][0]["restartCount"]))
     assert ready == [(True, 0), (True, 0), (False, 0), (False, 0), (False, 0), (True, 1)]
-    told = {reason for component, reason, _ in events(hollow) if component == "kubelet"}
-    assert told == {"Unhealthy", "Killing"}
+    reasons = {reason for component, reason, _ in events(hollow) if component == "kubelet"}
+    assert reasons == {"Unhealthy", "Killing"}
 
 
 def test_a_rejected_pod_fails_at_once(hollow: SimulatedCluster) -> None:
@@ -299,7 +299,7 @@ def test_a_silent_node_neither_beats_nor_stops_its_pods_until_it_speaks_again(ho
     assert phases(hollow) == {}
 
 
-def test_a_smaller_fleet_takes_away_the_nodes_that_nobody_runs_any_more(cluster: SimulatedCluster) -> None:
+def test_smaller_fleet_deletes_surplus_nodes(cluster: SimulatedCluster) -> None:
     first = cluster.manager(controllers=hollow_specs(nodes=3, zones=1))
     cluster.run_for(1)
     first.halt()

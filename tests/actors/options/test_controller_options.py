@@ -90,4 +90,4 @@ def test_no_flag_may_be_declared_twice() -> None:
 
 
 def test_nothing_is_both_built_and_unbuilt() -> None:
-    assert {one.name for one in BUILT_IN}.isdisjoint(one.name for one in UNBUILT)
+    assert {spec.name for spec in BUILT_IN}.isdisjoint(spec.name for spec in UNBUILT)

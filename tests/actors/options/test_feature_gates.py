@@ -89,9 +89,9 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ),
     ],
 )
-def test_settings_without_effect_cause_one_warning(setting: str, told: str | None) -> None:
+def test_settings_without_effect_cause_one_warning(setting: str, warning: str | None) -> None:
     lines = [line for line in options(f"--feature-gates={setting}").warnings if "without effect" in line]
-    assert lines == ([f"Feature gates without effect here: {told}"] if told is not None else [])
+    assert lines == ([f"Feature gates without effect here: {warning}"] if warning is not None else [])
 
 
 def test_every_gate_of_the_release_is_known_once() -> None:

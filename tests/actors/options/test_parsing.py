@@ -57,7 +57,7 @@ def test_unknown_controllers_are_all_named() -> None:
     assert faults("--controllers=*,-foo,job,bar,-*") == (
         '"foo" is not in the list of known controllers',
         '"bar" is not in the list of known controllers',
-        '"*" is not in the list of known controllers',  # as upstream: "--controllers=" asks for none
+        '"*" is not in the list of known controllers',  # as upstream: "--controllers=" disables all controllers
     )
     assert options("--controllers=").generic.controllers == ()
 
@@ -86,7 +86,7 @@ def test_asking_for_help_or_the_version_checks_nothing_else(argv: tuple[str, ...
     assert asked.process.help or asked.process.version
 
 
-def test_reporting_another_version_is_no_question() -> None:
+def test_other_flags_are_checked_if_the_version_is_overridden() -> None:
     assert faults("--version=v1.30.0", "--hollow-zones=0")
 
 

@@ -61,7 +61,7 @@ def options(*argv: str) -> Options:
         ("node-startup-grace-period", 60.0),
         ("logging-format", "text"),
         ("v", 0),
-        # Where the articles say something else, or later releases have no such flag.
+        # Flags that later releases removed, or whose documented defaults in articles are wrong.
         ("node-monitor-grace-period", 40.0),
         ("port", 10252),
         ("pod-eviction-timeout", 300.0),

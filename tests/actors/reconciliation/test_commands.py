@@ -59,7 +59,7 @@ def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
         Tables({})[PODS]
 
 
-# What the resource knows.
+# Fields that follow from the resource.
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_body_of_a_subresource_with_a_kind_of_its_own_is_left_alone() -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "error"),
+    ("fields", "error"),
     [
         (
             {"kind": "Pod"},
@@ -95,10 +95,10 @@ def test_the_body_of_a_subresource_with_a_kind_of_its_own_is_left_alone() -> Non
         ),
     ],
 )
-def test_an_object_of_another_kind_is_refused_where_its_author_sees_it(said: Object, error: str) -> None:
+def test_object_of_another_kind_is_refused_at_the_call(fields: Object, error: str) -> None:
     for word in (create, update):
         with pytest.raises(ValueError, match=error):
-            word(WEBSITES, shop(**said))
+            word(WEBSITES, shop(**fields))
 
 
 class Shops:
@@ -149,9 +149,9 @@ def test_an_object_of_ones_own_kind_is_written_without_saying_its_kind(cluster: 
     cluster.manager(controllers=[SHOPS])
     cluster.create(WEBSITES, {"metadata": {"name": "shop"}})
     cluster.run_for(20.0)
-    assert {name_of(one): (one.get("spec"), one.get("status")) for one in cluster.list(WEBSITES)} == dict.fromkeys(
-        ("shop", "copy"), ({"open": True, "since": "today"}, {"open": True})
-    )
+    assert {
+        name_of(website): (website.get("spec"), website.get("status")) for website in cluster.list(WEBSITES)
+    } == dict.fromkeys(("shop", "copy"), ({"open": True, "since": "today"}, {"open": True}))
 
 
 # Keys.
@@ -185,7 +185,7 @@ def test_a_deletion_has_both_preconditions() -> None:
 # Patches.
 
 
-def test_a_patch_is_one_that_every_resource_accepts_unless_it_is_said() -> None:
+def test_default_patch_type_is_one_that_every_resource_accepts() -> None:
     assert patch(WEBSITES, "d/a", {"spec": {}}).patch_type == PatchType.MERGE
     assert patch(PODS, "d/a", {"spec": {}}).patch_type == PatchType.MERGE
     assert patch(PODS, "d/a", [{"op": "remove", "path": "/spec"}]).patch_type == PatchType.JSON

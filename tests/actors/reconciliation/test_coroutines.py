@@ -79,7 +79,7 @@ class WithYield(Copier):
         assert isinstance(outcome, Done)
 
     def sweep(self) -> Reconciliation:
-        yield from together([patch(CONFIGMAPS, one, {"data": {"swept": "yes"}}) for one in self._keys()])
+        yield from together([patch(CONFIGMAPS, key, {"data": {"swept": "yes"}}) for key in self._keys()])
         return None
 
     def _keys(self) -> list[Key]:
@@ -102,7 +102,7 @@ class WithAwait(WithYield):
         assert isinstance(outcome, Done)
 
     async def sweep(self) -> None:  # type: ignore[override]
-        await together([patch(CONFIGMAPS, one, {"data": {"swept": "yes"}}) for one in self._keys()])
+        await together([patch(CONFIGMAPS, key, {"data": {"swept": "yes"}}) for key in self._keys()])
 
 
 def spec(reconciler: Any) -> ControllerSpec:
@@ -134,7 +134,7 @@ def recorded(reconciler: Any, path: Path, make_cluster: Callable[..., SimulatedC
     cluster.world.kill(system.actors, "controller:copier")
     cluster.run_for(90.0)
     assert len(cluster.list(SECRETS, "default")) == 9
-    assert all(one["data"]["copied"] == "yes" for one in cluster.list(CONFIGMAPS, "default"))
+    assert all(config_map["data"]["copied"] == "yes" for config_map in cluster.list(CONFIGMAPS, "default"))
     writers[0].close()
     return path
 
@@ -143,9 +143,9 @@ def test_both_forms_leave_the_same_journal_and_each_is_replayed_by_the_other(
     tmp_path: Path, make_cluster: Callable[..., SimulatedCluster], log: Any
 ) -> None:
     journals = [recorded(form, tmp_path / form.__name__, make_cluster) for form in (WithYield, WithAwait)]
-    one, other = ([repr(each) for each in list(read_journal(path))[1:]] for path in journals)
-    assert len(one) > 100
-    assert one == other
+    first, other = ([repr(each) for each in list(read_journal(path))[1:]] for path in journals)
+    assert len(first) > 100
+    assert first == other
     for path in journals:
         for form in (WithYield, WithAwait):
             done = replay(
@@ -166,9 +166,9 @@ def by_hand(reconciler: Any, **more: Any) -> Driven:
 
 
 def test_by_hand_both_forms_do_the_same() -> None:
-    one, other = by_hand(WithYield), by_hand(WithAwait)
-    assert created_names(one) == ["a-0", "a-1", "a-2"]
-    assert (one.batches, one.records, one.enqueued, one.result) == (
+    first, other = by_hand(WithYield), by_hand(WithAwait)
+    assert created_names(first) == ["a-0", "a-1", "a-2"]
+    assert (first.batches, first.records, first.enqueued, first.result) == (
         other.batches,
         other.records,
         other.enqueued,
@@ -182,7 +182,7 @@ def test_by_hand_both_forms_do_the_same() -> None:
 @step
 def both_ways(key: Key) -> Step[str]:
     made = yield from must_object(create(SECRETS, {"metadata": {"name": key}}, namespace="d"))
-    yield from awaiting(key)  # type: ignore[misc]  # mypy knows no step that is one in fact alone
+    yield from awaiting(key)  # type: ignore[misc]  # mypy does not recognize it as a step
     return str(made["metadata"]["name"])
 
 
@@ -208,7 +208,11 @@ def test_a_step_of_ones_own_goes_with_both_and_may_use_both() -> None:
 
 def public_words() -> list[Any]:
     named = [getattr(module, name) for module in (kcm.steps, reconciliation) for name in module.__all__]
-    return [one for one in named if inspect.isgeneratorfunction(one) and one is not reconciliation.batches]
+    return [
+        function
+        for function in named
+        if inspect.isgeneratorfunction(function) and function is not reconciliation.batches
+    ]
 
 
 @pytest.mark.parametrize("word", public_words(), ids=lambda word: str(word.__name__))
@@ -262,14 +266,14 @@ class YieldsInAsync(Copier):
 
 
 @pytest.mark.parametrize(
-    ("reconciler", "said"),
+    ("reconciler", "message"),
     [
         (Waits, "not <Future pending>; no event loop runs in a controller: write `await kcm.call(function, …)`"),
         (YieldsInAsync, "reconcile() of YieldsInAsync is `async def`: it awaits its commands and steps, and yields"),
     ],
 )
 def test_awaiting_an_unsupported_value_fails_the_key(
-    reconciler: Any, said: str, make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
+    reconciler: Any, message: str, make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
 ) -> None:
     cluster = make_cluster(seed=1)
     queue = Queue("copies", watches=(Watch(CONFIGMAPS, to=itself),))
@@ -281,7 +285,7 @@ def test_awaiting_an_unsupported_value_fails_the_key(
     cluster.run_for(2.0)
     errors = {entry["error"] for entry in logs.entries if entry.get("key") == "default/a"}
     (error,) = errors
-    assert said in error
+    assert message in error
 
 
 async def asleep() -> None:
@@ -294,7 +298,7 @@ async def in_a_session() -> None:
 
 
 class AsyncLibraryNotFoundError(RuntimeError):
-    """As sniffio raises it, for httpx and anyio."""
+    """Error with the name of the one that sniffio raises for httpx and anyio."""
 
 
 async def by_httpx() -> None:
@@ -351,7 +355,7 @@ class Forgetful:
 
 def test_a_statement_that_awaits_nothing_is_found() -> None:
     found = forgotten_steps(Forgetful())
-    assert [(one.code.split("(")[0], one.missing) for one in found] == [
+    assert [(step.code.split("(")[0], step.missing) for step in found] == [
         ("must", "await"),
         ("record", "await"),
         ("self._note", "await"),

@@ -21,7 +21,7 @@ CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "reso
         ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 2}}),
         ({"a": {"b": 1}}, {}, {"a": {"b": 1}}),
         ({"a": {"b": 1}}, {"a": "text"}, {"a": {"b": 1}}),
-        # None is what is not to be there.
+        # None stands for a field that must be absent.
         ({"a": None}, {}, {}),
         ({"a": None}, {"a": 0}, {"a": None}),
         ({"a": {"b": None}}, {}, {}),
@@ -45,11 +45,11 @@ CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "reso
             {"c": [CONTAINER]},
             {"c": [{"name": "web", "image": "v2"}]},
         ),
-        # A map that is empty is there or not, but for those that the server leaves out.
+        # Empty maps are compared, except for those that the server omits.
         ({"emptyDir": {}}, {}, {"emptyDir": {}}),
         ({"emptyDir": {}}, {"emptyDir": {}}, {}),
         ({"labels": {}}, {}, {}),
-        # Quantities, by value; a label is none.
+        # Quantities are compared by value; labels are not quantities.
         ({"c": [{"resources": {"limits": {"cpu": "1000m"}}}]}, {"c": [CONTAINER]}, {}),
         ({"hard": {"pods": 10}}, {"hard": {"pods": "10"}}, {}),
         ({"hard": {"pods": "11"}}, {"hard": {"pods": "10"}}, {"hard": {"pods": "11"}}),

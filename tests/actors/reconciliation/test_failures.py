@@ -28,7 +28,7 @@ def gaps(times: list[float]) -> list[float]:
 
 
 class Plans:
-    """Does what the ConfigMap's name says, and remembers when it looked at it."""
+    """Reconciler that succeeds or fails according to the ConfigMap's name, and records the times of its syncs."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

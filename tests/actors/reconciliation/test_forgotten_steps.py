@@ -76,7 +76,7 @@ class Forgetful:
 
 
 class Careful:
-    """What looks like it, and is none."""
+    """Reconciler without forgotten steps, but with similar code."""
 
     def __init__(self) -> None:
         self._made: list[Any] = []
@@ -102,10 +102,10 @@ def lines_marked(numbers: Iterable[int]) -> list[int]:
 
 def test_each_statement_that_starts_nothing_is_found_with_its_line() -> None:
     found = forgotten_steps(Forgetful())
-    assert [one.line for one in found] == lines_marked([*range(1, 9), 10])
-    assert {one.file for one in found} == {__file__}
-    assert {one.missing for one in found if one.line in lines_marked([4, 8])} == {"yield"}
-    assert {one.missing for one in found if one.line in lines_marked([1, 2, 3, 5, 6, 7, 10])} == {"yield from"}
+    assert [step.line for step in found] == lines_marked([*range(1, 9), 10])
+    assert {step.file for step in found} == {__file__}
+    assert {step.missing for step in found if step.line in lines_marked([4, 8])} == {"yield"}
+    assert {step.missing for step in found if step.line in lines_marked([1, 2, 3, 5, 6, 7, 10])} == {"yield from"}
 
 
 def test_used_or_started_step_is_not_reported() -> None:
@@ -113,14 +113,14 @@ def test_used_or_started_step_is_not_reported() -> None:
 
 
 def test_functions_of_a_queue_are_read_too() -> None:
-    assert [one.line for one in forgotten_steps(object(), [helper])] == lines_marked([1])
+    assert [step.line for step in forgotten_steps(object(), [helper])] == lines_marked([1])
 
 
 @pytest.mark.parametrize("failures", [1, ATTEMPTS])
-def test_a_parser_that_two_threads_confuse_is_asked_again_and_stops_no_controller(
+def test_system_error_of_the_parser_is_retried_and_stops_no_controller(
     monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    """gh-106905: SystemError, from ast.parse."""
+    # Source: https://github.com/python/cpython/issues/106905, a SystemError of ast.parse.
     parse, failed = ast.parse, []
 
     def confused(source: str) -> ast.AST:
@@ -149,7 +149,7 @@ def test_a_function_without_source_is_left_out() -> None:
 def test_a_warning_names_file_line_and_what_to_write() -> None:
     with pytest.warns(RuntimeWarning) as warned:
         warn_of_forgotten_steps(Forgetful())
-    first = min(warned, key=lambda one: one.lineno)
+    first = min(warned, key=lambda warning: warning.lineno)
     assert (first.filename, first.lineno) == (__file__, lines_marked([1])[0])
     text = "'must(delete(PODS, KEY))' does nothing: write `yield from must(delete(PODS, KEY))`"
     assert str(first.message) == text
@@ -183,7 +183,7 @@ def test_a_controller_that_starts_warns(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[spec])
     with pytest.warns(RuntimeWarning) as warned:
         cluster.run_for(1.0)
-    assert [one.lineno for one in warned] == lines_marked([9])
+    assert [warning.lineno for warning in warned] == lines_marked([9])
 
 
 @pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
@@ -203,5 +203,5 @@ def test_our_own_controllers_forget_none(spec: ControllerSpec) -> None:
             ),
         )
     )
-    functions = [*(queue.reconcile for queue in spec.queues), *(one.run for one in spec.passes)]
+    functions = [*(queue.reconcile for queue in spec.queues), *(each.run for each in spec.passes)]
     assert forgotten_steps(reconciler, functions) == []

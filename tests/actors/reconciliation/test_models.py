@@ -1,4 +1,4 @@
-"""Resources that name a model: listers and commands speak it."""
+"""Resources with a model: listers return its instances, and commands accept them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class StructWebsite(msgspec.Struct):
 
 
 class DictWebsite:
-    """As the classes of lightkube-models: they read lazily unless they are told not to."""
+    """Model like the classes of lightkube-models, which decode lazily by default."""
 
     def __init__(self, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
         self.metadata, self.spec = metadata, spec
@@ -172,7 +172,7 @@ def test_validation_error_of_a_model_names_the_field(model: type[Any], why: str)
         with pytest.raises(UnreadableError, match=f"websites.example.com default/blog cannot be read: {why}"):
             read()
     assert lister.is_unreadable("default/blog")
-    assert [one.key for one in lister.unreadable("default")] == ["default/blog"]
+    assert [entry.key for entry in lister.unreadable("default")] == ["default/blog"]
     assert lister.maps.get("default/blog") is not None, "as a map it can be had"
 
 
@@ -203,11 +203,13 @@ def test_a_malformed_object_is_held_back_named_once_and_shown_by_the_check(
     shop = cluster.get(AS_MAPS, "default/shop")
     assert shop is not None
     assert shop["status"] == {"ready": 2}
-    aloud = [one for one in logs.entries if one["event"] == "reconcile held back" and one["log_level"] == "warning"]
-    assert [one["key"] for one in aloud] == ["default/blog"]
-    said = system.checks()["unreadable-objects"]()
-    assert said is not None
-    assert "websites.example.com default/blog: as Website: Expected `int`, got `str` - at `$.spec.replicas`" in said
+    logged = [
+        entry for entry in logs.entries if entry["event"] == "reconcile held back" and entry["log_level"] == "warning"
+    ]
+    assert [entry["key"] for entry in logged] == ["default/blog"]
+    check = system.checks()["unreadable-objects"]()
+    assert check is not None
+    assert "websites.example.com default/blog: as Website: Expected `int`, got `str` - at `$.spec.replicas`" in check
     assert 'kcm_unreadable_objects{resource="websites.example.com"} 1' in system.metrics_text()
     cluster.merge(WEBSITES, "default/blog", {"spec": {"replicas": 1}})
     cluster.run_for(5.0)
@@ -290,12 +292,12 @@ def test_the_words_that_write_take_and_return_models() -> None:
         return None
 
     driven = drive_steps(run("default/blog"), table.accept, tables=table.tables)
-    assert [type(one).__name__ for one in driven.commands] == ["Patch", "Patch", "Patch", "Create", "Patch"]
+    assert [type(command).__name__ for command in driven.commands] == ["Patch", "Patch", "Patch", "Create", "Patch"]
     assert all("more" not in body for body in bodies(driven, Patch)), "what no model names is left alone"
     (page,) = bodies(driven, Create)
     assert page["metadata"]["ownerReferences"][0]["uid"] == "uid-of-blog"
     blog = websites.get("default/blog")
-    assert [one["metadata"]["name"] for one in owned(table.tables[CONFIGMAPS], by=blog)] == ["page"]
+    assert [config_map["metadata"]["name"] for config_map in owned(table.tables[CONFIGMAPS], by=blog)] == ["page"]
 
 
 def test_a_reconciler_over_models_is_driven_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""ensure under label selectors, field selectors and namespaces: by hand, and in a sharded operator."""
+"""Tests of `ensure` with label selectors, field selectors and namespaces: alone, and in a sharded operator."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def seen_by(watch: Watch[Key], *objects: Object) -> Lister:
     spec = ControllerSpec(name="c", build=lambda _context: None, queues=(Queue(watches=(watch,)),))
     plan = plan_tables((spec,), options=Options(), enabled=("c",), make_table=frozen_table)
     for table in plan.tables.values():
-        in_table = [one for one in objects if table.selection.selects(one)]
-        table.claim().replace([table.make_entry(one, encode_object(one)) for one in in_table], 100)
+        in_table = [obj for obj in objects if table.selection.selects(obj)]
+        table.claim().replace([table.make_entry(obj, encode_object(obj)) for obj in in_table], 100)
     return Tables(plan.seen["c"])[watch.resource]
 
 
 def ensured(lister: Lister, wanted: Object, live: Object | None = None) -> list[Command]:
-    """What ensure does on a server that has this object, or none, whatever the lister shows."""
+    """Return the commands of `ensure`. live: the object on the server, which the lister may not show."""
 
     def answer(command: Command) -> Outcome:
         match command:
@@ -163,7 +163,11 @@ def test_each_instance_of_a_sharded_operator_patches_the_objects_of_its_shard(cl
     cluster.manager(controllers=[sharded("b")])
 
     def stamps() -> dict[str, str]:
-        found = {one["metadata"]["name"]: one["data"] for one in cluster.list(CONFIGMAPS) if "data" in one}
+        found = {
+            config_map["metadata"]["name"]: config_map["data"]
+            for config_map in cluster.list(CONFIGMAPS)
+            if "data" in config_map
+        }
         return {name: data["stamp"] for name, data in found.items() if "stamp" in data}
 
     for name, shard in (("one", "a"), ("two", "b"), ("three", "c")):
@@ -172,14 +176,17 @@ def test_each_instance_of_a_sharded_operator_patches_the_objects_of_its_shard(cl
     assert cluster.run_until(lambda: stamps() == {"one": "a", "two": "b"}, within=30.0)
     cluster.merge(CONFIGMAPS, "default/one", {"metadata": {"labels": {"shard": "b"}}})
     assert cluster.run_until(lambda: stamps() == {"one": "b", "two": "b"}, within=30.0)
-    assert {labels_of(one).get("shard") for one in cluster.list(CONFIGMAPS) if "data" in one} >= {"b", "c"}
+    assert {labels_of(config_map).get("shard") for config_map in cluster.list(CONFIGMAPS) if "data" in config_map} >= {
+        "b",
+        "c",
+    }
 
 
 # Fields that the server ignores.
 
 
 class Misspelling:
-    """Want a field of each ConfigMap that the API does not have, and look again every ten seconds."""
+    """Reconciler that writes a field which the API does not have, every ten seconds."""
 
     def __init__(self, tables: Tables) -> None:
         self._configmaps = tables[CONFIGMAPS]
@@ -210,8 +217,8 @@ def test_patch_that_the_server_ignores_is_sent_and_logged_once(cluster: Simulate
     cluster.run_for(1000.0)
     assert built[0].syncs >= 100
     assert patches() == 1
-    told = [entry for entry in logs.entries if entry["event"].startswith("patch changed nothing")]
-    assert [(entry["resource"], entry["key"], entry["fields"]) for entry in told] == [
+    logged = [entry for entry in logs.entries if entry["event"].startswith("patch changed nothing")]
+    assert [(entry["resource"], entry["key"], entry["fields"]) for entry in logged] == [
         ("configmaps", "default/web", ["dataa.a"])
     ]
     remarks = [entry for entry in logs.entries if entry["event"] == "API server warning"]

@@ -129,8 +129,8 @@ def test_uncallable_field_is_refused_at_construction(make: Any, error: str) -> N
 
 
 @pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
-def test_our_controllers_try_everything_again_as_upstream(spec: ControllerSpec) -> None:
-    """A policy that refuses with Invalid may be changed, and no event says so."""
+def test_built_in_controllers_retry_all_errors_as_upstream(spec: ControllerSpec) -> None:
+    # An admission policy that refuses with Invalid may be changed without an event for the key.
     assert all(queue.terminal == () for queue in spec.queues)
 
 

@@ -23,4 +23,4 @@ def test_status_that_the_server_ignores_is_written_once() -> None:
         return len(drive_steps(patch_status(sets, web, status), ignore, tables=bench.tables).commands)
 
     assert [written({"replicsa": 2}), written({"replicsa": 2}), written({"replicsa": 3})] == [1, 0, 1]
-    assert [one.fields for one in bench.tables.ineffective.unreported] == [("status.replicsa",)]
+    assert [write.fields for write in bench.tables.ineffective.unreported] == [("status.replicsa",)]

@@ -56,7 +56,7 @@ def test_its_controller_refuses_a_value_that_is_not_a_resource() -> None:
 
 
 class Naming:
-    """One ConfigMap for each ReplicaSet, under its name. Whoever has that name already is waited for."""
+    """Reconciler that creates a ConfigMap for each ReplicaSet, with its name, once the name is free."""
 
     def __init__(self, tables: Tables) -> None:
         self._sets, self._configmaps = tables[REPLICASETS], tables[CONFIGMAPS]

@@ -1,4 +1,4 @@
-"""ensure, patch_status, finalizers, owners and deletion by object: by hand, and in a simulated cluster."""
+"""Tests of ensure, patch_status, finalizers, owners and deletion by object: alone, and in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_child_is_owned_by_its_uid() -> None:
     assert not controlled_by(child, owner("u2")), "a namesake"
     assert not controlled_by(configmap(), owner())
     bench = Bench({CONFIGMAPS: [child, {"metadata": {"name": "other", "namespace": "d"}}]})
-    assert [one["data"] for one in owned(bench.tables[CONFIGMAPS], by=owner())] == [{}]
+    assert [config_map["data"] for config_map in owned(bench.tables[CONFIGMAPS], by=owner())] == [{}]
     assert owned(bench.tables[CONFIGMAPS], by=owner("u2")) == []
 
 
@@ -123,8 +123,8 @@ def test_only_differences_are_patched() -> None:
     assert run(ensure(lister, wanted), bench)[0].commands == []
 
 
-def test_a_creation_whose_answer_was_lost_is_found() -> None:
-    """The first answer is lost; then the name is taken, by the very object that was made."""
+def test_object_of_a_creation_without_response_is_found() -> None:
+    # The first response is lost. The retry meets the object that the first request created.
     bench = Bench({CONFIGMAPS: []})
     there = own({**configmap(a="1")}, by=owner(), of=SETS)
 
@@ -313,11 +313,11 @@ def test_apply_sends_the_object_as_given() -> None:
 
 
 class Greetings:
-    """A ConfigMap for each namespace that asks for one; outside has to be told before the namespace may go."""
+    """Reconciler of a ConfigMap for each labelled namespace, with an external call before the namespace is deleted."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._namespaces, self._configmaps = tables[NAMESPACES], tables[CONFIGMAPS]
-        self.told: list[str] = []
+        self.notified: list[str] = []
 
     def reconcile(self, key: Key) -> Reconciliation:
         namespace = self._namespaces.get(key)
@@ -325,7 +325,7 @@ class Greetings:
             return None
         if is_deleting(namespace):
             if TOLD in finalizers_of(namespace):
-                self.told.append(key)
+                self.notified.append(key)
                 yield from remove_finalizer(self._namespaces, namespace, TOLD)
             return None
         namespace = yield from ensure_finalizer(self._namespaces, namespace, TOLD)
@@ -356,7 +356,7 @@ GREETINGS = ControllerSpec(
 )
 
 
-def test_what_is_ensured_comes_back_and_what_has_a_finalizer_goes_once_outside_knows(cluster: SimulatedCluster) -> None:
+def test_ensured_objects_are_restored_and_finalizers_wait_for_the_external_call(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[GREETINGS])
     cluster.create(NAMESPACES, {"metadata": {"name": "blue", "labels": {"greet": "yes"}}})
     cluster.run_for(20.0)
@@ -372,7 +372,7 @@ def test_what_is_ensured_comes_back_and_what_has_a_finalizer_goes_once_outside_k
     assert cluster.get(CONFIGMAPS, "blue/greeting") is not None
     cluster.delete(NAMESPACES, "blue")
     cluster.run_for(20.0)
-    assert BUILT.pop().told[:1] == ["blue"]
+    assert BUILT.pop().notified[:1] == ["blue"]
     assert cluster.get(NAMESPACES, "blue") is None
 
 

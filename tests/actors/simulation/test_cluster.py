@@ -12,7 +12,7 @@ from kcm.protocols.resources import NODES, PODS, Resource
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
 
 
-def test_what_goes_without_saying_need_not_be_said(cluster: SimulatedCluster) -> None:
+def test_created_object_gets_kind_version_and_namespace(cluster: SimulatedCluster) -> None:
     pod = cluster.create(PODS, POD)
     assert (pod["apiVersion"], pod["kind"], pod["metadata"]["namespace"]) == ("v1", "Pod", "default")
     assert "namespace" not in cluster.create(NODES, {"metadata": {"name": "n"}})["metadata"]
@@ -38,7 +38,7 @@ def test_refused_request_raises_its_outcome(cluster: SimulatedCluster) -> None:
     assert cluster.get(PODS, "default/b") is None
 
 
-def test_what_is_shown_is_decoded_again_only_where_it_has_changed(cluster: SimulatedCluster) -> None:
+def test_only_changed_objects_are_decoded_again(cluster: SimulatedCluster) -> None:
     cluster.create(PODS, POD)
     cluster.create(PODS, {**POD, "metadata": {"name": "other"}})
     other, web = cluster.shown(PODS)

@@ -45,7 +45,7 @@ def test_calls_are_made_here_and_now() -> None:
     assert asking.answers == [2, 4]
 
 
-def test_one_that_waits_for_ever_is_told() -> None:
+def test_endless_wait_raises_runtime_error() -> None:
     bench = Bench({PODS: ()})
     with pytest.raises(RuntimeError, match=r"carry_out_async.* waits for something that never comes"):
         drive(Waiting(), "d/a", bench.accept, tables=bench.tables)

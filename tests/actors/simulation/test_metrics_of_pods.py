@@ -34,12 +34,12 @@ def test_another_server_serves_them_too(cluster: SimulatedCluster) -> None:
     assert cluster.request("GET", PODS_OF_ALL).status == 200
 
 
-def test_a_test_may_say_what_containers_use(cluster: SimulatedCluster) -> None:
+def test_cpu_usage_can_be_set_by_a_test(cluster: SimulatedCluster) -> None:
     cluster.create(PODS, {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
     cluster.merge(PODS, "default/web", {"status": {"phase": "Running"}}, subresource="status")
     metrics = metrics_server(cluster)
     metrics.cpu = lambda pod: "250m" if name_of(pod) == "web" else None
-    said = decode_object(metrics.answer(Request(method="GET", path=PODS_OF_DEFAULT)).body)
-    assert [(item["metadata"]["name"], item["containers"]) for item in said["items"]] == [
+    document = decode_object(metrics.answer(Request(method="GET", path=PODS_OF_DEFAULT)).body)
+    assert [(item["metadata"]["name"], item["containers"]) for item in document["items"]] == [
         ("web", [{"name": "c", "usage": {"cpu": "250m"}}])
     ]

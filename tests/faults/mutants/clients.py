@@ -41,13 +41,13 @@ def _random_names() -> Any:
 @contextmanager
 def expectations_expire() -> Iterator[None]:
     """Own writes that the watch has not brought after a while are taken for never made."""
-    told: dict[int, float] = {}
+    first_heard: dict[int, float] = {}
     current = Overlay._current
 
     def expiring(self: Overlay, key: str) -> Any:
         own = current(self, key)
         if own is not None and self.table.heard is not None:
-            first = told.setdefault(id(own), self.table.heard)
+            first = first_heard.setdefault(id(own), self.table.heard)
             if self.table.heard - first > EXPIRED:
                 self._own.pop(key, None)
                 return None

@@ -16,9 +16,9 @@ from tests.faults.mutants.mutant import Mutant
 def applied(**changes: Any) -> Any:
     """What is applied is another thing than it should be."""
 
-    def lax(resource: Any, obj: Any, **said: Any) -> Any:
+    def lax(resource: Any, obj: Any, **options: Any) -> Any:
         body = {**obj, **{field: change(obj[field]) for field, change in changes.items()}}
-        return apply(resource, {field: value for field, value in body.items() if value}, **said)
+        return apply(resource, {field: value for field, value in body.items() if value}, **options)
 
     return patch.object(clusterrole_aggregation, "apply", lax)
 

@@ -95,8 +95,8 @@ def called_again() -> Iterator[None]:
 
         def enrol(self, uid: str, name: str, members: list[str], generation: int) -> Any:
             tenant, there = self._tenants.get(name) or {}, self._directory.accounts()
-            said = tenant.get("status", {}).get("account")
-            known = next((key for key, account in there if account.number == said), None)
+            number = tenant.get("status", {}).get("account")
+            known = next((key for key, account in there if account.number == number), None)
             new = uid if all(key != uid for key, _ in there) else f"{uid} {next(requests)}"
             return self._directory.enrol(known or new, name, members, generation)
 

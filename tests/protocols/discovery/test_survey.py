@@ -37,13 +37,13 @@ def aggregated(*groups: tuple[GroupVersion, list[ServedResource] | None]) -> dic
         item = items.setdefault(group, {"metadata": {"name": group} if group else {}, "versions": []})
         described = [
             {
-                "resource": one.plural,
-                "responseKind": {"group": "", "version": "", "kind": one.kind},
-                "scope": "Namespaced" if one.namespaced else "Cluster",
-                "verbs": list(one.verbs),
+                "resource": resource.plural,
+                "responseKind": {"group": "", "version": "", "kind": resource.kind},
+                "scope": "Namespaced" if resource.namespaced else "Cluster",
+                "verbs": list(resource.verbs),
                 "subresources": [{"subresource": "status", "verbs": ["get"]}],
             }
-            for one in resources or ()
+            for resource in resources or ()
         ]
         freshness = "Stale" if resources is None else "Current"
         item["versions"].append({"version": version, "resources": described, "freshness": freshness})
@@ -52,9 +52,9 @@ def aggregated(*groups: tuple[GroupVersion, list[ServedResource] | None]) -> dic
 
 def resource_list(*resources: ServedResource) -> dict[str, Any]:
     named = [
-        {"name": name, "kind": one.kind, "namespaced": one.namespaced, "verbs": list(one.verbs)}
-        for one in resources
-        for name in (one.plural, f"{one.plural}/status")
+        {"name": name, "kind": resource.kind, "namespaced": resource.namespaced, "verbs": list(resource.verbs)}
+        for resource in resources
+        for name in (resource.plural, f"{resource.plural}/status")
     ]
     return {"kind": "APIResourceList", "apiVersion": "v1", "resources": named}
 
@@ -111,7 +111,7 @@ def test_aggregated_discovery_takes_two_requests() -> None:
 
 def test_without_it_each_group_version_is_asked_for() -> None:
     known = plain().surveyed()
-    assert [one.resource.id for one in known.resources] == [
+    assert [served.resource.id for served in known.resources] == [
         "v1/pods",
         "apps/v1/replicasets",
         "metrics.k8s.io/v1beta1/pods",
@@ -128,7 +128,7 @@ def test_a_resource_counts_once_in_the_version_that_its_server_prefers() -> None
     assert server.surveyed().resources == (PODS, SETS, only_beta)
 
 
-def test_what_cannot_be_watched_is_left_out() -> None:
+def test_resources_that_cannot_be_watched_are_excluded() -> None:
     bindings = served(V1, "bindings", "Binding", verbs=("create",))
     server = Server()
     server.documents = {"/api": aggregated((V1, [PODS, bindings])), "/apis": aggregated()}
@@ -143,7 +143,7 @@ def test_a_broken_group_keeps_what_was_known_of_it_and_stalls_no_other(broken: A
     )
     known = server.surveyed(before)
     assert list(known.stalled) == ["metrics.k8s.io/v1beta1"]
-    assert {one.resource.id for one in known.resources} == {
+    assert {served.resource.id for served in known.resources} == {
         "v1/pods",
         "v1/secrets",
         "apps/v1/replicasets",
@@ -173,7 +173,7 @@ def test_a_group_that_its_root_does_not_name_any_more_is_gone() -> None:
     assert known.resources == (PODS,)
 
 
-def test_what_is_not_answered_in_time_has_failed() -> None:
+def test_document_without_response_in_time_is_stalled() -> None:
     survey = Survey(plain().surveyed())
     survey.answered("/api", status=200, body=orjson.dumps(aggregated((V1, [PODS]))), error="")
     survey.give_up("no answer")
@@ -185,7 +185,7 @@ def test_what_is_not_answered_in_time_has_failed() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"kind":"APIGroupList"}', b'{"kind":"APIVersions","versions":5}']
 )
-def test_what_is_no_discovery_document_is_refused(body: bytes) -> None:
+def test_invalid_discovery_document_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidDocumentError):
         read_root(body)
     with pytest.raises(InvalidDocumentError):

@@ -63,11 +63,13 @@ OF_ONE = {"pods": "1", "count/pods": "2", "cpu": "1", "requests.cpu": "1", "limi
         ),
     ],
 )
-def test_what_is_in_scope_is_added_up(pods: list[Object], scopes: Sequence[str], priority: str, used: Object) -> None:
+def test_usage_of_objects_in_scope_is_summed(
+    pods: list[Object], scopes: Sequence[str], priority: str, used: Object
+) -> None:
     assert written(calculated([*OF_ONE, "unknown"], {"pods": pods}, scopes=scopes, priority=priority).used) == used
 
 
-def test_what_cannot_be_listed_or_read_is_left_out_and_the_rest_counted() -> None:
+def test_unlisted_and_unreadable_resources_are_excluded_from_usage() -> None:
     names = ["pods", "services", "secrets"]
     found = calculated(names, {"pods": [pod("p1")], "secrets": []})
     assert written(found.used) == {"pods": "1", "secrets": "0"}
@@ -77,9 +79,9 @@ def test_what_cannot_be_listed_or_read_is_left_out_and_the_rest_counted() -> Non
     assert "pods ns/p1 cannot be counted" in str(broken.errors[0])
 
 
-def test_a_sum_has_the_format_of_what_is_not_nothing() -> None:
-    one, other = read_amounts({"a": "0", "b": "1Gi", "c": "100m"}), read_amounts({"a": "1Gi", "b": "1G", "d": "2"})
-    assert written(add(one, other)) == {"a": "1Gi", "b": "2073741824", "c": "100m", "d": "2"}
+def test_sum_has_the_format_of_the_nonzero_amount() -> None:
+    first, other = read_amounts({"a": "0", "b": "1Gi", "c": "100m"}), read_amounts({"a": "1Gi", "b": "1G", "d": "2"})
+    assert written(add(first, other)) == {"a": "1Gi", "b": "2073741824", "c": "100m", "d": "2"}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,13 @@ def test_only_growth_is_charged(before: Object, after: Object, more: Object) -> 
 
 
 def test_amounts_are_compared_by_value() -> None:
-    one = read_amounts({"cpu": "1", "memory": "1Gi"})
-    assert equal(one, read_amounts({"memory": "1024Mi", "cpu": "1000m"}))
-    assert not equal(one, masked(one, ["cpu"]))
-    assert exceeding(one, read_amounts({"cpu": "999m", "memory": "2Gi", "pods": "0"})) == ["cpu"]
-    assert in_words(one) == "cpu=1,memory=1Gi"
-    assert written(highest(one, read_amounts({"cpu": "2", "pods": "1"}))) == {"cpu": "2", "memory": "1Gi", "pods": "1"}
+    amounts = read_amounts({"cpu": "1", "memory": "1Gi"})
+    assert equal(amounts, read_amounts({"memory": "1024Mi", "cpu": "1000m"}))
+    assert not equal(amounts, masked(amounts, ["cpu"]))
+    assert exceeding(amounts, read_amounts({"cpu": "999m", "memory": "2Gi", "pods": "0"})) == ["cpu"]
+    assert in_words(amounts) == "cpu=1,memory=1Gi"
+    assert written(highest(amounts, read_amounts({"cpu": "2", "pods": "1"}))) == {
+        "cpu": "2",
+        "memory": "1Gi",
+        "pods": "1",
+    }

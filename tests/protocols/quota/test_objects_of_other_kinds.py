@@ -160,7 +160,7 @@ def test_a_claim_meets_the_scopes_of_all_its_attributes_classes(of: Object, scop
         ScopeRequirement("Terminating"),
     ]
     for each in (of, VolumeClaims().essence(of)):
-        assert [one for one in asked if VolumeClaims().meets(each, one)] == scopes
+        assert [scope for scope in asked if VolumeClaims().meets(each, scope)] == scopes
 
 
 def test_a_status_of_a_claim_concerns_quotas_where_storage_or_classes_change() -> None:
@@ -274,7 +274,7 @@ def test_ways_of_a_later_release_use_nothing() -> None:
 
 def asking(name: str, *, init: tuple[Object, ...] = (), claim: str | None = "foo", containers: Any = ()) -> Object:
     spec = {
-        part: [{"resources": {"requests": one}} for one in given]
+        part: [{"resources": {"requests": requests}} for requests in given]
         for part, given in (("initContainers", init), ("containers", containers))
     }
     status = {} if claim is None else {"extendedResourceClaimStatus": {"resourceClaimName": claim}}
@@ -296,7 +296,7 @@ BOTH = {**BY_NAME, **BY_CLASS}
         (asking("other", containers=(BY_CLASS,)), 1, {EXPLICIT: "1", IMPLICIT: "1"}),
     ],
 )
-def test_what_the_pod_counts_is_not_counted_again_for_its_claim(pod: Object, number: int, used: Object) -> None:
+def test_devices_counted_for_the_pod_are_not_counted_for_its_claim(pod: Object, number: int, used: Object) -> None:
     of_pod = devices(*[exactly()] * number, pod="p")
     evaluator = ResourceClaims(Cluster(classes=[GPU], pods=[pod], claims=[of_pod]))
     assert written(evaluator.usage(of_pod)) == {COUNT: "1", DEVICES: str(number), **used}
@@ -310,7 +310,7 @@ def test_what_the_pod_counts_is_not_counted_again_for_its_claim(pod: Object, num
         ("a", "2026-01-01T00:00:00Z", None),
     ],
 )
-def test_of_two_claims_for_one_pod_the_first_is_the_pods(name: str, created: str, counted: str | None) -> None:
+def test_first_of_two_claims_belongs_to_the_pod(name: str, created: str, counted: str | None) -> None:
     first = devices(exactly(), pod="p", created="2026-01-01T00:00:00Z")
     this = devices(exactly(), pod="p", name=name, created=created)
     pod = asking("p", containers=(BY_CLASS,), claim=None)

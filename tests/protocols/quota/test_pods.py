@@ -142,7 +142,7 @@ def test_the_overhead_counts_and_a_limit_grows_by_it_where_there_is_one() -> Non
     assert "limits.memory" not in used
 
 
-def test_what_a_pod_says_for_itself_counts_instead_of_its_containers() -> None:
+def test_pod_level_resources_replace_those_of_containers() -> None:
     used = usage(pod(CPU, STORAGE, **resources({"memory": "1Mi", DONGLE: "9"}, {"memory": "2Mi"})))
     assert used == {
         "count/pods": "1",
@@ -244,7 +244,7 @@ def test_a_priority_class_is_selected(operator: str, values: tuple[str, ...], of
     assert meets({"spec": {"priorityClassName": ""}}, scope) is of_none
 
 
-def test_an_operator_that_is_none_is_told() -> None:
+def test_unknown_scope_operator_is_refused() -> None:
     with pytest.raises(ValueError, match='"Like" is not a valid scope selector operator'):
         meets({}, ScopeRequirement(PRIORITY_CLASS, "Like"))
 

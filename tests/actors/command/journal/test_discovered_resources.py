@@ -55,6 +55,6 @@ def test_a_controller_of_discovered_resources_is_replayed(
     done = replay(records, spec.name, specs=(census([]),), read_options=lambda _arguments: Options(), log=log)
     assert done.difference is None
     assert done.batches >= 4
-    sent = [decode(one.frame) for one in records if isinstance(one, MessageSent) and one.frame]
+    sent = [decode(record.frame) for record in records if isinstance(record, MessageSent) and record.frame]
     assert {type(message) for message in sent} >= {ResourcesDiscovered, TablesChanged}
     assert all(described(message) for message in sent)

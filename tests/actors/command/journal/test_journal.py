@@ -44,7 +44,7 @@ DEPLOYMENT = {
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a rollout, during which the ReplicaSet controller crashes."""
+    """Record the journal of a rollout during which the ReplicaSet controller crashes."""
     path = tmp_path_factory.mktemp("recorded") / "journal"
     cluster = SimulatedCluster(seed=3, log=quiet_log())
     writers: list[JournalWriter] = []
@@ -115,7 +115,7 @@ class Spendthrift:
                 yielded = steps.send(answer)
             except StopIteration as stop:
                 return stop.value
-            answer = yield [changed(one) for one in yielded] if isinstance(yielded, list) else yielded
+            answer = yield [changed(step) for step in yielded] if isinstance(yielded, list) else yielded
 
 
 def changed(command: Any) -> Any:

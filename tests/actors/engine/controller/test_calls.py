@@ -35,7 +35,10 @@ MakeCluster = Callable[..., SimulatedCluster]
 
 
 class Directory:
-    """What is outside: knows who was added, and how often. under_way, most: calls at a time."""
+    """External directory that records the added names.
+
+    under_way, most: current and maximum number of concurrent calls.
+    """
 
     def __init__(self) -> None:
         self.added: list[str] = []
@@ -91,7 +94,7 @@ def enrol(cluster: SimulatedCluster, *names: str) -> None:
 
 
 def numbers(cluster: SimulatedCluster) -> dict[str, str]:
-    data = {one["metadata"]["name"]: one.get("data") or {} for one in cluster.list(CONFIGMAPS)}
+    data = {config_map["metadata"]["name"]: config_map.get("data") or {} for config_map in cluster.list(CONFIGMAPS)}
     return {name: each["number"] for name, each in data.items() if "number" in each}
 
 
@@ -105,7 +108,7 @@ def test_call_returns_the_result_of_the_function(cluster: SimulatedCluster) -> N
     cluster.run_for(2.0)
     assert directory.added == ["a"]
     assert numbers(cluster) == {"a": "1"}
-    assert [one.key for _, one in cluster.calls.made] == ["default/a"], "it is about the key that is reconciled"  # type: ignore[union-attr]
+    assert [call.key for _, call in cluster.calls.made] == ["default/a"], "it is about the key that is reconciled"  # type: ignore[union-attr]
 
 
 def test_a_coroutine_awaits_a_call(cluster: SimulatedCluster) -> None:
@@ -257,7 +260,7 @@ def test_a_fake_that_waits_for_the_real_world_ends_the_run(cluster: SimulatedClu
 
 @pytest.fixture
 def journal(tmp_path: Path, make_cluster: MakeCluster) -> Path:
-    """Of a run in which the first answer is lost."""
+    """Record the journal of a run in which the first response is lost."""
     path, directory = tmp_path / "journal", Directory()
     cluster = make_cluster(faults=parse_faults("answer-lost most=1"))
     writers: list[JournalWriter] = []
@@ -306,11 +309,11 @@ def test_the_first_difference_of_other_code_is_shown(journal: Path, log: Any) ->
 
 
 def test_calls_are_shown_with_their_arguments_and_answers(journal: Path) -> None:
-    sent = [message_of(one) for one in read_journal(journal) if isinstance(one, MessageSent)]
-    told = [described(message) for message in sent]
-    assert any(line.endswith("for enrolment default/a: Call Directory.add('a') default/a") for line in told)
-    assert any(line.endswith(": Done 2") for line in told)
-    assert any("Unknown Directory.add default/a did not return within 30 s" in line for line in told)
+    sent = [message_of(record) for record in read_journal(journal) if isinstance(record, MessageSent)]
+    descriptions = [described(message) for message in sent]
+    assert any(line.endswith("for enrolment default/a: Call Directory.add('a') default/a") for line in descriptions)
+    assert any(line.endswith(": Done 2") for line in descriptions)
+    assert any("Unknown Directory.add default/a did not return within 30 s" in line for line in descriptions)
 
 
 def test_a_cloud_and_other_calls_go_the_same_way(log: Any) -> None:

@@ -25,7 +25,7 @@ def table(resource, *, heard: float | None, synced: bool = True) -> Table:
 
 
 def tables(*, discovered: Table | None = None, **heard: float | None) -> Tables:
-    static = {one.id: table(one, heard=heard.get(one.plural, NOW)) for one in (PODS, NODES)}
+    static = {resource.id: table(resource, heard=heard.get(resource.plural, NOW)) for resource in (PODS, NODES)}
     made = Tables(static, discovers=True)
     if discovered is not None:
         made.add(discovered)

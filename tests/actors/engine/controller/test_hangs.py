@@ -1,4 +1,4 @@
-"""A reconciler that waits with its thread: the other keys go on, what it sends is dropped, and everybody can see it."""
+"""Reconcilers that block their thread: other keys are reconciled, their commands are dropped, and they are reported."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pods_of(cluster: SimulatedCluster, name: str) -> int:
 def hung_threads(manager: ControllerSystem, name: str = NAME) -> float:
     for family, series in manager.metrics.collect():
         if family.name == "kcm_hung_threads":
-            values = {labels[0]: one.value for labels, one in series}
+            values = {labels[0]: sample.value for labels, sample in series}
             return values[f"controller:{name}"]
     raise AssertionError("no such metric")
 
@@ -74,8 +74,8 @@ def test_a_key_that_hangs_holds_up_the_others_until_its_controller_is_replaced(m
     cluster.run_for(5.0)
     assert (pods_of(cluster, "stuck"), pods_of(cluster, "late")) == (0, 1)
     assert manager.actors.incarnation(f"controller:{NAME}") == 2, "it is not tried again while its thread hangs"
-    (said,) = [entry for entry in logs.entries if entry["event"] == "actor hangs"]
-    assert (said["child"], said["doing"]) == (f"controller:{NAME}", f"replicaset {STUCK}")
+    (logged,) = [entry for entry in logs.entries if entry["event"] == "actor hangs"]
+    assert (logged["child"], logged["doing"]) == (f"controller:{NAME}", f"replicaset {STUCK}")
     (restarted,) = [entry for entry in logs.entries if entry["event"] == "actor is restarted"]
     assert restarted["error"].endswith(f", at replicaset {STUCK}")
 

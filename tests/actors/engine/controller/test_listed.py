@@ -30,9 +30,9 @@ def pod(name: str, *, owner: str = "", kind: str = "ReplicaSet", namespace: str 
 
 
 def enqueued(*pods: Object, **watch: Any) -> list[Key]:
-    """By one watch, in order."""
+    """Return the keys that a watch enqueues for the listed pods, in order."""
     table = Table(PODS, derive=lambda obj: Facts(obj["status"]["phase"]), indexes={"app": app})
-    table.claim().replace([table.make_entry(one, encode_object(one)) for one in pods], 1)
+    table.claim().replace([table.make_entry(pod, encode_object(pod)) for pod in pods], 1)
     owners = Table(REPLICASETS)
     owners.claim().replace([], 1)
     queue: WorkQueue[Key] = WorkQueue(now=0.0)

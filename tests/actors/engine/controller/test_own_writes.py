@@ -19,7 +19,7 @@ LAST: Object = {"metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01
 
 @pytest.mark.parametrize("command", [delete(PODS, KEY, uid="u"), patch(PODS, KEY, {})])
 def test_concurrently_deleted_object_is_removed(command: Command) -> None:
-    """kube-apiserver then returns its last state, without a resourceVersion."""
+    # kube-apiserver returns the last state of the object without a resourceVersion.
     bench = Bench({PODS: [POD]})
     remember(bench.tables, command, Done(encode_object(LAST)))
     assert bench.tables[PODS].get(KEY) is None

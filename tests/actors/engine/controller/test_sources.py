@@ -124,7 +124,7 @@ class Scene:
         return lambda context: Probe(context, kept=self.kept[name])
 
     def begin(self, *messages: NodeDue) -> None:
-        """messages: those that name the keys that wait when it begins to act."""
+        """Let the controller begin to act. messages: pending messages that enqueue keys."""
         self.tell(*messages)
         self.tell(Attached(1, {}, []))
 
@@ -164,7 +164,7 @@ def test_each_queue_has_its_own_concurrency(log: FilteringBoundLogger) -> None:
     scene.begin(cell("x", -1), cell("y", -1), row("a"), row("waits"))
     assert {(submit.queue, submit.key) for submit in scene.submits} == {("cells", "('x', -1)"), ("rows", "waits")}
     facts = scene.describe()
-    assert {name: (one["in_work"], one["queued"], one["oldest"]) for name, one in facts["queues"].items()} == {
+    assert {name: (queue["in_work"], queue["queued"], queue["oldest"]) for name, queue in facts["queues"].items()} == {
         "rows": (1, 0, "waits"),
         "cells": (1, 1, "('x', -1)"),
     }
@@ -191,7 +191,7 @@ def test_a_queue_that_the_controller_does_not_have_is_the_keys_failure_alone(
     scene.begin(row("a"))
     assert scene.system.is_alive(ME)
     assert "a" in scene.sweeper.keys
-    (entry,) = [one for one in logs.entries if one["event"] == "pass failed, retrying"]
+    (entry,) = [entry for entry in logs.entries if entry["event"] == "pass failed, retrying"]
     assert (entry["pass"], entry["error"]) == ("sweep", "KeyError: 'columns'")
 
 
@@ -272,7 +272,7 @@ def test_a_failed_command_fails_the_pass_as_it_does_a_key(log: FilteringBoundLog
     (submit,) = scene.submits
     scene.tell(Settled(submit.ticket, 0, Conflict("newer")))
     assert scene.describe()["passes"]["sweep"] == {"running_seconds": 0.0, "due_in_seconds": 10.0, "failures": 1}
-    assert [one["attempt"] for one in logs.entries if one["event"] == "pass failed, retrying"] == [1]
+    assert [entry["attempt"] for entry in logs.entries if entry["event"] == "pass failed, retrying"] == [1]
 
 
 def test_a_paused_controller_begins_no_pass_and_a_draining_one_ends_those_in_work(log: FilteringBoundLogger) -> None:

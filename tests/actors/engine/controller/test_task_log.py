@@ -60,6 +60,6 @@ def test_each_line_has_the_controller_and_the_key_or_the_pass(cluster: Simulated
     assert "key" not in built
 
 
-def test_a_line_is_the_callers_own(log: FilteringBoundLogger) -> None:
-    """No frame of ours is between: Python's logging shows who has something to say."""
+def test_log_methods_are_those_of_the_logger(log: FilteringBoundLogger) -> None:
+    # No wrapper is in between, so that Python's logging shows the frame of the caller.
     assert type(task_log(log.bind(), InHand()).info) is type(log.bind().info)

@@ -22,13 +22,14 @@ def owned(name: str, uid: str) -> Object:
 
 
 def tables_with(resource: Resource, key: str, owner: str | None) -> Tables:
-    """Of pods, nodes and ReplicaSets, with this object that cannot be read, and with pods default/a of owner u1 and
-    default/orphan.
+    """Build tables of pods, nodes and ReplicaSets.
+
+    They contain the pods default/a (owner u1) and default/orphan, and an unreadable object with the given key.
     """
-    tables = {one.id: Table(one) for one in (PODS, NODES, REPLICASETS)}
+    tables = {resource.id: Table(resource) for resource in (PODS, NODES, REPLICASETS)}
     writers = {resource_id: table.claim() for resource_id, table in tables.items()}
-    for version, one in enumerate((owned("a", "u1"), pod("orphan")), start=5):
-        obj = stored(one, version)
+    for version, given in enumerate((owned("a", "u1"), pod("orphan")), start=5):
+        obj = stored(given, version)
         writers[PODS.id].put(tables[PODS.id].make_entry(obj, encode_object(obj)))
     writers[resource.id].mark(Unreadable(key, "uid-x", 9, "strange", owner))
     return Tables(tables)

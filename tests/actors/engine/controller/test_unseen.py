@@ -1,6 +1,6 @@
-"""A write of ours that others followed before the watch showed it: whoever saw it by our write hears what became of it.
+"""Own writes that another client overwrites before the watch shows them: watches of the own state are notified.
 
-The informer goes from the state before our write to that after the other one at once, as after a list.
+The informer goes from the state before the own write to the state after the other write at once, as after a list.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def by_app(obj: Object) -> tuple[str, ...]:
 
 
 class Rig:
-    """One watch of pods, and what it was told of by the informer and by the overlay."""
+    """Watch of pods, with its table, its overlay, and the keys that it enqueues."""
 
     def __init__(self, watch: Watch[Any], *, seen: bool = False) -> None:
-        """seen: the controller sees no more than the watch selects."""
+        """Create the watch. seen: limit the controller's view to the objects that the watch selects."""
         selection = watch.selection
         mark = mark_of(selection)
         self.table = Table(
@@ -83,7 +83,7 @@ class Rig:
         overlay.wrote(encode_object(obj))
 
     def enqueued(self) -> bool:
-        """Whether the watch hears of what became of our writes, not counting what an informer says."""
+        """Report whether the watch enqueues a key because of the controller's own writes alone."""
         for overlay in self.tables.overlays().values():
             overlay.prune()
         self.keys.add_unseen()
@@ -145,7 +145,7 @@ def test_own_write_shown_by_the_watch_enqueues_nothing(watch: str) -> None:
     "watch", [Watch(PODS, to=key), WATCHES["index"], WATCHES["finalizer"], WATCHES["owner"], WATCHES["state"]]
 )
 def test_change_reported_by_the_informer_is_not_enqueued_twice(watch: Watch[Any]) -> None:
-    """What the table shows meets the interest by itself, so that the event of it does."""
+    # The new state meets the interest without the own write, so the event of the informer enqueues the key.
     rig = Rig(watch)
     rig.list(version=1)
     ours = {"labels": OURS, "owner": "Job", "ready": True, "finalizers": ["ours"]}
@@ -166,7 +166,7 @@ def test_own_creation_deleted_unseen_counts_as_deleted(watch: Watch[Any], after:
     assert rig.enqueued()
 
 
-def test_of_a_change_the_watch_sees_what_we_wrote_and_what_it_became() -> None:
+def test_change_contains_own_write_as_old_and_later_state_as_new() -> None:
     seen: list[Change] = []
 
     def look(change: Change, _tables: Tables) -> tuple[Key, ...]:

@@ -131,7 +131,7 @@ class Writing:
 
 
 class Outside:
-    """Where things change. started, ended: how often somebody began and ceased to listen."""
+    """External source of changes. started, ended: number of listeners that began and ended."""
 
     def __init__(self) -> None:
         self.started = self.ended = 0
@@ -226,7 +226,7 @@ def test_a_source_ends_with_its_controller(cluster: SimulatedCluster, end: str) 
 
 def test_a_source_begins_once_the_lease_is_held(cluster: SimulatedCluster) -> None:
     first, second = Outside(), Outside()
-    specs = [spec([], Source("changes", one.changes)) for one in (first, second)]
+    specs = [spec([], Source("changes", feed.changes)) for feed in (first, second)]
     cluster.manager(controllers=specs[:1], election=standing("one"))
     cluster.run_for(3.0)
     cluster.manager(controllers=specs[1:], election=standing("two"))

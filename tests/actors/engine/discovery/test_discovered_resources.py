@@ -63,7 +63,7 @@ class Scene:
         self.cluster.create(resource, obj)
 
     def counts(self, owner: str | None = None) -> dict[str, int]:
-        """By resource, as the census has written them."""
+        """Return the written counts by resource."""
         assert self.owner is not None
         written = self.cluster.get(CONFIGMAPS, f"default/census-{owner or self.owner['metadata']['uid']}")
         return {name: int(count) for name, count in ((written or {}).get("data") or {}).items()}

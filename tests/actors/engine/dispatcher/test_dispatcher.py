@@ -153,8 +153,8 @@ def test_a_new_incarnation_hears_of_what_the_old_one_has_only_looked_at(log: Fil
     assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
-def test_a_new_incarnation_hears_of_what_the_old_one_has_deleted(log: FilteringBoundLogger) -> None:
-    """While the table still shows it, another would be deleted instead."""
+def test_new_incarnation_receives_the_version_of_the_last_deletion(log: FilteringBoundLogger) -> None:
+    # While the table still contains the deleted pod, the controller would delete another one instead.
     rig = rig_of(log)
     rig.submit(Delete("v1/pods", "d/a"))
     rig.transport.answer(200, POD)
@@ -245,7 +245,7 @@ def test_commands_of_a_disabled_sender_are_refused(log: FilteringBoundLogger) ->
 def test_queued_commands_are_reported_as_in_flight(log: FilteringBoundLogger) -> None:
     rig = rig_of(log, qps=1.0, burst=1)
     rig.system.spawn(rig.spec)
-    rig.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))  # before the sender knows of the new one
+    rig.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))  # before the sender receives Attached
     rig.system.tell("dispatcher", Attach("me", 1))
     rig.world.run_for(0)
     attached = rig.kept[-1]

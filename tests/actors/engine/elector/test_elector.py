@@ -1,4 +1,4 @@
-"""Leader election: one works, the other stands by; nobody writes without the lease."""
+"""Leader election: one manager works, the other one is on standby; no manager writes without the lease."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def test_the_lease_of_anybody_else_is_waited_for(cluster: SimulatedCluster) -> N
     )
     cluster.run_for(60.0)
     assert not leads(cluster, second)
-    said = second.vitals.of(ELECTOR, ElectorVitals)
-    assert said is not None
-    assert said.holder == "one"
-    assert 10.0 < said.free_at - cluster.world.clock.monotonic() <= 15.0
+    vitals = second.vitals.of(ELECTOR, ElectorVitals)
+    assert vitals is not None
+    assert vitals.holder == "one"
+    assert 10.0 < vitals.free_at - cluster.world.clock.monotonic() <= 15.0
 
 
 def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cluster: SimulatedCluster) -> None:
@@ -198,9 +198,9 @@ def test_log_contains_the_attempt_and_the_holder(cluster: SimulatedCluster, logs
     cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": ""}})
     cluster.manager(election=election("two"))
     cluster.run_for(1.0)
-    said = [(line["event"], line.get("identity")) for line in logs.entries if line.get("lease") == LEASE]
+    logged = [(line["event"], line.get("identity")) for line in logs.entries if line.get("lease") == LEASE]
     attempt = ("attempting to acquire leader lease", None)
-    assert [line for line in said if line == attempt or line[0] == "new leader elected"] == [
+    assert [line for line in logged if line == attempt or line[0] == "new leader elected"] == [
         attempt,
         ("new leader elected", "one"),
         attempt,
@@ -273,7 +273,7 @@ class Alone:
 def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.grant()
-    alone.world.run_for(2.0)  # a renewal is on its way, and nobody answers
+    alone.world.run_for(2.0)  # a renewal is in flight, without a response
     assert alone.world.clock.monotonic() == 2.0
     pending = alone.asked[-1]
     alone.world.run_for(20.0)
@@ -288,9 +288,9 @@ def test_loss_of_the_lease_is_announced_repeatedly(log: FilteringBoundLogger) ->
     alone = Alone(log)
     alone.grant()
     alone.world.run_for(12.0)
-    said = len(alone.received("controller-manager", LeaseLost))
+    received = len(alone.received("controller-manager", LeaseLost))
     alone.world.run_for(10.0)  # a manager that failed before it ended is another one by now
-    assert len(alone.received("controller-manager", LeaseLost)) > said > 0
+    assert len(alone.received("controller-manager", LeaseLost)) > received > 0
 
 
 def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> None:
@@ -327,10 +327,10 @@ def test_each_failed_try_is_logged_and_reported_with_verb_and_resource(
         alone.world.run_for(5.0)
     errors = [line for line in logs.entries if line["log_level"] == "error"]
     assert [(line["event"], line["lease"], line["error"]) for line in errors] == [(event, LEASE, REFUSED.message)] * 3
-    said = alone.vitals.of(ELECTOR, ElectorVitals)
-    assert said is not None
-    assert said.failure == f"cannot {verb} leases.coordination.k8s.io {LEASE}: {REFUSED.message}"
-    assert said.failing_since == 0.0
+    vitals = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert vitals is not None
+    assert vitals.failure == f"cannot {verb} leases.coordination.k8s.io {LEASE}: {REFUSED.message}"
+    assert vitals.failing_since == 0.0
 
 
 def test_failure_ends_with_a_try_that_finds_the_lease_held_by_another_process(log: FilteringBoundLogger) -> None:
@@ -338,9 +338,9 @@ def test_failure_ends_with_a_try_that_finds_the_lease_held_by_another_process(lo
     alone.answer(REFUSED)
     alone.world.run_for(5.0)
     alone.answer(Done(encode_object(ANOTHERS)))
-    said = alone.vitals.of(ELECTOR, ElectorVitals)
-    assert said is not None
-    assert (said.failure, said.holder, said.leading) == ("", "two", False)
+    vitals = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert vitals is not None
+    assert (vitals.failure, vitals.holder, vitals.leading) == ("", "two", False)
 
 
 def test_failure_ends_when_the_lease_is_acquired(log: FilteringBoundLogger) -> None:
@@ -348,9 +348,9 @@ def test_failure_ends_when_the_lease_is_acquired(log: FilteringBoundLogger) -> N
     alone.answer(REFUSED)
     alone.world.run_for(5.0)
     alone.grant()
-    said = alone.vitals.of(ELECTOR, ElectorVitals)
-    assert said is not None
-    assert (said.failure, said.leading) == ("", True)
+    vitals = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert vitals is not None
+    assert (vitals.failure, vitals.leading) == ("", True)
 
 
 def test_renewal_that_fails_is_logged_and_read_again(log: FilteringBoundLogger, logs: LogCapture) -> None:
@@ -367,9 +367,9 @@ def test_renewal_that_fails_is_logged_and_read_again(log: FilteringBoundLogger, 
 def test_try_without_a_response_counts_as_failed(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.world.run_for(20.0)
-    said = alone.vitals.of(ELECTOR, ElectorVitals)
-    assert said is not None
-    assert said.failure == f"cannot get leases.coordination.k8s.io {LEASE}: no response"
+    vitals = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert vitals is not None
+    assert vitals.failure == f"cannot get leases.coordination.k8s.io {LEASE}: no response"
 
 
 def test_malformed_lease_fails_the_attempt(log: FilteringBoundLogger) -> None:

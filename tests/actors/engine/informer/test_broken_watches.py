@@ -31,7 +31,7 @@ def test_it_is_opened_again_at_once_from_the_last_version(rig: InformerRig, logs
 
 
 def test_a_proxy_that_cuts_connections_every_half_minute_leaves_the_table_no_older(rig: InformerRig) -> None:
-    """As a failure each would wait for longer than the one before, up to a minute."""
+    # If the cuts counted as failures, each would back off for longer, up to a minute.
     for turn in range(20):
         rig.world.run_for(30.0)
         rig.transport.stream.say(bookmark(200 + turn))
@@ -50,8 +50,8 @@ def test_one_that_breaks_at_once_and_again_is_not_a_busy_loop(rig: InformerRig) 
     assert len(rig.transport.streams) == 2
 
 
-def test_one_that_never_said_a_word_may_never_have_been_open(rig: InformerRig, logs: LogCapture) -> None:
-    """A server that lets connections time out is left in peace."""
+def test_watch_that_never_began_waits_for_the_server(rig: InformerRig, logs: LogCapture) -> None:
+    # A server on which connections time out must not be flooded with requests.
     rig.world.run_for(2.0)
     rig.transport.stream.say(bookmark(200))
     rig.transport.stream.end(0, **RESET)
@@ -63,8 +63,8 @@ def test_one_that_never_said_a_word_may_never_have_been_open(rig: InformerRig, l
     assert len(rig.transport.streams) == 2
 
 
-def test_one_that_was_open_and_never_said_a_word_is_opened_again_at_once(rig: InformerRig, logs: LogCapture) -> None:
-    """A balancer that cuts idle connections does so before the first bookmark comes, which takes a minute."""
+def test_watch_cut_before_its_first_event_is_reopened_at_once(rig: InformerRig, logs: LogCapture) -> None:
+    # A load balancer that closes idle connections does so before the first bookmark, which is sent after a minute.
     for _ in range(5):
         rig.world.run_for(35.0)
         rig.transport.stream.end(0, begun=True, **RESET)

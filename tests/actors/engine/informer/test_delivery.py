@@ -21,7 +21,7 @@ OWNED_BY_JOB, NODE_CHANGED = Interest(owner_kinds=("Job",)), Interest(changed=("
 
 
 def owned_pod(name: str, version: int, *, owner: str = "", node: str = "", size: int = 0) -> Object:
-    """owner: the kind of its controller. size: bytes that its spec has on top."""
+    """Build a pod. owner: kind of its controller. size: additional bytes in its spec."""
     reference = owned_by("uid-o", kind=owner) if owner else None
     return pod(name, version=version, owner=reference, node=node, spec={"filler": "x" * size})
 
@@ -56,7 +56,7 @@ class DeliveryRig:
         return [decode(frame) for to, frame in self.sent if to == name]
 
     def keys(self, name: str) -> list[tuple[str, ...]]:
-        return [tuple(one.key for one in message.events) for message in self.mail(name)]
+        return [tuple(event.key for event in message.events) for message in self.mail(name)]
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_successor_sends_changes_that_were_only_collected(rig: DeliveryRig) -> N
     successor = Delivery(rig.table, rig.table.claim(), send=rig._send)
     successor.take_over(lambda name: name == "jobs")
     (message,) = rig.mail("jobs")
-    assert [(one.type, one.key) for one in message.events] == [
+    assert [(event.type, event.key) for event in message.events] == [
         ("DELETED", "default/gone"),
         ("MODIFIED", "default/released"),
     ]

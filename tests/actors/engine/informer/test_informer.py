@@ -53,7 +53,7 @@ class InformerRig:
     def received(self) -> list[Any]:
         """Return the events that the subscriber received."""
         self.settle()
-        return [one for message in self._received for one in _events_of(message)]
+        return [event for message in self._received for event in _events_of(message)]
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -64,8 +64,8 @@ class InformerRig:
         return sorted(entry.key for entry in self.table.entries())
 
     def sync(self, *pods: Object, version: int = 100) -> None:
-        """Answer the streaming list."""
-        self.transport.stream.say(*(("ADDED", one) for one in pods), initial_end(version))
+        """Send the response of the streaming list."""
+        self.transport.stream.say(*(("ADDED", pod) for pod in pods), initial_end(version))
         self.settle()
 
 
@@ -136,7 +136,7 @@ def test_without_streaming_lists_it_lists_in_pages_and_watches_from_the_lists_ve
     )
     assert second.query["continue"] == "next"
     assert rig.keys() == ["default/a", "default/b"]
-    # The list's version, never an item's: what happened between item and list would be told a second time.
+    # The version of the list and not of an item: events between the two would be sent a second time.
     assert rig.transport.stream.request.query["resourceVersion"] == "50"
 
 
@@ -403,12 +403,12 @@ OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Set", "name": "s", "u
     "change", [("DELETED", watched("a", 101)), ("MODIFIED", watched("a", 101))], ids=["gone", "released"]
 )
 def test_a_successor_sends_what_the_informer_did_not(rig: InformerRig, change: tuple[str, Object]) -> None:
-    """It fails between the table and the subscribers, and nobody else would ever tell the owner."""
+    # The informer fails after the write to the table and before it sends the event to the subscribers.
     rig.sync(watched("a", 7, **OWNED), watched("b", 8))
 
     def fail(_sender: str, to: str, _frame: bytes) -> None:
         if to == "probe":
-            raise RuntimeError("it cannot tell")
+            raise RuntimeError("the event cannot be sent")
 
     rig.system.taps.append(fail)
     rig.transport.stream.say(change)
@@ -416,9 +416,9 @@ def test_a_successor_sends_what_the_informer_did_not(rig: InformerRig, change: t
     assert not rig.system.is_alive("informer:v1/pods")
     rig.system.taps.remove(fail)
     rig.system.spawn(rig.spec)
-    told = [message for message in rig.received if isinstance(message, WatchEvent)]
-    assert [(one.type, one.key) for one in told] == [(change[0], "default/a")]
-    assert orjson.loads(told[0].previous)["metadata"]["ownerReferences"] == OWNED["ownerReferences"]
+    events = [message for message in rig.received if isinstance(message, WatchEvent)]
+    assert [(event.type, event.key) for event in events] == [(change[0], "default/a")]
+    assert orjson.loads(events[0].previous)["metadata"]["ownerReferences"] == OWNED["ownerReferences"]
     rig.system.spawn(rig.spec)
     assert len(rig.events) == 1, "and once is enough"
 
@@ -440,10 +440,10 @@ def test_successor_sends_nothing_to_dead_subscribers(rig: InformerRig) -> None:
     rig.settle()
     rig.system.spawn(rig.spec)
     rig.settle()
-    told: list[str] = []
-    rig.system.taps.append(lambda _sender, to, _frame: told.append(to))
+    received: list[str] = []
+    rig.system.taps.append(lambda _sender, to, _frame: received.append(to))
     rig.sync(version=130)
-    assert "probe" not in told
+    assert "probe" not in received
 
 
 def test_frames_are_readable_by_anybody(rig: InformerRig) -> None:
@@ -458,10 +458,10 @@ def test_frames_are_readable_by_anybody(rig: InformerRig) -> None:
 # What goes wrong for long, or again and again.
 
 
-def test_one_that_fails_leaves_no_watch_open_behind_it(rig: InformerRig) -> None:
+def test_failed_informer_cancels_its_watch(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     stream = rig.transport.stream
-    rig.table.claim()  # another one writes the table: whoever still tries fails
+    rig.table.claim()  # another writer claims the table, so that writes of this informer fail
     stream.say(("ADDED", watched("b", 120)))
     rig.settle()
     assert not rig.system.is_alive("informer:v1/pods")
@@ -579,7 +579,7 @@ def test_an_object_that_cannot_be_read_any_more_is_known_as_it_was(rig: Informer
     rig.sync(watched("a", 7))
     rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 102, **NO_OWNERS)))
     assert rig.keys() == ["default/a"]
-    assert [(one.key, one.uid, one.version, one.owner) for one in rig.table.unreadable()] == [
+    assert [(entry.key, entry.uid, entry.version, entry.owner) for entry in rig.table.unreadable()] == [
         ("default/a", "uid-a", 102, None)
     ]
     assert rig.events == []
@@ -615,7 +615,7 @@ def test_one_that_was_replaced_by_one_that_cannot_be_read_is_gone(rig: InformerR
     rig.transport.stream.say(("MODIFIED", watched("a", 101, uid="another", **NO_OWNERS)))
     assert rig.keys() == []
     assert rig.events == [("DELETED", "default/a", "7")]
-    assert [one.uid for one in rig.table.unreadable()] == ["another"]
+    assert [entry.uid for entry in rig.table.unreadable()] == ["another"]
 
 
 def test_a_list_keeps_what_was_known_of_one_that_cannot_be_read_and_heals_the_rest(rig: InformerRig) -> None:
@@ -625,7 +625,7 @@ def test_a_list_keeps_what_was_known_of_one_that_cannot_be_read_and_heals_the_re
     rig.settle()
     rig.sync(watched("a", 103, **NO_OWNERS), watched("b", 104), version=110)
     assert rig.keys() == ["default/a", "default/b"]
-    assert [one.key for one in rig.table.unreadable()] == ["default/a"]
+    assert [entry.key for entry in rig.table.unreadable()] == ["default/a"]
     assert rig.events == [("MODIFIED", "default/b", "104")]
 
 
@@ -633,7 +633,7 @@ def test_a_replayed_past_heals_nothing(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 50)))
     assert rig.events == []
-    assert [one.version for one in rig.table.unreadable()] == [101]
+    assert [entry.version for entry in rig.table.unreadable()] == [101]
 
 
 def stored(version: int, **metadata: Any) -> Object:
@@ -649,7 +649,7 @@ def test_an_event_that_shows_what_a_write_returned_is_not_decoded_again(rig: Inf
     rig.transport.stream.say(("ADDED", wrote))
     assert rig.events == [("ADDED", "default/a", "101")]
     assert rig.table.get("default/a") is entry
-    (event,) = (one for one in rig.received if isinstance(one, WatchEvent))
+    (event,) = (message for message in rig.received if isinstance(message, WatchEvent))
     assert orjson.loads(event.object) == {"metadata": stored(101)["metadata"], "spec": {}}
 
     entry = Overlay(rig.table).wrote(orjson.dumps(stored(102)))
@@ -669,7 +669,7 @@ def test_an_event_that_shows_another_version_than_a_write_returned_is_decoded(ri
     assert orjson.loads(entry.raw)["metadata"] == shown["metadata"]
 
 
-def test_what_a_write_returned_is_forgotten_with_a_new_list_and_where_no_event_shows_it(rig: InformerRig) -> None:
+def test_foreseen_versions_are_dropped_by_a_list_and_beyond_the_limit(rig: InformerRig) -> None:
     def foresee(version: int) -> None:
         rig.table.foresee(rig.table.make_entry(stored(version), b"{}"))
 

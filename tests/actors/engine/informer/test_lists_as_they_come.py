@@ -122,7 +122,7 @@ def test_a_server_that_refuses_is_asked_again_later(rig: InformerRig) -> None:
 
 
 def test_the_beginning_of_a_watch_is_understood_too(rig: InformerRig) -> None:
-    """As in journals of runs whose transport has no read()."""
+    # Journals contain such events if the transport of the recorded run has no read().
     rig.sync(watched("a", 7))
     assert rig.keys() == ["default/a"]
     assert rig.table.synced

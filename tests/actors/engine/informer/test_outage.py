@@ -53,7 +53,7 @@ class Server(ScriptedTransport):
         self.requests.append((self._world.clock.monotonic(), request))
 
     def cut(self, requests: Callable[[Request], bool] = lambda _: True) -> None:
-        """Watches that are open, and all that is asked until it is back."""
+        """Cut open watches, and all requests until `come_back`. requests: selects the requests to cut."""
         self._is_away = requests
         gone = [stream for stream in self.streams if requests(stream.request)]
         self.streams = [stream for stream in self.streams if stream not in gone]
@@ -88,14 +88,14 @@ class OutageRig:
         assert len(self.server.streams) == INFORMERS
 
     def away(self, seconds: float) -> list[tuple[float, Request]]:
-        """What is asked meanwhile."""
+        """Take the server down for some time, and return the requests of this time."""
         self.server.cut()
         known = len(self.server.requests)
         self.world.run_for(seconds)
         return self.server.requests[known:]
 
     def back(self, seconds: float) -> int:
-        """How many watch again so long after."""
+        """Bring the server back, and return the number of open watches after some seconds."""
         self.server.come_back()
         self.world.run_for(seconds)
         return len(self.server.streams)

@@ -164,9 +164,9 @@ def test_vitals_match_the_state_of_children_after_each_event(
         happens()
         for _ in range(20):
             rig.world.run_for(1.0)
-            said = rig.vitals.of(MANAGER, ManagerVitals)
-            assert said is not None
-            assert {name: asdict(child) for name, child in said.children.items()} == rig.children()
+            vitals = rig.vitals.of(MANAGER, ManagerVitals)
+            assert vitals is not None
+            assert {name: asdict(child) for name, child in vitals.children.items()} == rig.children()
     assert rig.children()["controller:two"]["gave_up"]
 
 
@@ -310,9 +310,9 @@ def test_supervision_wakes_no_idle_actor(log: FilteringBoundLogger) -> None:
 def test_vitals_are_current_at_once(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Disable("one"), then=0.0)
-    said = rig.vitals.of(MANAGER, ManagerVitals)
-    assert said is not None
-    assert "controller:one" not in said.children
+    vitals = rig.vitals.of(MANAGER, ManagerVitals)
+    assert vitals is not None
+    assert "controller:one" not in vitals.children
 
 
 def test_suspended_process_does_not_count_as_hung_actors(log: FilteringBoundLogger) -> None:

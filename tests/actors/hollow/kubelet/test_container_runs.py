@@ -1,4 +1,4 @@
-"""What a hollow container does by default: pods of Jobs and Helm hooks end, all others run forever."""
+"""Default behaviour of hollow containers: pods of Jobs and Helm hooks end, all others run forever."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_pods_of_jobs_and_helm_hooks_run_to_completion(
         ({"image": "registry.k8s.io/e2e-test-images/agnhost:2.53", "args": ["netexec"]}, FOR_EVER),
     ],
 )
-def test_job_pod_does_what_its_command_line_or_image_says(container: dict[str, Any], expected: Script) -> None:
+def test_job_pod_runs_according_to_command_line_or_image(container: dict[str, Any], expected: Script) -> None:
     assert script(pod(JOB), **container) == expected
 
 

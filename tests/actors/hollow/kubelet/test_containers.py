@@ -49,7 +49,7 @@ def state_of(life: Life) -> str:
     return state
 
 
-def test_a_container_runs_for_ever_if_nobody_says_otherwise() -> None:
+def test_container_without_script_runs_forever() -> None:
     life = look(None)
     assert life.status["state"] == {"running": {"startedAt": format_time(T)}}
     assert (life.status["ready"], life.status["started"], life.status["restartCount"]) == (True, True, 0)
@@ -87,7 +87,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize("policy, code, state, reason", ENDS)
-def test_what_follows_a_containers_end_is_up_to_the_restart_policy(
+def test_terminated_container_is_restarted_according_to_policy(
     policy: str, code: int, state: str, reason: str | None
 ) -> None:
     script = Script(run_seconds=10, exit_code=code)
@@ -180,7 +180,7 @@ def test_a_containers_own_policy_and_rules_go_before_the_pods(container: Object,
     assert restarts_after(container, "OnFailure", code) is again
 
 
-def test_a_crash_loop_is_told_as_the_kubelet_tells_it() -> None:
+def test_crash_loop_has_the_kubelets_state_and_event() -> None:
     life = look(None, Script(run_seconds=0, exit_code=1))
     assert life.status["state"]["waiting"] == {
         "reason": "CrashLoopBackOff",
@@ -243,7 +243,7 @@ def test_a_container_whose_image_cannot_be_pulled_waits_and_is_retried_ever_late
     assert life.status["restartCount"] == 0
 
 
-def test_a_kubelet_that_backs_off_says_why_once() -> None:
+def test_image_pull_backoff_is_reported_once() -> None:
     first = look(None, image=BAD)
     second = look(first.status, image=BAD, now=T + 5, memory=first.memory)
     assert said(second) == [
@@ -263,7 +263,7 @@ def test_a_container_starts_once_its_image_can_be_pulled() -> None:
     assert (state_of(after), after.status["restartCount"], after.memory) == ("running", 0, NOTHING)
 
 
-def test_a_kubelet_that_has_forgotten_pulls_anew() -> None:
+def test_kubelet_without_memory_pulls_again() -> None:
     first = look(None, image=BAD)
     again = look(first.status, image=BAD, now=T + 3)
     assert again.memory.pull is not None
@@ -294,7 +294,7 @@ STARTUP = {"startupProbe": {"httpGet": {}, "periodSeconds": 10, "failureThreshol
 READINESS = {"readinessProbe": {"httpGet": {}, "initialDelaySeconds": 4, "periodSeconds": 10}}
 
 
-def test_probes_that_nobody_lets_fail_pass() -> None:
+def test_probes_pass_by_default() -> None:
     life = look(None, **LIVENESS, **STARTUP)
     assert (life.status["ready"], life.status["started"], life.due) == (True, True, None)
 
@@ -396,7 +396,7 @@ def test_a_container_that_never_ran_ends_with_an_error() -> None:
     assert (over["exitCode"], over["reason"]) == (137, "ContainerStatusUnknown")
 
 
-def test_a_container_that_never_had_its_turn_waits_for_good() -> None:
+def test_container_that_never_started_stays_waiting() -> None:
     waiting = initialising(CONTAINER, None)
     assert waiting["state"] == {"waiting": {"reason": "PodInitializing"}}
     assert stopped(waiting, exit_code=0, now=T, initialised=False) == waiting

@@ -19,7 +19,7 @@ NOW = 1_800_000_000.0
         "invalid.registry.k8s.io/invalid/alpine:3.1",
     ],
 )
-def test_images_that_nobody_has_cannot_be_pulled(image: str) -> None:
+def test_missing_images_are_recognized(image: str) -> None:
     assert missing(image)
 
 
@@ -55,7 +55,7 @@ def test_a_name_is_a_reference_or_not(image: str, valid: bool) -> None:
     assert is_reference(image) is valid
 
 
-def test_a_name_that_is_none_is_told_once_and_never_retried() -> None:
+def test_invalid_image_name_is_reported_once_and_not_retried() -> None:
     container = {"name": "web", "image": "Nginx"}
     waiting = hindrance(container, (), None, shown="", now=NOW)
     assert waiting is not None

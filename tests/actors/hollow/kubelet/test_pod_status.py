@@ -61,14 +61,14 @@ def test_a_pod_of_two_families_has_an_address_of_each() -> None:
     assert status["podIPs"] == [{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]
 
 
-def test_the_generation_that_was_seen_is_told() -> None:
+def test_status_contains_the_observed_generation() -> None:
     pod = bound()
     pod["metadata"]["generation"] = 4
     assert plan(pod).status["observedGeneration"] == 4
     assert "observedGeneration" not in plan(bound()).status
 
 
-def test_a_pod_that_is_not_ready_yet_says_which_containers_are_not() -> None:
+def test_unready_pod_names_its_unready_containers() -> None:
     pod = bound(annotations={behaviour.READY_AFTER: "5"})
     status, due, *_ = plan(pod)
     assert status["phase"] == "Running"
@@ -106,7 +106,7 @@ def test_an_exit_code_alone_ends_the_pod_at_once() -> None:
     }
 
 
-def test_a_failed_pod_says_so_in_its_conditions() -> None:
+def test_failed_pod_has_the_reason_pod_failed() -> None:
     pod = bound(restartPolicy="Never", annotations={behaviour.EXIT_CODE: "1"})
     assert conditions(plan(pod).status)["Ready"] == ("False", "PodFailed")
 
@@ -146,7 +146,7 @@ def test_readiness_gates_hold_the_pod_back_but_not_its_containers(
     assert conditions(status)["ContainersReady"] == ("True", None)
 
 
-def test_a_condition_that_says_the_same_stays_to_the_last_field() -> None:
+def test_unchanged_condition_is_kept_with_all_fields() -> None:
     pod = bound()
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-01-01Z"}
     pod["status"]["conditions"] = [scheduled]
@@ -163,7 +163,7 @@ def test_a_pod_that_was_marked_not_ready_is_marked_ready_again() -> None:
     assert changes["conditions"] == [{"type": "Ready", "status": "True", "lastTransitionTime": format_time(T + 60)}]
 
 
-def test_conditions_of_others_come_before_those_of_the_kubelet() -> None:
+def test_foreign_conditions_precede_those_of_the_kubelet() -> None:
     pod = bound()
     pod["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "True"},
@@ -205,7 +205,7 @@ def test_a_stopped_pod_is_over(killed: bool, code: int, phase: str) -> None:
 )
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
 @pytest.mark.parametrize("later", [0, 4, 9, 100])
-def test_what_was_written_is_not_written_again(annotations: Object, policy: str, later: int) -> None:
+def test_unchanged_status_is_not_written_again(annotations: Object, policy: str, later: int) -> None:
     pod = bound(annotations=annotations, restartPolicy=policy)
     pod = after(pod, plan(pod).status)
     pod = after(pod, plan(pod, now=T + later).status)
@@ -234,12 +234,12 @@ def sidecar(name: str = "proxy", *command: str, **fields: object) -> Object:
 
 
 def states(statuses: list[Object]) -> dict[str, str]:
-    """By name: running, or why it waits or has ended."""
+    """Return the state of each container by name: "running", or the reason of another state."""
     return {status["name"]: next(iter(status["state"].values())).get("reason", "running") for status in statuses}
 
 
 class Story:
-    """A pod looked at whenever its kubelet would; what it has said."""
+    """Pod that is synced whenever its kubelet would sync it, with the recorded events."""
 
     def __init__(self, pod: Object) -> None:
         self.pod, self.memories = pod, NO_MEMORIES
@@ -247,7 +247,7 @@ class Story:
         self.due: float | None = T
 
     def until(self, age: float) -> Object:
-        """Its status so long after its start."""
+        """Sync the pod until this many seconds after its start, and return its status."""
         while self.due is not None and self.due <= T + age:
             self._look(self.due)
         self._look(T + age)
@@ -411,7 +411,7 @@ def test_a_pod_that_is_active_for_too_long_has_failed() -> None:
 
 
 def ending(**spec: object) -> Object:
-    """How a pod ends that is deleted after 12 s."""
+    """Return the final status of a pod that is deleted after 12 s."""
     pod = bound()
     pod["spec"].update(spec)
     story = Story(pod)

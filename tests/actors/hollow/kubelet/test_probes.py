@@ -40,9 +40,7 @@ def test_a_course_is_good_between_two_times(options: dict[str, float], expected:
         (course(good_until=0), [StateChange(22, False)]),
     ],
 )
-def test_a_probe_changes_its_mind_after_so_many_equal_results(
-    turns: list[StateChange], expected: list[StateChange]
-) -> None:
+def test_probe_result_changes_at_its_threshold(turns: list[StateChange], expected: list[StateChange]) -> None:
     assert list(verdicts(PROBE, turns)) == expected
 
 
@@ -67,7 +65,7 @@ def _asked(probe: Probe, turns: list[StateChange]) -> list[StateChange]:
     return seen
 
 
-def test_what_begins_later_is_seen_later() -> None:
+def test_probe_of_a_later_container_start_succeeds_later() -> None:
     assert list(verdicts(PROBE, course(), since=31)) == [StateChange(31, True)]
 
 

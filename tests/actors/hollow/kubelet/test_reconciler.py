@@ -71,7 +71,7 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize("case", LEFT_ALONE)
-def test_pods_of_others_and_of_the_silent_are_left_alone(case: str) -> None:
+def test_pods_of_other_nodes_and_of_silent_nodes_are_ignored(case: str) -> None:
     pod, there = LEFT_ALONE[case]
     driven = World(pod, on=there).drive()
     assert (driven.commands, driven.result) == ([], None)
@@ -87,7 +87,7 @@ def test_pods_of_a_node_that_flaps_wait_until_it_speaks() -> None:
     assert world.drive().of(Patch)
 
 
-def test_a_pod_that_is_gone_is_no_work() -> None:
+def test_deleted_pod_needs_no_commands() -> None:
     assert World().drive().commands == []
 
 
@@ -154,7 +154,7 @@ def test_a_running_pod_is_not_rejected_any_more() -> None:
 UNPULLABLE = [{"name": "web", "image": "web:404"}]
 
 
-def test_an_image_that_cannot_be_pulled_is_told_by_events_about_its_container() -> None:
+def test_failed_image_pull_is_recorded_for_its_container() -> None:
     world = World(bound(containers=UNPULLABLE))
     driven = world.drive()
     assert driven.result.seconds == 5
@@ -173,7 +173,7 @@ def test_an_image_that_cannot_be_pulled_is_told_by_events_about_its_container() 
     assert world.drive().commands == []
 
 
-def test_a_namesake_is_pulled_for_anew() -> None:
+def test_pull_backoff_is_reset_for_a_pod_of_the_same_name() -> None:
     world = World(bound(containers=UNPULLABLE))
     world.drive()
     world.bench.clock.advance(7)
@@ -296,28 +296,28 @@ def running(**options: Any) -> World:
 AT_ONCE = {behaviour.TERMINATE_AFTER: "0"}
 
 
-def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good() -> None:
+def test_terminating_pod_gets_final_phase_and_is_deleted() -> None:
     world = running(annotations=AT_ONCE)
     uid = world.pod()["metadata"]["uid"]
     world.ask_to_delete()
     driven = world.drive()
-    said, done = driven.commands
-    assert isinstance(said, Patch)
+    status, done = driven.commands
+    assert isinstance(status, Patch)
     assert bodies(driven, Patch)[0]["status"]["phase"] == "Succeeded"
     assert (done.key, done.uid, done.grace_seconds) == (KEY, uid, 0)
     assert world.pod() is None
 
 
-def test_a_pod_that_never_started_is_said_to_have_failed_and_deleted_at_once() -> None:
-    """Whoever holds it by a finalizer goes by its phase, as the job-controller does."""
+def test_unstarted_terminating_pod_fails_and_is_deleted_at_once() -> None:
+    # Owners of finalizers, such as the Job controller, rely on the final phase.
     world = World(deleted(bound()))
     driven = world.drive()
     assert [type(command) for command in driven.commands] == [Patch, Delete]
     assert bodies(driven, Patch)[0]["status"]["phase"] == "Failed"
 
 
-def test_a_pod_that_asks_for_nothing_takes_a_moment_to_stop() -> None:
-    """kubectl has begun to watch by then, before the next pod of the name is there."""
+def test_pod_without_annotations_stops_after_a_moment() -> None:
+    # Within this time kubectl begins to watch, before the next pod of the name is created.
     world = running()
     world.ask_to_delete()
     assert (world.drive().commands, world.drive().result.seconds) == ([], pytest.approx(TIME_TO_STOP))

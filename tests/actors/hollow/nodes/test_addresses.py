@@ -45,7 +45,7 @@ def test_a_namesake_gets_another_and_the_old_one_is_free() -> None:
     assert book.assign("default/b", "uid-b", "n1", size=5) == first
 
 
-def test_what_pods_have_already_is_not_handed_out() -> None:
+def test_assigned_addresses_are_not_assigned_again() -> None:
     book = opened([("default/a", "uid-a", 2), ("default/b", "uid-b", 3)])
     assert book.assign("default/c", "uid-c", "n1", size=256) == 4
     assert book.assign("default/a", "uid-a", "n1", size=256) == 2
@@ -73,7 +73,7 @@ def test_a_full_range_is_an_error_that_names_pod_and_node() -> None:
         book.assign("default/c", "c", "n1", size=5)
 
 
-def test_releasing_what_nobody_has_does_nothing() -> None:
+def test_releasing_an_unknown_pod_does_nothing() -> None:
     book = opened([("default/a", "uid-a", 2)])
     book.release("default/b")
     assert book.assign("default/a", "uid-a", "n1", size=256) == 2

@@ -28,7 +28,7 @@ def hollow(cluster: SimulatedCluster) -> SimulatedCluster:
 
 
 def annotate(cluster: SimulatedCluster, names: list[str], annotation: str, value: str | None) -> None:
-    """value: None removes the annotation."""
+    """Set an annotation of nodes. value: None removes the annotation."""
     for name in names:
         cluster.merge(NODES, name, {"metadata": {"annotations": {annotation: value}}})
 

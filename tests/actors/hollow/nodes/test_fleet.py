@@ -9,7 +9,7 @@ from kcm.actors.hollow.nodes.fleet import make_fleet, zone_name
 from kcm.protocols.objects import Object
 
 
-def test_zones_are_lettered_and_go_on_after_z() -> None:
+def test_zone_names_continue_after_z_with_two_letters() -> None:
     assert [zone_name(i) for i in (0, 1, 25, 26, 27, 51, 52, 701, 702)] == [
         "zone-a",
         "zone-b",

@@ -80,7 +80,7 @@ def test_a_node_that_was_thought_lost_is_ready_again_as_of_now() -> None:
     assert pressure["lastTransitionTime"] == format_time(T)
 
 
-def test_conditions_of_others_are_not_the_kubelets_business() -> None:
+def test_foreign_conditions_are_not_written() -> None:
     node = new_node(HOLLOW, now=T)
     node["status"]["conditions"].append({"type": "NetworkUnavailable", "status": "False"})
     assert changes(node) == {}
@@ -88,7 +88,7 @@ def test_conditions_of_others_are_not_the_kubelets_business() -> None:
 
 
 @pytest.mark.parametrize("field", ["addresses", "allocatable", "capacity", "nodeInfo", "daemonEndpoints"])
-def test_what_somebody_else_has_written_is_put_right(field: str) -> None:
+def test_removed_status_field_is_restored(field: str) -> None:
     node = new_node(HOLLOW, now=T)
     right = node["status"].pop(field)
     assert changes(node)[field] == right
@@ -115,7 +115,7 @@ def test_a_lease_belongs_to_its_node_but_not_as_to_a_controller() -> None:
     }
 
 
-def test_hollow_nodes_are_told_by_their_runtime() -> None:
+def test_hollow_nodes_are_recognized_by_their_runtime() -> None:
     assert is_hollow(new_node(HOLLOW, now=T))
     assert not is_hollow({"status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.0"}}})
     assert not is_hollow({"metadata": {"name": "hollow-node-1"}})

@@ -36,7 +36,7 @@ class World:
         return drive(self.kubelets, key, answer or self.bench.accept, tables=self.bench.tables, **options)
 
     def beat(self, key: str = NAME) -> Driven:
-        """Wait until it wants to be looked at again, and look."""
+        """Wait until the next sync is due, and sync."""
         self.clock.advance(self.drive(key).result.seconds)
         return self.drive(key)
 
@@ -124,7 +124,7 @@ def test_the_status_is_written_every_five_minutes_though_nothing_changes() -> No
     assert all(300 <= after - before <= 325 for before, after in pairwise(times))
 
 
-def test_a_status_that_somebody_else_has_changed_is_put_right_with_the_next_heartbeat() -> None:
+def test_foreign_status_change_is_corrected_with_the_next_heartbeat() -> None:
     world = World(hollow_node())
     world.drive()
     lost = {
@@ -164,7 +164,7 @@ def test_a_lease_that_was_collected_is_created_again() -> None:
     assert world.lease() is not None
 
 
-def test_a_silent_node_says_nothing_until_it_speaks_again() -> None:
+def test_silent_node_writes_nothing_until_it_resumes() -> None:
     world = World(hollow_node())
     world.drive()
     world.annotate(**SILENT)
@@ -186,7 +186,7 @@ def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart() -> N
     assert kinds(world.drive())[0] == (Create, NODES.id)
 
 
-def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up() -> None:
+def test_node_recreated_by_hand_is_managed_again() -> None:
     world = World(hollow_node())
     world.drive()
     world.bench.hide(NODES, NAME)
@@ -196,7 +196,7 @@ def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up() -> None:
     assert [command.resource for command in driven.of(Patch)] == [LEASES.id, NODES.id]
 
 
-def test_a_node_that_vanishes_while_it_speaks_is_no_error() -> None:
+def test_node_deleted_during_a_heartbeat_causes_no_error() -> None:
     world = World(hollow_node())
     answer = failing(after=0, outcome=NotFound(), to=Patch, otherwise=lambda _: NotFound())
     assert world.drive(answer=answer).result is not None
@@ -245,7 +245,7 @@ def test_nodes_of_the_fleet_are_looked_at_when_they_change_and_others_when_they_
     assert list(watch.to(change, World().bench.tables)) == ([key] if looked_at else [])
 
 
-def test_a_node_that_flaps_says_nothing_in_every_other_turn() -> None:
+def test_flapping_node_is_silent_in_every_other_period() -> None:
     world = World(hollow_node())
     world.drive()
     world.annotate(**{behaviour.FLAP: "60"})
@@ -275,7 +275,7 @@ def test_a_node_that_lags_speaks_less_often() -> None:
     assert 60.0 <= world.drive().result.seconds <= 60.0 * 1.04
 
 
-def test_a_node_that_is_to_speak_more_often_does_so_at_once() -> None:
+def test_shorter_heartbeat_interval_applies_at_once() -> None:
     world = World(hollow_node())
     world.drive()
     world.beat()
@@ -283,7 +283,7 @@ def test_a_node_that_is_to_speak_more_often_does_so_at_once() -> None:
     assert world.drive().result.seconds <= 1.04
 
 
-def test_a_kubelet_that_is_not_ready_says_so_until_it_is() -> None:
+def test_unready_node_is_reported_until_it_is_ready() -> None:
     world = World(hollow_node())
     world.drive()
 

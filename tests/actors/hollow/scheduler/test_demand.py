@@ -59,7 +59,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("case", REQUESTS)
-def test_what_a_pod_needs_at_most(case: str) -> None:
+def test_pod_requests_are_the_maximum_of_all_phases(case: str) -> None:
     containers, init, more, expected = REQUESTS[case]
     assert pod_requests({"containers": containers, "initContainers": init, **more}) == expected
 
@@ -157,7 +157,7 @@ def test_one_term_of_a_node_affinity_has_to_match_as_a_whole(terms: Sequence[Obj
     assert any(term.matches("n1", LABELS) for term in compiled) is matching
 
 
-def test_no_affinity_is_no_limit() -> None:
+def test_demand_without_node_affinity_has_no_terms() -> None:
     assert demand().terms is None
     assert demand(affinity={"nodeAffinity": {}}).terms is None
 

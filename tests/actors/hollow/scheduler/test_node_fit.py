@@ -119,7 +119,7 @@ def test_a_port_that_was_given_back_is_free() -> None:
     assert list(misfits(ON_8080, view(), usage)) == []
 
 
-def test_what_scheduling_sees_of_a_node() -> None:
+def test_node_view_contains_the_fields_for_scheduling() -> None:
     taints = [
         {"key": "a", "value": "b", "effect": "NoSchedule"},
         {"key": "c", "effect": "NoExecute"},
@@ -201,7 +201,7 @@ def test_a_replica_set_ends_up_even_over_zones_and_nodes() -> None:
 # The rest.
 
 
-def test_a_failure_says_on_how_many_nodes_each_reason_holds() -> None:
+def test_failure_message_counts_nodes_per_reason() -> None:
     reasons = {UNTOLERATED: 1, "Insufficient cpu": 2}
     assert (
         failure_message(3, reasons)
@@ -209,7 +209,7 @@ def test_a_failure_says_on_how_many_nodes_each_reason_holds() -> None:
     )
 
 
-def test_a_cluster_without_nodes_is_said_to_be_one() -> None:
+def test_failure_message_without_nodes_is_upstreams() -> None:
     assert failure_message(0, {}) == "no nodes available to schedule pods"
 
 

@@ -17,7 +17,7 @@ def placed(node: str = "n1", demand: Demand = SMALL, uid: str = "uid") -> Placem
     return Placement(uid, node, demand, assumed=False)
 
 
-def test_what_is_placed_counts_once_however_often_it_is_said() -> None:
+def test_repeated_placement_counts_once() -> None:
     placements = Placements()
     for _ in range(3):
         placements.put("default/a", placed())
@@ -41,7 +41,7 @@ def test_an_assumed_pod_that_is_seen_is_assumed_no_more() -> None:
     assert placements.get("default/a").assumed is False
 
 
-def test_what_is_removed_is_given_back() -> None:
+def test_removed_placement_releases_its_resources_once() -> None:
     placements = Placements()
     placements.put("default/a", placed())
     placements.remove("default/a")

@@ -96,7 +96,7 @@ def test_pods_that_are_not_to_be_scheduled_are_left_alone(case: str) -> None:
     assert (driven.commands, driven.records, driven.result) == ([], [], None)
 
 
-def test_a_pod_that_is_gone_is_no_work() -> None:
+def test_deleted_pod_needs_no_commands() -> None:
     assert World().drive().commands == []
 
 
@@ -156,7 +156,7 @@ def test_a_namesake_of_a_pod_we_have_bound_is_another_pod() -> None:
     assert world.schedule() == "hollow-node-0"
 
 
-def test_a_malformed_pod_keeps_nobody_else_from_being_scheduled() -> None:
+def test_malformed_pod_does_not_prevent_scheduling_of_others() -> None:
     world = World(bound("broken", requests={"cpu": "lots"}), unassigned())
     assert world.schedule() in FLEET
     world.drive("default/broken", raises=ValueError)
@@ -213,7 +213,7 @@ def test_in_a_large_cluster_all_nodes_have_their_turn() -> None:
 # Nowhere.
 
 
-def test_a_pod_that_fits_nowhere_is_told_why() -> None:
+def test_unschedulable_pod_gets_event_and_condition() -> None:
     there = [
         hollow_node("hollow-node-0", spec={"unschedulable": True}),
         hollow_node("hollow-node-1", spec={"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}),
@@ -243,7 +243,7 @@ def test_a_pod_that_fits_nowhere_is_told_why() -> None:
     }
 
 
-def test_a_cluster_without_nodes_says_so() -> None:
+def test_cluster_without_nodes_is_reported() -> None:
     assert messages(World(unassigned(), on=[]).drive()) == ["no nodes available to schedule pods"]
 
 
@@ -254,7 +254,7 @@ def full() -> World:
     return world
 
 
-def test_nothing_is_said_again_while_nothing_has_changed() -> None:
+def test_unchanged_failure_is_not_reported_again() -> None:
     world = full()
     waits = []
     for _ in range(8):
@@ -305,7 +305,7 @@ def test_each_failure_makes_the_next_try_wait_longer() -> None:
     assert waits == [2, 4, 8, 10, 10, 10]
 
 
-def test_the_condition_is_written_only_when_it_says_something_new() -> None:
+def test_condition_is_written_only_if_it_changes() -> None:
     world = full()
     since = world.scheduled_condition()["lastTransitionTime"]
     world.clock.advance(10)

@@ -1,4 +1,4 @@
-"""What claims of pods mean to the hollow scheduler, and what the hollow provisioner makes of claims."""
+"""Claims of pods in the hollow scheduler, and volumes of the hollow provisioner."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ WAITS = {"volumeBindingMode": "WaitForFirstConsumer"}
 ASKED = {PROVISIONER: NAME}
 
 
-def test_a_volume_is_made_for_a_claim_of_ours() -> None:
+def test_volume_is_provisioned_for_a_claim_of_the_driver() -> None:
     world = World(claim(class_=CLASS, marks=ASKED))
     driven = world.run(world.provisioner.provision("default/data"))
     assert created_names(driven) == ["pvc-uid"]
@@ -209,7 +209,7 @@ def owned(phase: str, *, policy: str = "Delete", deleted: bool = False, by: str 
         (owned("Released", by="example.com"), [], False, True),
     ],
 )
-def test_a_released_volume_of_ours_is_deleted(before: Object, claims: list[Object], goes: bool, held: bool) -> None:
+def test_released_volume_of_the_driver_is_deleted(before: Object, claims: list[Object], goes: bool, held: bool) -> None:
     world = World(*claims, volumes=(before,))
     driven = world.run(world.provisioner.reclaim("v"))
     assert deleted_keys(driven) == (["v"] if goes else [])
@@ -237,7 +237,7 @@ def test_classes_are_made_once() -> None:
 
 
 def test_claims_and_pods_in_a_cluster(cluster: SimulatedCluster) -> None:
-    """With nothing else said, a claim gets a volume, a pod runs with it, and all of it goes again."""
+    """A claim gets a volume, a pod runs with it, and both are deleted again."""
     cluster.manager()
     cluster.hollow_nodes(volumes=True)
     cluster.run_for(5.0)

@@ -41,7 +41,7 @@ def test_users_do_in_everything_what_they_do_in_each_of_its_parts() -> None:
     assert kinds == [set() for _ in PARTS]
 
 
-def test_in_a_swarm_users_of_some_trials_do_what_they_do_in_everything() -> None:
+def test_swarm_actions_of_a_trial_equal_those_of_everything() -> None:
     """What one of them does rests on nothing that another one does: their names are equal, and their times."""
     for number in range(SCENARIOS):
         there = {(action.at, action.text) for action in _actions(EVERYTHING, number)}

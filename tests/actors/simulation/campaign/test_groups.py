@@ -119,7 +119,7 @@ NEVER = Setting(
 
 
 @pytest.mark.parametrize(("stop_after", "tried"), [(1, 1), (2, 2), (9, 5), (None, 5)])
-def test_campaign_stops_after_so_many_failed_seeds(stop_after: int | None, tried: int) -> None:
+def test_campaign_stops_after_the_given_number_of_failed_seeds(stop_after: int | None, tried: int) -> None:
     campaign = run_campaign(NEVER, range(5), shrink=False, stop_after=stop_after)
     assert (campaign.runs, len(campaign.failed), campaign.stopped) == (tried, tried, tried < 5)
     assert ("the campaign was stopped" in campaign.summary()) is campaign.stopped

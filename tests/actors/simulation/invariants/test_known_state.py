@@ -20,7 +20,7 @@ def test_a_value_holds_until_the_next_one() -> None:
     assert history.since("a") == 10
 
 
-def test_what_came_later_counts_from_when_it_came() -> None:
+def test_value_counts_from_its_first_version() -> None:
     history = ValueHistory()
     history.note("a", 10, 1)
     assert history.between("a", 1, 10) == [1]
@@ -37,7 +37,7 @@ def submitted(streaks: Streaks, note: str, *commands: Command, owner: str = "uid
     return streaks.submitted("manager", "controller:c", owner, commands, lambda: note)
 
 
-def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluster: SimulatedCluster) -> None:
+def test_commands_right_after_an_outcome_belong_to_the_same_streak(cluster: SimulatedCluster) -> None:
     streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
     assert submitted(streaks, "first", asked) == "first"
     cluster.run_for(20)
@@ -71,7 +71,7 @@ def test_a_streak_outlives_the_dispatcher_and_loses_what_that_had_not_sent(clust
     assert submitted(streaks, "third") == "third"
 
 
-def test_a_plan_says_for_how_long_an_answer_may_lie_in_a_mailbox() -> None:
+def test_handling_delay_is_the_sum_of_the_plans_delays() -> None:
     plan = (
         "actor-hung 1..2 seconds=10; message-delayed 1..9 seconds=5; process-paused 3..7; watch-lagging 1..2 seconds=20"
     )

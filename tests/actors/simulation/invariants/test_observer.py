@@ -27,7 +27,7 @@ def with_a_choice() -> Iterator[type]:
 
 
 @pytest.mark.parametrize("invariant", [*with_a_choice()], ids=lambda invariant: invariant.__name__)
-def test_an_invariant_says_all_that_it_observes(invariant: type) -> None:
+def test_invariant_declares_all_observations_that_it_uses(invariant: type) -> None:
     """Else it would hold because it is not asked."""
     body = inspect.getsource(invariant.observe).partition("\n")[2]  # type: ignore[attr-defined]
     named = {observation for observation in OBSERVATIONS if re.search(rf"\b{observation.__name__}\b", body)}
@@ -49,7 +49,7 @@ class SeenOfCommits(Seen):
     observes = (Committed,)
 
 
-def test_one_that_does_not_say_observes_everything() -> None:
+def test_invariant_without_declaration_observes_everything() -> None:
     cluster = SimulatedCluster(log=quiet_log())
     everything, commits = Seen(), SeenOfCommits()
     InvariantChecker(cluster, [everything, commits])

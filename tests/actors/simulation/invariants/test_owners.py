@@ -56,7 +56,7 @@ def namesake(uid: str, version: int, replicas: int) -> bytes:
     ],
     ids=lambda command: f"{type(command).__name__} {command.resource}",
 )
-def test_whom_a_command_concerns(command: Command) -> None:
+def test_command_concerns_the_owner_of_its_pod(command: Command) -> None:
     assert known((PODS, POD), (REPLICASETS, OWNER)).concerned(command) == WEB
 
 
@@ -68,11 +68,11 @@ def test_a_pod_that_is_adopted_concerns_its_new_owner() -> None:
 
 
 @pytest.mark.parametrize("command", [Delete(PODS.id, "default/unseen"), Get(REPLICASETS.id, "default/unseen")])
-def test_of_what_no_table_shows_nobody_knows_whose_it_is(command: Command) -> None:
+def test_owner_of_an_unseen_object_is_unknown(command: Command) -> None:
     assert known().concerned(command) is None
 
 
-def test_who_reads_no_pods_does_not_know_whose_they_are() -> None:
+def test_process_without_a_table_of_pods_has_no_owners() -> None:
     system: Any = SimpleNamespace(tables={})
     assert Owners(system, OWNERSHIP).concerned(Delete(PODS.id, "default/a")) is None
 
@@ -89,7 +89,7 @@ LOOK = Get(REPLICASETS.id, "default/web")
     ],
     ids=["another one, which is newer than the table", "another one, which the table has passed", "itself, resized"],
 )
-def test_of_owners_with_one_name_the_newest_that_was_seen_is_concerned(
+def test_newest_of_several_owners_with_one_name_is_concerned(
     uid: str, version: int, concerned: str, wanted: dict[str, list[int]]
 ) -> None:
     """What follows a look at the newer one rests on what was known of it then, not when its pods are touched first."""

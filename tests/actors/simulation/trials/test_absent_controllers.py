@@ -63,7 +63,7 @@ def unsettled_without(spec: ControllerSpec, number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
-def test_what_a_controller_does_not_do_is_not_settled(spec: ControllerSpec) -> None:
+def test_cluster_without_the_controller_does_not_settle(spec: ControllerSpec) -> None:
     first = FIRST.get(spec.name, 0)
     assert any(unsettled_without(spec, number) for number in [first, *range(MOST)])
 

@@ -22,7 +22,7 @@ def test_every_controller_has_a_trial_and_every_trial_a_controller() -> None:
     assert {spec.name for spec in SPECS} == set(TRIALS)
 
 
-def test_no_controller_of_ours_needs_a_thread_of_its_own() -> None:
+def test_no_built_in_controller_needs_its_own_thread() -> None:
     assert [spec.name for spec in SPECS if not spec.never_blocks] == []
 
 
@@ -52,7 +52,7 @@ def test_the_same_scenario_has_the_same_actions_and_others_have_others(setting: 
     assert len({tuple(actions_of(setting, seed)[0][:2]) for seed in range(8_000_000, 8_000_000 + SCENARIOS)}) > 1
 
 
-def test_each_seed_draws_a_scenario_of_its_own_unless_the_setting_says_how_many_there_are() -> None:
+def test_seed_has_its_own_scenario_unless_the_setting_limits_them() -> None:
     assert [USUAL.number(seed) for seed in (3, 24, 8_000_000)] == [3, 24, 8_000_000]
     assert [Setting(scenarios=24).number(seed) for seed in (3, 24, 50)] == [3, 0, 2]
 

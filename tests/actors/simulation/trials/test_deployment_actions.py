@@ -50,12 +50,12 @@ def resume(at: float) -> Action:
     return merge(at, DEPLOYMENTS, KEY, {"spec": {"paused": False}})
 
 
-def test_nodes_speak_again_though_a_pod_that_waits_for_them_is_to_be_deleted() -> None:
+def test_nodes_resume_before_a_pod_deletion_that_waits_for_them() -> None:
     silence = all_fall_silent(NODES, Spell(5.0, 15.0, ends=True))
     assert user_waits_after(web(**RECREATE), *silence, restart(6.0), delete_a_pod(7.0)) == []
 
 
-def test_a_rollout_is_resumed_though_a_pod_that_it_makes_is_to_be_deleted() -> None:
+def test_rollout_resumes_before_a_pod_deletion_that_waits_for_it() -> None:
     assert user_waits_after(web(paused=True), delete_a_pod(7.0), resume(8.0)) == []
 
 

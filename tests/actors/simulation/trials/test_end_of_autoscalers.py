@@ -14,7 +14,7 @@ def is_settled(cluster: SimulatedCluster) -> bool:
     return list(TRIAL.unsettled(cluster)) == []
 
 
-def test_what_was_said_before_a_restart_is_not_the_end() -> None:
+def test_recommendation_from_before_a_restart_is_not_final() -> None:
     """A false alarm, seed 53000059: all was as it should be when the managers were restarted.
 
     The new one took what the target had for a recommendation, so scaling down was stabilized for another minute. Its

@@ -32,7 +32,7 @@ def test_budgets_are_compared_by_what_they_want(spec: dict[str, Any], compared: 
 
 
 @pytest.mark.parametrize("terminating", [False, True])
-def test_a_budget_may_not_know_that_the_owner_of_a_terminating_pod_is_gone(*, terminating: bool) -> None:
+def test_deleted_owner_of_a_terminating_pod_may_be_unseen(*, terminating: bool) -> None:
     """A false alarm: an owner went whose last pod a silent node kept; no event of the pod or the budget says so."""
     cluster = SimulatedCluster(collect_garbage=False)
     budget = {"metadata": {"name": "budget"}, "spec": {"selector": {}, "minAvailable": "50%"}}
@@ -44,7 +44,7 @@ def test_a_budget_may_not_know_that_the_owner_of_a_terminating_pod_is_gone(*, te
     assert (list(TRIAL.unsettled(cluster)) == []) is terminating
 
 
-def test_nothing_is_settled_while_a_pod_is_said_to_go_and_stays() -> None:
+def test_disruption_target_that_is_not_deleted_is_unsettled() -> None:
     """A false alarm: its eviction was cancelled, and two minutes later it was said no more."""
     cluster = SimulatedCluster()
     cluster.create(PODS, pod("p1"))
@@ -55,7 +55,7 @@ def test_nothing_is_settled_while_a_pod_is_said_to_go_and_stays() -> None:
     assert list(TRIAL.unsettled(cluster)) == []
 
 
-def test_a_pod_that_is_said_to_go_by_a_clock_ahead_is_left_out() -> None:
+def test_disruption_target_in_the_future_is_ignored() -> None:
     """A false alarm, seed 15001210: a clock an hour ahead said since when, so that it is said for an hour more."""
     cluster = SimulatedCluster()
     cluster.create(PODS, pod("p1"))

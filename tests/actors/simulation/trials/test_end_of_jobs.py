@@ -37,7 +37,7 @@ def test_finished_jobs_are_compared_without_those_of_cron_jobs() -> None:
         ("exit 1", "Complete", 3, "(['Complete'], 3), not as (['Failed'], None)"),
     ],
 )
-def test_what_the_pods_of_a_job_do_decides_how_it_ends(script: str, end: str, succeeded: int, wrong: str) -> None:
+def test_end_of_a_job_depends_on_its_command(script: str, end: str, succeeded: int, wrong: str) -> None:
     cluster = SimulatedCluster(collect_garbage=False)
     container = {"name": "c", "image": "v1", "command": ["sh", "-c", script]}
     pod = {"restartPolicy": "Never", "containers": [container]}

@@ -57,9 +57,7 @@ def test_a_token_may_go_whose_pod_the_cleaner_cannot_see(*, shown: bool) -> None
 
 
 @pytest.mark.parametrize(("versions", "wrong"), [((8, 9), False), ((9, 8), False), ((9, 9), True)])
-def test_the_version_that_was_looked_at_may_be_behind_in_another_table(
-    versions: tuple[int, int], *, wrong: bool
-) -> None:
+def test_deleted_version_may_be_in_any_table(versions: tuple[int, int], *, wrong: bool) -> None:
     """A false alarm: another table of Secrets had been told of a change already (seed 15000641)."""
     first, other = map(secrets, versions)
     texts = found({PODS.id: table(PODS), SECRETS.id: first, f"{SECRETS.id}?fields=type": other})

@@ -39,7 +39,7 @@ def test_a_zone_is_taken_whole() -> None:
     assert not {nodes.take(), nodes.take(), nodes.take()} & {*zone}
 
 
-def test_what_one_trial_draws_changes_nothing_of_what_another_one_draws() -> None:
+def test_draws_of_one_trial_do_not_affect_another() -> None:
     first, second = Scenario(7, seconds=30), Scenario(7, seconds=30)
     first.chance("a").random()
     assert first.chance("b").random() == second.chance("b").random()

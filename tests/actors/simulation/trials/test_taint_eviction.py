@@ -55,12 +55,12 @@ def test_where_pods_tolerate_the_taint_for_no_second_the_node_is_cordoned_as_lon
 
 
 @pytest.mark.parametrize("tolerated", [None, 0, 15])
-def test_maintenance_for_good_begins_with_a_cordon(tolerated: int | None) -> None:
+def test_permanent_maintenance_begins_with_a_cordon(tolerated: int | None) -> None:
     assert states(*maintenance(tolerated, ends=False)) == [WELL, CORDONED, BOTH]
 
 
 @pytest.mark.parametrize("where", ["default", "limited"])
-def test_nothing_is_settled_while_a_pod_has_to_go_in_whatever_namespace(where: str) -> None:
+def test_untolerated_taint_is_unsettled_in_any_namespace(where: str) -> None:
     """A false alarm: a quota was counted anew after the run seemed settled, for a pod that was not looked at."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.create(NODES, node("n1", taints=[taint()]))

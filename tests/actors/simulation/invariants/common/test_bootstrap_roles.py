@@ -34,7 +34,7 @@ CORE, TRACKING = "/api/v1", "kube-apiserver-legacy-service-account-token-trackin
         ("GET", "/version", {}, None),
     ],
 )
-def test_what_a_request_needs(method: str, path: str, query: dict[str, str], right: Right | None) -> None:
+def test_request_requires_this_right(method: str, path: str, query: dict[str, str], right: Right | None) -> None:
     assert wanted_right(Request(method=method, path=path, query=query)) == right
 
 
@@ -52,7 +52,7 @@ def test_what_a_request_needs(method: str, path: str, query: dict[str, str], rig
         ("legacy-service-account-token-cleaner", Right("get", "", "configmaps", "other"), False),
     ],
 )
-def test_what_a_role_allows(role: str, right: Right, allowed: bool) -> None:
+def test_bootstrap_role_permits_only_its_rights(role: str, right: Right, allowed: bool) -> None:
     assert may(roles()[role], right) is allowed
 
 
@@ -67,6 +67,6 @@ def test_what_a_role_allows(role: str, right: Right, allowed: bool) -> None:
     ],
 )
 def test_a_request_beyond_the_role_is_seen(client: str, path: str, violates: bool) -> None:
-    said: list[str] = []
-    WithinItsRole().observe(Sent("manager", client, Request(method="GET", path=path), False), said.append)
-    assert bool(said) is violates
+    violations: list[str] = []
+    WithinItsRole().observe(Sent("manager", client, Request(method="GET", path=path), False), violations.append)
+    assert bool(violations) is violates

@@ -36,7 +36,7 @@ CHANGED = Change(MODIFIED, "configmaps", "d/c", 8, b'{"metadata": {}, "data": {}
 
 
 @pytest.mark.parametrize(
-    ("method", "body", "changes", "told"),
+    ("method", "body", "changes", "violated"),
     [
         ("PUT", b"{}", [], True),
         ("PUT", b"{}", [CHANGED], False),
@@ -46,12 +46,12 @@ CHANGED = Change(MODIFIED, "configmaps", "d/c", 8, b'{"metadata": {}, "data": {}
         ("PATCH", b'{"metadata":{"uid":"u"}}', [], False),
     ],
 )
-def test_a_write_of_what_is_there_is_told(method: str, body: bytes, changes: Any, told: bool) -> None:
+def test_write_without_a_change_is_a_violation(method: str, body: bytes, changes: Any, violated: bool) -> None:
     failures: list[str] = []
     request = Request(method=method, path="/api/v1/namespaces/d/configmaps/c", body=body)
     handled = Handled("manager", "me", request, Response(status=200, body=b"{}"), changes)
     NothingWrittenTwice().observe(handled, failures.append)
-    assert bool(failures) == told
+    assert bool(failures) == violated
 
 
 SENDER = "controller:cronjob-controller"
@@ -94,7 +94,7 @@ class Looks:
         return len(self.texts) > before
 
 
-def test_who_may_look_looks_at_each_version_once() -> None:
+def test_each_version_may_be_read_once() -> None:
     looks = Looks()
     looks.exist(8)
     assert [looks.look(), looks.look()] == [False, True]
@@ -102,7 +102,7 @@ def test_who_may_look_looks_at_each_version_once() -> None:
     assert [looks.look(), looks.look()] == [False, True]
 
 
-def test_who_may_look_looks_as_often_as_its_table_is_late() -> None:
+def test_reads_are_permitted_while_the_table_is_late() -> None:
     looks = Looks()
     looks.exist(8)
     looks.exist(9, shown=False)
@@ -111,7 +111,7 @@ def test_who_may_look_looks_as_often_as_its_table_is_late() -> None:
     assert [looks.look(), looks.look()] == [False, True]
 
 
-def test_who_may_look_at_one_kind_does_not_at_another() -> None:
+def test_reads_of_an_undeclared_resource_are_a_violation() -> None:
     looks = Looks()
     assert looks.look(Get(PODS.id, "default/p"))
     assert looks.look(List(JOBS.id, "default"))

@@ -92,7 +92,7 @@ def test_deletion_by_name_that_hits_another_object_is_a_violation() -> None:
     assert text == "/api/v1/namespaces/default/pods/p is deleted, and was another object when that was decided"
 
 
-def test_two_deletions_of_one_name_for_different_uids_are_told_apart() -> None:
+def test_deletions_of_one_name_are_distinguished_by_uid() -> None:
     """A false alarm, seed 7700040 of swarm: two queues deleted a secret, one of them for its predecessor's uid."""
     successor, gone = (Delete(PODS.id, "default/p", uid=uid) for uid in ("successor", "gone"))
     assert hits((successor, "successor"), (gone, "gone")) == []

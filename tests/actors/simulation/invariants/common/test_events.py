@@ -89,12 +89,12 @@ def test_version_of_the_object_makes_no_other_event(log: FilteringBoundLogger) -
 
 
 @pytest.mark.parametrize("field", ["component", "kind", "namespace", "name", "uid", "type", "reason", "message"])
-def test_events_that_differ_are_no_storm(log: FilteringBoundLogger, field: str) -> None:
+def test_different_events_are_not_a_storm(log: FilteringBoundLogger, field: str) -> None:
     events = [replace(EVENT, **{field: str(number % 2)}) for number in range(MOST_EQUAL + 1)]
     assert recorded(log, *events) == []
 
 
-def test_equal_events_of_every_resync_are_no_storm(log: FilteringBoundLogger) -> None:
+def test_equal_events_of_every_resync_are_not_a_storm(log: FilteringBoundLogger) -> None:
     assert recorded(log, *[EVENT] * (MOST_EQUAL + 1), apart=15.0) == []
 
 

@@ -62,7 +62,7 @@ def test_a_pod_that_counts_otherwise_is_a_reason_to_write_a_status(
     assert bool(failures) is loops
 
 
-def test_each_reason_is_one_for_one_write_and_not_for_ever(log: FilteringBoundLogger) -> None:
+def test_each_reason_justifies_one_write_and_expires(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
     invariant, failures = NoHotLoop(cluster), list[str]()
     write = Sent("manager", "me", Request(method="PUT", path=BUDGET), by_fenced=False)
@@ -80,7 +80,7 @@ def test_each_reason_is_one_for_one_write_and_not_for_ever(log: FilteringBoundLo
 
 
 @pytest.mark.parametrize(("gone", "loops"), [("db-3", False), ("db-30", True), ("db", True)])
-def test_a_pod_that_is_made_anew_is_another_object(log: FilteringBoundLogger, gone: str, *, loops: bool) -> None:
+def test_recreated_pod_counts_as_another_object(log: FilteringBoundLogger, gone: str, *, loops: bool) -> None:
     """A false alarm, seed 91002999 of swarm: its node's table was behind, and each next db-3 was evicted at once."""
     invariant, failures = NoHotLoop(SimulatedCluster(log=log)), list[str]()
     path = "/api/v1/namespaces/default/pods/db-3/status"
@@ -105,7 +105,7 @@ def test_a_pod_that_is_made_anew_is_another_object(log: FilteringBoundLogger, go
     ],
     ids=["kept", "on a node that is well", "staying", "its own", "of another kind", "free"],
 )
-def test_a_stateful_set_may_ask_again_for_a_pod_whose_name_is_kept(
+def test_stateful_set_may_retry_creation_while_the_name_is_in_use(
     log: FilteringBoundLogger, other: dict[str, Any], *, quiet: bool
 ) -> None:
     """A false alarm, seeds 54000030 and 90000028: a set was made anew, and a silent node keeps the first one's pod."""

@@ -140,7 +140,7 @@ def test_a_node_counts_again_after_a_sign_of_life(
     assert judged.tainted() == wrong
 
 
-def test_what_was_returned_is_forgotten_where_the_table_shows_something_newer(judged: Judged) -> None:
+def test_newer_table_entry_replaces_a_returned_node(judged: Judged) -> None:
     judged.settled(STATUS, GIVEN_UP)
     judged.show(NODES, zoned("a3", "True", 10))
     judged.later(OLD + 1)
@@ -152,7 +152,7 @@ def test_what_was_returned_is_forgotten_where_the_table_shows_something_newer(ju
     [("", NO_RATE), ("process-paused 1..20 process=manager", [])],
     ids=["it had its passes meanwhile", "it was paused"],
 )
-def test_a_turn_may_be_taken_as_soon_as_a_paused_process_goes_on(faults: str, wrong: list[str]) -> None:
+def test_token_may_be_used_when_a_paused_process_resumes(faults: str, wrong: list[str]) -> None:
     """Its zone has lost its rate meanwhile, and no pass has been since: upstream taints the node as well."""
     judged = Judged(faults)
     judged.show(NODES, zoned("a3", "Unknown", 6))

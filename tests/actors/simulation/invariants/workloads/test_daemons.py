@@ -90,7 +90,7 @@ def test_a_second_pod_on_a_node_is_found() -> None:
 @pytest.mark.parametrize("next_one", ["manager", "manager-2"])
 @pytest.mark.parametrize("comes", ["unasked", "late"])
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_pod_that_was_under_way_as_its_process_ended_counts_once_it_is_there(
+def test_creation_in_flight_at_the_end_of_its_process_counts_once_it_is_committed(
     next_one: str, comes: str, *, changed: bool
 ) -> None:
     """A false alarm, seed 53000075: it came after the next process, of a changed DaemonSet, had asked for another."""
@@ -142,7 +142,7 @@ def test_a_pod_that_is_asked_for_again_finds_what_came_in_between() -> None:
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_who_has_just_started_may_list_from_a_server_that_is_behind(*, behind: bool) -> None:
+def test_new_process_may_list_from_a_server_that_is_behind(*, behind: bool) -> None:
     """A false alarm, seed 91002368 of swarm: the process before had asked for the pod, and seen it."""
     scene = Scene()
     scene.ask("one")
@@ -153,7 +153,7 @@ def test_who_has_just_started_may_list_from_a_server_that_is_behind(*, behind: b
     assert (scene.texts == []) is behind, scene.texts
 
 
-def test_a_table_that_is_behind_is_no_excuse_for_who_has_created_the_pod_itself() -> None:
+def test_late_table_does_not_excuse_the_process_that_created_the_pod() -> None:
     scene = Scene()
     scene.ask("one")
     scene.come("one", seen=False)

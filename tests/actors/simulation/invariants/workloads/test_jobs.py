@@ -58,7 +58,7 @@ def test_a_pod_that_is_counted_twice_or_never_is_found(statuses: list[Object], t
 
 
 @pytest.mark.parametrize(("revision", "found"), [(3, False), (9, False), (10, True)])
-def test_what_a_server_that_went_back_has_forgotten_is_counted_again(revision: int, *, found: bool) -> None:
+def test_pods_counted_in_a_lost_revision_may_be_counted_again(revision: int, *, found: bool) -> None:
     """And nothing that it had counted before that."""
     invariant = EachPodCountsOnce()
     once = change(MODIFIED, "jobs.batch", uncounted(counted=1), uncounted("a"), revision=9)

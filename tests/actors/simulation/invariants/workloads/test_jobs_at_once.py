@@ -79,7 +79,7 @@ def test_a_pod_too_many_is_found_and_one_in_the_place_of_another_is_none() -> No
 
 
 @pytest.mark.parametrize("shown", [False, True])
-def test_what_a_job_was_told_before_counts_until_that_is_shown(*, shown: bool) -> None:
+def test_previous_parallelism_counts_until_the_change_is_in_the_table(*, shown: bool) -> None:
     scene = Scene(parallelism=2)
     scene.say(1, shown=shown)
     for name in ("a", "b"):

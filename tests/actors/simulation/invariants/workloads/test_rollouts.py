@@ -73,12 +73,12 @@ def test_a_deployment_that_changes_its_size_keeps_shares_and_not_what_is_availab
     assert view.objection("old", Size(2, 2, noted)) == objection
 
 
-def test_what_is_not_available_is_nobodys_loss() -> None:
+def test_removing_unavailable_pods_is_permitted() -> None:
     view = RolloutView(Bounds(5, 3), {"old": Size(3, 1), "new": Size(2, 1)})
     assert view.objection("old", Size(1, 1)) == ""
     assert view.objection("old", Size(0, 0)) == "that leaves 1 pods available, 3 have to be"
 
 
-def test_who_is_too_large_may_stay_so_and_shrink() -> None:
+def test_oversized_deployment_may_stay_or_shrink() -> None:
     view = RolloutView(Bounds(4, 0), {"old": Size(3, 3), "new": Size(3, 3)})
     assert [view.objection("new", Size(wanted, 0)) != "" for wanted in (2, 3, 4)] == [False, False, True]
