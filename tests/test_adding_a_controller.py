@@ -40,7 +40,7 @@ def added_lines() -> dict[str, list[tuple[str, str]]]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project in which the page was followed."""
+    """Copy the project, and apply the steps of the page to the copy."""
     copy = tmp_path_factory.mktemp("project")
     for name in COPIED:
         if (ROOT / name).is_dir():
@@ -72,7 +72,7 @@ def run(project: Path, *command: str, succeeds: bool = True) -> str:
     return done.stdout
 
 
-def test_a_controller_is_one_file_and_one_entry() -> None:
+def test_new_controller_is_one_file_and_one_entry() -> None:
     production = [path for path in new_files() if path.startswith(("actors/", "runtime/")) and "simulation" not in path]
     assert production == [CONTROLLER]
     changed = added_lines()
@@ -82,27 +82,27 @@ def test_a_controller_is_one_file_and_one_entry() -> None:
         assert len(additions) - len(imports) == 1, f"{path}: one entry and its import"
 
 
-def test_its_tests_pass(project: Path) -> None:
-    """Its own, and those that ask each controller for a trial, of this one."""
+def test_tests_of_the_new_controller_pass(project: Path) -> None:
+    # The tests of the controller itself, and the tests of all trials for this controller.
     (tests,) = [path for path in new_files() if path.startswith("tests/")]
     chosen = f"{Path(tests).stem} or pod-census or has_a_trial"
     assert " passed" in run(project, "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, tests, TRIALS)
 
 
-def test_its_style_and_imports_are_those_of_the_project(project: Path) -> None:
+def test_new_controller_has_the_projects_style_and_imports(project: Path) -> None:
     assert "All checks passed" in run(project, "ruff", "check", "--no-cache", *new_files(), *added_lines())
     output = run(project, "ruff", "format", "--no-cache", "--check", *new_files(), *added_lines())
     assert "already formatted" in output
 
 
-def test_it_has_its_flags_and_its_name(project: Path) -> None:
+def test_new_controller_has_its_flags_and_its_name(project: Path) -> None:
     usage = run(project, "kcm.actors.command", "--help")
     assert "--pod-census-annotation" in usage
     assert "Pod-census-controller flags:" in usage
 
 
 @pytest.mark.slow
-def test_its_types_are_right(project: Path) -> None:
+def test_new_controller_passes_mypy(project: Path) -> None:
     if not (ROOT / ".mypy_cache").exists():
         pytest.skip("mypy would check everything anew; bin/run-tests has run it before")
     shutil.copytree(ROOT / ".mypy_cache", project / ".mypy_cache", dirs_exist_ok=True)
@@ -110,11 +110,11 @@ def test_its_types_are_right(project: Path) -> None:
     assert "Success: no issues found" in run(project, "mypy", "--follow-imports=silent", *files)
 
 
-def test_its_trial_holds_whatever_goes_wrong(project: Path) -> None:
+def test_trial_of_the_new_controller_succeeds_with_faults(project: Path) -> None:
     assert ", 0 failed;" in run(project, "kcm.simulate", "--setting", "swarm", "--seeds", "1")
 
 
-def test_its_trial_fails_a_controller_that_is_spoilt(project: Path) -> None:
+def test_trial_fails_for_a_faulty_controller(project: Path) -> None:
     path = project / CONTROLLER
     good = path.read_text(encoding="utf-8")
     assert good.count("!= number:") == 1
@@ -127,7 +127,7 @@ def test_its_trial_fails_a_controller_that_is_spoilt(project: Path) -> None:
 
 
 def importers_of(module: str) -> set[str]:
-    """Modules of production outside of a controller's own file or folder that import something of it."""
+    """Return the source modules that import something from a controller, without the controller's own modules."""
     found = set()
     for path in (ROOT / "actors").rglob("*.py"):
         name = ".".join(("kcm", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")

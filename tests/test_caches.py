@@ -1,4 +1,4 @@
-"""Caches whose keys others choose are bounded by size: see protocols/bounded_cache.py."""
+"""Caches whose keys are chosen by clients are bounded by size: see protocols/bounded_cache.py."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ BY_COUNT = {
 }
 
 
-def test_a_cache_bounded_by_count_alone_has_a_reason() -> None:
-    """A client that chooses the keys of a cache chooses how much memory a thousand entries take."""
+def test_cache_bounded_only_by_count_has_a_reason() -> None:
+    # A client that chooses the keys of a cache also determines how much memory a thousand entries need.
     found = {
         str(path.relative_to(ROOT))
         for package in ("actors", "kcm", "protocols", "runtime")

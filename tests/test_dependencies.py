@@ -1,4 +1,7 @@
-"""No version with a known hole is admitted, developed with, or installed; minimum-versions.txt has the oldest good."""
+"""No dependency has a known vulnerability: neither bounds, nor pins, nor installed versions.
+
+minimum-versions.txt contains the oldest version of each dependency without a known vulnerability.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def minimums(text: str) -> dict[str, Minimum]:
 
 
 def declared() -> list[Requirement]:
-    """All that setup.cfg and pyproject.toml ask for."""
+    """Return the requirements of setup.cfg and pyproject.toml."""
     setup = configparser.ConfigParser(interpolation=None)
     setup.read(ROOT / "setup.cfg")
     lists = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
@@ -54,7 +57,7 @@ def pinned() -> dict[str, Version]:
 
 
 def oldest(requirement: Requirement) -> Version | None:
-    """The lower bound; None without one."""
+    """Return the lower bound of a requirement; None without one."""
     bounds = [
         Version(specifier.version) for specifier in requirement.specifier if specifier.operator in (">=", "==", "~=")
     ]
@@ -87,7 +90,7 @@ def test_locked_development_versions_have_no_known_vulnerabilities(known: dict[s
     assert too_old(pins, known) == []
 
 
-def test_a_pin_is_within_the_bounds() -> None:
+def test_pins_are_within_the_bounds() -> None:
     pins = pinned()
     asked = [(requirement, pins.get(canonicalize_name(requirement.name))) for requirement in declared()]
     assert [
@@ -112,7 +115,7 @@ def _is_installed(name: str) -> bool:
 @pytest.mark.parametrize(
     "line", ["aiohttp 3.14.3 bombs", "aiohttp soon CVE-2026-69244 bombs", "aiohttp 3.14.3 CVE-2026-69244"]
 )
-def test_a_line_of_the_table_names_a_version_and_an_advisory(line: str) -> None:
+def test_malformed_line_of_minimum_versions_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
         minimums(line)
 

@@ -27,7 +27,7 @@ DATED = ("CHANGELOG.md", "docs/decisions/")
 
 @cache
 def files() -> tuple[str, ...]:
-    """All files of the project, as paths from its root."""
+    """Return all files of the project, as paths relative to its root."""
     return tuple(sorted(path.relative_to(ROOT).as_posix() for path in walk(ROOT)))
 
 
@@ -57,7 +57,7 @@ def in_code_font(text: str) -> list[str]:
 
 
 def made_by(page: str) -> set[str]:
-    """Files whose content stands in the page, under their name."""
+    """Return the files whose content a page shows below their name."""
     return set(re.findall(r"^`([\w/.]+)`:\n\n```", read(page), re.MULTILINE))
 
 
@@ -67,13 +67,13 @@ def modules_made_by(page: str) -> set[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """The fragments by which a forge links to a page's headings."""
+    """Return the URL fragments of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", read(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", pages())
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_of_a_page_have_targets(page: str) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", read(page)):
         if "://" in target or target.startswith("mailto:"):
@@ -86,7 +86,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if not page.startswith(DATED)])
-def test_the_files_that_a_page_names_exist(page: str) -> None:
+def test_files_named_in_a_page_exist(page: str) -> None:
     named = {word for code in in_code_font(read(page)) for word in code.split() if "<" not in word} - made_by(page)
     paths = {word.rstrip(".,:/") for word in named if word.startswith(tuple(f"{room}/" for room in ROOMS))}
     missing = [path for path in paths if not list(ROOT.glob(path))]
@@ -96,7 +96,7 @@ def test_the_files_that_a_page_names_exist(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if not page.startswith(DATED)])
-def test_the_modules_that_a_page_names_exist(page: str) -> None:
+def test_modules_named_in_a_page_exist(page: str) -> None:
     text = read(page)
     of_ours = "|".join(PACKAGES)
     named = {code for code in in_code_font(text) if re.fullmatch(rf"(?:{of_ours})(?:\.\w+)+", code)}
@@ -114,7 +114,7 @@ def is_there(name: str) -> bool:
 
 
 @pytest.mark.parametrize("page", pages())
-def test_python_in_a_page_is_good_and_imports_public_names_that_exist(page: str) -> None:
+def test_python_in_a_page_compiles_and_imports_existing_public_names(page: str) -> None:
     if page.startswith(DATED):
         return
     for block in re.findall(r"^```python\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL):
@@ -127,7 +127,7 @@ def test_python_in_a_page_is_good_and_imports_public_names_that_exist(page: str)
 
 
 @pytest.mark.parametrize("package", ["actors", "runtime", "protocols"])
-def test_a_package_with_a_map_in_its_docstring_leaves_no_room_out(package: str) -> None:
+def test_package_map_lists_every_subpackage(package: str) -> None:
     described = import_module(f"kcm.{package}").__doc__ or ""
     inside = [path for path in (ROOT / package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
     rooms = {path.name if path.suffix else f"{path.name}/" for path in inside} - {"__init__.py"}
@@ -137,7 +137,7 @@ def test_a_package_with_a_map_in_its_docstring_leaves_no_room_out(package: str) 
 
 
 @pytest.mark.parametrize("package", ["actors", "runtime"])
-def test_the_picture_of_the_rooms_shows_the_layers_of_the_contracts(package: str) -> None:
+def test_diagram_of_packages_shows_the_layers_of_the_contracts(package: str) -> None:
     contracts = configparser.ConfigParser()
     contracts.read(ROOT / "setup.cfg")
     layers = contracts[f"importlinter:contract:floors-of-{package}"]["layers"].split("\n")
@@ -147,7 +147,7 @@ def test_the_picture_of_the_rooms_shows_the_layers_of_the_contracts(package: str
     assert shown == [set(layer.split(" | ")) for layer in layers if layer]
 
 
-def test_the_picture_of_the_data_names_classes_that_exist() -> None:
+def test_diagram_of_data_names_existing_classes() -> None:
     picture = read("docs/architecture.md").partition("## Data flow")[2].split("```")[1]
     code = "\n".join(read(file) for file in files() if file.endswith(".py") and file.startswith(PACKAGES))
     named = set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", picture))
@@ -155,7 +155,7 @@ def test_the_picture_of_the_data_names_classes_that_exist() -> None:
     assert [name for name in sorted(named) if not re.search(rf"^class {name}\b", code, re.MULTILINE)] == []
 
 
-def test_decisions_are_dated_and_listed_in_their_order() -> None:
+def test_decisions_are_dated_and_listed_in_order() -> None:
     records = [name for name in files() if re.match(r"docs/decisions/\d", name)]
     for record in records:
         assert read(record).startswith(f"# {Path(record).name[:10]}: ")
@@ -163,7 +163,7 @@ def test_decisions_are_dated_and_listed_in_their_order() -> None:
     assert [f"docs/decisions/{name}" for name in listed] == records
 
 
-def test_the_readme_and_the_page_about_tests_name_the_same_gaps() -> None:
+def test_readme_and_testing_page_name_the_same_gaps() -> None:
     lists = [
         re.findall(r"^(- \*\*.*?)\n\n", read(page).partition("does not do yet:\n\n")[2], re.MULTILINE | re.DOTALL)[0]
         for page in ("README.md", "docs/testing.md")
@@ -172,7 +172,7 @@ def test_the_readme_and_the_page_about_tests_name_the_same_gaps() -> None:
     assert lists[0].count("\n- **") == 2
 
 
-def test_no_file_names_a_place_of_the_machine_that_it_was_written_on() -> None:
+def test_no_file_names_a_path_of_a_developers_machine() -> None:
     places = re.compile("|".join("/" + place + "/" for place in ("work", "root", "home/[a-z]+", "Users/[A-Za-z]+")))
     found = []
     for name in files():

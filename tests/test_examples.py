@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A directory as pip leaves it: a package with a controller, and one that is broken."""
+    """Create a directory as pip would: a package with a controller, and a broken package."""
     (tmp_path / "website_controller.py").write_text((EXAMPLES / "website_controller.py").read_text())
     for package, entry in (("website", "website_controller:WEBSITE"), ("broken", "no_such_module:SPEC")):
         info = tmp_path / f"{package}-1.0.dist-info"
@@ -70,7 +70,7 @@ def end(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.timeout(300)  # on a machine that is busy with other things too
-def test_the_tests_among_the_examples_pass() -> None:
+def test_tests_of_the_examples_pass() -> None:
     pytest.importorskip("kopf")
     pytest.importorskip("kubernetes")
     done = subprocess.run(
@@ -85,14 +85,14 @@ def test_the_tests_among_the_examples_pass() -> None:
     assert re.search(r"^\d+ passed in ", done.stdout, re.MULTILINE), f"none is left out: {done.stdout}"
 
 
-def test_the_manager_runs_inside_another_program(server: EmbeddedServer) -> None:
+def test_manager_runs_inside_another_program(server: EmbeddedServer) -> None:
     process = start("examples/embed.py", str(server.kubeconfig))
     assert "replicaset-controller" in read_until(process, "running: ")
     assert "interrupted: all actors are stopped" in end(process)
     assert process.returncode == 0
 
 
-def test_another_program_brings_a_cluster_of_its_own_and_serves_metrics() -> None:
+def test_program_with_an_embedded_cluster_serves_metrics() -> None:
     process = start("examples/embed.py")
     url = read_until(process, "metrics: ").split()[-1]
     read_until(process, "running: ")
@@ -102,7 +102,7 @@ def test_another_program_brings_a_cluster_of_its_own_and_serves_metrics() -> Non
     assert process.returncode == 0
 
 
-def test_a_controller_that_is_installed_is_switched_like_any_other(server: EmbeddedServer, installed: Path) -> None:
+def test_installed_controller_is_enabled_by_the_controllers_flag(server: EmbeddedServer, installed: Path) -> None:
     flags = ("--secure-port=0", "--leader-elect=0", "--v=1")
     command = ("-P", "-m", "kcm.actors.command", f"--kubeconfig={server.kubeconfig}", *flags)
     process = start(*command, "--controllers=website", path=installed)

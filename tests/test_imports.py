@@ -27,7 +27,7 @@ HEAVY = (
 
 
 def imported_with(*modules: str) -> set[str]:
-    """Names of all modules that are there after these were imported."""
+    """Return the names of all modules that are loaded after an import of these."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
@@ -61,26 +61,26 @@ def imported_with(*modules: str) -> set[str]:
     ],
     ids=" ".join,
 )
-def test_the_light_parts_bring_along_no_heavy_library(modules: tuple[str, ...]) -> None:
+def test_light_modules_load_no_heavy_library(modules: tuple[str, ...]) -> None:
     imported = imported_with(*modules)
     assert imported.issuperset(modules)
     assert [heavy for heavy in HEAVY if heavy in imported] == []
 
 
-def test_reading_flags_needs_neither_actors_nor_logs() -> None:
+def test_reading_flags_loads_neither_actors_nor_logs() -> None:
     imported = imported_with("kcm.actors.options", "kcm.actors.controllers.unbuilt")
     assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
 
 
 @pytest.mark.parametrize("module", ["kcm", "kcm.testing"])
-def test_the_public_modules_import_nothing_before_a_name_is_used(module: str) -> None:
+def test_public_modules_import_nothing_before_a_name_is_used(module: str) -> None:
     imported = imported_with(module)
     first_party = {name for name in imported if name.partition(".")[0] in ("kcm", "actors", "runtime", "protocols")}
     assert first_party == {"kcm", "kcm._lazy", module}
     assert {name.partition(".")[0] for name in imported - imported_with("typing", "pkgutil")} == {"kcm"}
 
 
-def test_the_pytest_plugin_brings_along_no_heavy_library() -> None:
+def test_pytest_plugin_loads_no_heavy_library() -> None:
     imported = imported_with("kcm.pytest_plugin")
     guests = {"pykka", "structlog", "msgpack", *HEAVY} - {"kcm.runtime.apiserver"}  # of which it starts the process
     assert guests & imported == set()
@@ -101,7 +101,7 @@ def first_party(imported: set[str]) -> set[str]:
 
 
 def besides_controllers(imported: set[str]) -> set[str]:
-    """Return the modules below all controllers, whose number a start has to bear.
+    """Return the modules that all controllers need, whose number adds to the start time.
 
     The number of controllers grows, and with it that of the objects in protocols. The package itself does not count.
     """
@@ -123,14 +123,14 @@ def test_version_is_printed_before_anything_is_imported(asked: str) -> None:
     }
 
 
-def test_help_needs_the_specs_of_controllers_and_no_more() -> None:
+def test_help_loads_the_specs_of_controllers_only() -> None:
     imported = imported_by_command("--help")
     assert [name for name in (*HEAVY, "structlog", "asyncio", "ssl") if name in imported] == []
     assert "kcm.actors.command.run" not in imported
     assert len(besides_controllers(imported)) < 90  # 81 when it was measured
 
 
-def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
+def test_run_without_serving_loads_no_server() -> None:
     imported = imported_with("kcm.actors.command.run")
     late = (
         "httptools",
@@ -145,7 +145,7 @@ def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
     assert len(besides_controllers(imported)) < 200  # 182 when it was measured
 
 
-def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:
+def test_start_loads_only_the_modules_it_needs() -> None:
     imported = imported_with("kcm.actors.command.run_kcm", "kcm.actors.controllers.built_in", "kcm.actors.command.run")
     idle = {
         "importlib.metadata",
@@ -161,8 +161,8 @@ def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:
     assert idle & imported == set()
 
 
-def test_few_methods_of_dataclasses_are_written_at_a_start() -> None:
-    """Each takes as long as the rest of its class, and most are never called."""
+def test_few_dataclass_methods_are_generated_at_start() -> None:
+    # The generation of a method takes as long as the rest of its class, and most methods are never called.
     code = """
 import builtins, dataclasses, kcm.protocols.late_methods
 written = 0
@@ -188,7 +188,7 @@ def imported_by(path: Path, module: str) -> Iterator[tuple[str, str]]:
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 
-def test_no_modules_import_each_other_in_a_cycle_even_for_types() -> None:
+def test_modules_have_no_import_cycles_even_for_types() -> None:
     files = [path for package in ("actors", "kcm", "protocols", "runtime") for path in (ROOT / package).rglob("*.py")]
     modules: dict[str, Path] = {}
     for path in files:

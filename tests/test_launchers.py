@@ -39,7 +39,7 @@ PIP = (
 
 @pytest.fixture
 def environment() -> ModuleType:
-    """Module bin/environment.py, a script outside of all packages."""
+    """Import bin/environment.py, a script outside of all packages."""
     spec = importlib.util.spec_from_file_location("environment", ROOT / "bin" / "environment.py")
     assert spec is not None
     assert spec.loader is not None
@@ -50,7 +50,7 @@ def environment() -> ModuleType:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A directory with what an environment is made from."""
+    """Create a directory with the files that determine an environment."""
     (tmp_path / "requirements").mkdir()
     for name in MADE_FROM:
         (tmp_path / name).write_text(f"[metadata]\nname = {name}\n")
@@ -59,7 +59,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Commands that are recorded instead of run, with the environments that they create."""
+    """Record commands instead of running them, and create the environments that they would create."""
     ran: list[list[str]] = []
 
     def pretend(command: list[str], take: Callable[[str], None] | None = None) -> None:
@@ -75,7 +75,7 @@ def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[l
 
 
 @pytest.mark.parametrize("launcher", SHELL)
-def test_launchers_are_executable_and_good_shell(launcher: str) -> None:
+def test_launchers_are_executable_and_valid_shell(launcher: str) -> None:
     path = ROOT / launcher
     assert os.access(path, os.X_OK)
     done = subprocess.run([SHELL[launcher], "-n", str(path)], capture_output=True, text=True, check=False)
@@ -83,7 +83,7 @@ def test_launchers_are_executable_and_good_shell(launcher: str) -> None:
 
 
 @pytest.mark.parametrize("launcher", [name for name in SHELL if name.startswith("bin/run-")])
-def test_a_launcher_finds_its_home_through_symbolic_links(launcher: str, tmp_path: Path) -> None:
+def test_launcher_finds_the_project_through_symbolic_links(launcher: str, tmp_path: Path) -> None:
     python3 = tmp_path / "python3"
     python3.write_text('#!/bin/sh\necho "$1"\nexit 1\n')
     python3.chmod(0o755)
@@ -102,14 +102,14 @@ def test_a_launcher_finds_its_home_through_symbolic_links(launcher: str, tmp_pat
 
 
 def made(environment: ModuleType, project: Path, extra: str) -> Path:
-    """The environment that a launcher would run in; nobody runs in it."""
+    """Return the environment that a launcher would use, without a lock on it."""
     found, held = environment.prepare(project, extra)
     os.close(held)
     assert isinstance(found, Path)
     return found
 
 
-def test_an_environment_is_made_once_from_wheels_with_hashes(
+def test_environment_is_installed_once_from_wheels_with_hashes(
     environment: ModuleType, project: Path, commands: list[list[str]]
 ) -> None:
     first = made(environment, project, "dev")
@@ -129,7 +129,7 @@ def test_an_environment_is_made_once_from_wheels_with_hashes(
 
 
 @pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml", "requirements/run.txt"])
-def test_another_environment_is_made_when_what_it_is_made_from_changes(
+def test_changed_requirements_cause_a_new_environment(
     environment: ModuleType, project: Path, commands: list[list[str]], name: str
 ) -> None:
     before = made(environment, project, "")
@@ -149,7 +149,7 @@ def test_change_of_tool_settings_does_not_cause_a_new_installation(
     assert made(environment, project, "") == before
 
 
-def test_an_environment_whose_python_is_another_is_made_again(
+def test_environment_of_another_python_is_replaced(
     environment: ModuleType, project: Path, commands: list[list[str]], tmp_path: Path
 ) -> None:
     before = made(environment, project, "")
@@ -165,7 +165,7 @@ def test_an_environment_whose_python_is_another_is_made_again(
     assert made(environment, project, "") != after
 
 
-def test_an_environment_whose_python_was_repaired_is_kept(
+def test_environment_with_a_repaired_python_is_kept(
     environment: ModuleType, project: Path, commands: list[list[str]], tmp_path: Path
 ) -> None:
     before = made(environment, project, "")
@@ -179,7 +179,7 @@ def test_an_environment_whose_python_was_repaired_is_kept(
     assert made(environment, project, "") == before
 
 
-def test_an_environment_that_lost_a_file_is_made_again(
+def test_environment_with_a_missing_file_is_replaced(
     environment: ModuleType, project: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend = environment.run
@@ -202,8 +202,8 @@ def test_an_environment_that_lost_a_file_is_made_again(
     assert made(environment, project, "") != before
 
 
-# A Python that says how it was called: the launcher's own start is a true one, what it becomes is not.
-TELLING = """#!/bin/sh
+# A Python that logs its arguments. The first start, of the launcher itself, runs the real Python.
+LOGGING_PYTHON = """#!/bin/sh
 echo "$@" >>{log}
 case $1 in -I) exec {python} "$@" ;; esac
 """
@@ -211,15 +211,15 @@ case $1 in -I) exec {python} "$@" ;; esac
 
 @pytest.fixture
 def launched(environment: ModuleType, project: Path, tmp_path: Path) -> Callable[[], list[str]]:
-    """Runs a copy of bin/run-kcm over an environment that is made; returns with what Pythons were called meanwhile."""
+    """Return a function that runs a copy of bin/run-kcm, and returns the command lines of all started Pythons."""
     shutil.copytree(ROOT / "bin", project / "bin")
     log, elsewhere = tmp_path / "log", tmp_path / "elsewhere"
-    telling = TELLING.format(log=log, python=sys.executable)
+    script = LOGGING_PYTHON.format(log=log, python=sys.executable)
     within = project / ".venvs" / "it"
     for directory in (within / "bin", within / "lib" / "package", elsewhere):
         directory.mkdir(parents=True)
     for path, text in (
-        (within / "bin" / "python", telling),
+        (within / "bin" / "python", script),
         (elsewhere / "python3", f"#!/bin/sh\necho other >>{log}\n"),
     ):
         path.write_text(text)
@@ -259,16 +259,14 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_launch_looks_at_all_of_it_when_something_has_changed(
+def test_launch_checks_the_whole_environment_after_a_change(
     launched: Callable[[], list[str]], project: Path, change: str
 ) -> None:
     CHANGES[change](project)
     assert launched()[-1] == "other"  # python3, for bin/environment.py
 
 
-def test_an_environment_is_not_removed_under_who_runs_in_it(
-    environment: ModuleType, project: Path, commands: list[list[str]]
-) -> None:
+def test_environment_in_use_is_not_removed(environment: ModuleType, project: Path, commands: list[list[str]]) -> None:
     running, held = environment.prepare(project, "")
     lock = project / "requirements" / "run.txt"
     for version in "12":
@@ -304,7 +302,7 @@ def test_foreign_environment_is_not_changed(environment: ModuleType, project: Pa
     assert not (project / ".venv").is_symlink()
 
 
-def test_an_environment_of_an_older_kcm_gives_way(
+def test_environment_of_an_older_version_is_removed(
     environment: ModuleType, project: Path, commands: list[list[str]]
 ) -> None:
     (project / ".venv").mkdir()
@@ -393,7 +391,7 @@ def test_installation_on_a_terminal_overwrites_one_line(
     assert texts[-1] == ""
 
 
-def test_ctrl_c_while_it_installs_is_one_line(project: Path) -> None:
+def test_ctrl_c_during_installation_prints_one_line(project: Path) -> None:
     shutil.copytree(ROOT / "bin", project / "bin")
     launched = subprocess.Popen(
         ["sh", project / "bin" / "run-kcm"], stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -408,7 +406,7 @@ def test_ctrl_c_while_it_installs_is_one_line(project: Path) -> None:
     assert list((project / ".venvs").iterdir()) == []
 
 
-def test_ctrl_c_while_python_imports_is_one_line() -> None:
+def test_ctrl_c_during_imports_prints_one_line() -> None:
     def interrupted_already() -> None:
         """Simulate Ctrl-C while bin/environment.py starts the program."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -421,8 +419,8 @@ def test_ctrl_c_while_python_imports_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "kcm: interrupted\n")
 
 
-def test_a_program_in_an_environment_holds_it_and_hears_ctrl_c(environment: ModuleType, project: Path) -> None:
-    """Whatever was held back on the way there."""
+def test_program_locks_its_environment_and_receives_ctrl_c(environment: ModuleType, project: Path) -> None:
+    # Signals that were blocked while the environment was prepared must be unblocked in the program.
     within = project / ".venvs" / "it"
     (within / "bin").mkdir(parents=True)
     (within / "bin" / "python").symlink_to(sys.executable)
@@ -455,7 +453,7 @@ def test_unsupported_python_is_reported(
         environment.refuse_unusable_python(version=version, has_ensurepip=has_ensurepip)
 
 
-def test_a_python_that_will_do_is_taken(environment: ModuleType) -> None:
+def test_supported_python_is_accepted(environment: ModuleType) -> None:
     environment.refuse_unusable_python(version=(3, 11, 0), has_ensurepip=True)
     with pytest.raises(environment.Unusable, match="failed with status 3"):
         environment.run([sys.executable, "-c", "raise SystemExit(3)"])
@@ -468,7 +466,7 @@ def test_files_named_in_the_readme_exist() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_every_dependency_is_bounded_and_pinned() -> None:
+def test_every_dependency_has_bounds_and_a_pin() -> None:
     setup = (ROOT / "setup.cfg").read_text(encoding="utf-8")
     needed = re.findall(r"^    ([A-Za-z][\w.-]*) (\S.*)$", setup.partition("install_requires")[2], re.MULTILINE)
     assert len(needed) > 10
@@ -479,7 +477,7 @@ def test_every_dependency_is_bounded_and_pinned() -> None:
 
 
 def pins(file: str) -> dict[str, str]:
-    """Version by package, each of which has hashes."""
+    """Return the pinned versions by package, each of which has hashes."""
     text = (ROOT / file).read_text(encoding="utf-8")
     blocks = re.findall(
         r"^([\w.-]+)==([^ ]+)[^\n]*\\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE
@@ -495,12 +493,12 @@ def test_every_pin_has_hashes_and_the_two_lists_agree() -> None:
     assert run.items() <= dev.items()
 
 
-def test_the_build_backend_is_one_of_the_pins() -> None:
+def test_build_backend_is_pinned() -> None:
     (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     assert backend == f"setuptools=={pins('requirements/run.txt')['setuptools']}"
 
 
-def test_the_forge_tests_every_python_that_we_name() -> None:
+def test_ci_tests_every_supported_python() -> None:
     setup = (ROOT / "setup.cfg").read_text(encoding="utf-8")
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
     tested = workflow["jobs"]["tests"]["strategy"]["matrix"]["python"]
@@ -508,7 +506,7 @@ def test_the_forge_tests_every_python_that_we_name() -> None:
     assert set(re.findall(r"Python :: (3\.\d+)$", setup, re.MULTILINE)) <= set(tested)
 
 
-def test_the_forge_and_the_hooks_run_launchers_with_options_that_they_have() -> None:
+def test_ci_and_hooks_run_launchers_with_existing_options() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
@@ -521,7 +519,7 @@ def test_the_forge_and_the_hooks_run_launchers_with_options_that_they_have() -> 
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem)
-def test_issue_forms_are_good_yaml(form: Path) -> None:
+def test_issue_forms_are_valid_yaml(form: Path) -> None:
     content = yaml.safe_load(form.read_text(encoding="utf-8"))
     if form.stem != "config":
         fields = [field["id"] for field in content["body"]]

@@ -1,7 +1,7 @@
-"""The names of pykka that kcm uses although no documentation promises them.
+"""Undocumented names of pykka that kcm uses.
 
-Version bounds in setup.cfg are wide. When a release moves one of these names, this test says which, in one line, before
-a hundred others fail for it. A further one is added here.
+The version bounds in setup.cfg are wide. If a release moves one of these names, this test names it in one line, while a
+hundred other tests fail because of it. Add further names here.
 """
 
 from __future__ import annotations

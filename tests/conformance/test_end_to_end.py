@@ -1,4 +1,4 @@
-"""One spec of upstream's against the embedded cluster, where e2e.test is at hand."""
+"""One spec of upstream's e2e tests against the embedded cluster, if e2e.test is available."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 
 
 class FakeDirectory:
-    """Gives each name a number; a name that asks again has the one that it has, unless the fake forgets."""
+    """Fake directory that assigns a number to each name; a name that is entered again keeps its number."""
 
     def __init__(self, environment: RunEnvironment) -> None:
         self._next = environment.chance.randrange(1000)

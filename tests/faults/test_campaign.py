@@ -1,8 +1,8 @@
-"""Seeded runs with every fault there is: over ReplicationControllers, ReplicaSets and Deployments, and over more.
+"""Seeded runs of all settings with all kinds of faults.
 
-KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, a tenth of it is how many of each other, and a
-fortieth how many of all together; they are dealt to a few tests, so that several workers share them. The seeds are the
-same in every run of the suite: what fails is replayed by the line that it prints.
+KCM_SEEDS (bin/run-tests --seeds N) is the number of seeds of the setting `workloads`; `everything` runs a fortieth of
+it, each other setting a tenth. The seeds are distributed over a few tests, so that several workers share them. They are
+the same in every run of the suite: the report of a failure contains the command that replays it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcm.runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "24"))
 PARTS = 8
-SHARES = {USUAL.name: 1, EVERYTHING.name: 40}  # by setting: one in so many seeds; 10 of all others
+SHARES = {USUAL.name: 1, EVERYTHING.name: 40}  # divisors of the number of seeds by setting; 10 for other settings
 
 
 @pytest.mark.timeout(60 + SEEDS * 5)

@@ -1,4 +1,4 @@
-"""A campaign says which fault struck at which step of which controller, and what it never tried."""
+"""Coverage of a campaign: faults that struck at each step of each controller, and faults that never did."""
 
 from __future__ import annotations
 

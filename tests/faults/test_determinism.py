@@ -1,4 +1,4 @@
-"""The same seed gives the same run: byte for byte, in any process, however Python hashes strings there."""
+"""Runs of the same seed are equal to the byte, in any process and with any hash seed of Python."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Changes:
         self._cluster.run_for(self._chance.uniform(0.0, 5.0))
 
     def there(self) -> dict[str, str]:
-        """As the census writes it."""
+        """Return the expected counts in the format of the census."""
         counts = {"pods": len(self.pods), "things.example.com": len(self.things or ())}
         return {resource: str(count) for resource, count in counts.items() if count}
 

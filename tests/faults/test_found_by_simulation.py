@@ -13,7 +13,7 @@ from kcm.actors.simulation.trials.actions import create, delete
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
 from kcm.runtime.faults.vocabulary import parse_faults
-from tests.faults.drawn_together import NODES_TOGETHER, WORKLOADS_TOGETHER
+from tests.faults.combined_actions import COMBINED_NODES, COMBINED_WORKLOADS
 
 WEB = workload(DEPLOYMENTS, "web", 3, "v1")
 PATIENT = create(5.0, REPLICASETS, workload(REPLICASETS, "set", 2, "v1", minReadySeconds=4))
@@ -96,29 +96,29 @@ FOUND = {
 
 @pytest.mark.parametrize(("seed", "plan"), FOUND.values(), ids=FOUND.keys())
 def test_it_is_mended(seed: int, plan: str) -> None:
-    assert check(seed, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
+    assert check(seed, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
 
 @pytest.mark.parametrize("seed", [10647, 11122])
 def test_an_observed_generation_does_not_go_back(seed: int) -> None:
-    assert check(seed, setting=WORKLOADS_TOGETHER).violations == []
+    assert check(seed, setting=COMBINED_WORKLOADS).violations == []
 
 
 def test_a_manager_that_is_shown_the_past_takes_no_living_node_its_route() -> None:
     plan = "process-crashed 8..9 process=manager*; list-stale 9..40 seconds=8.6 process=manager* resource=nodes"
-    assert check(0, parse_faults(plan), setting=NODES_TOGETHER).violations == []
+    assert check(0, parse_faults(plan), setting=COMBINED_NODES).violations == []
 
 
 def test_a_rollback_does_not_count_on_pods_that_are_about_to_go() -> None:
     """It came while the ReplicaSet that was to grow again was being scaled down, and its status was from before."""
     plan = "watch-lagging 6.99..44.26 rate=0.5 seconds=0.5 process=manager*"
-    assert check(5063, parse_faults(plan), setting=NODES_TOGETHER).violations == []
+    assert check(5063, parse_faults(plan), setting=COMBINED_NODES).violations == []
 
 
 def test_events_do_not_count_as_writes_of_workloads() -> None:
-    """A false alarm: events about deletions that were turned down were held against what status writes had reason."""
+    """False alarm: events about rejected deletions were counted as status writes."""
     plan = "command-answered 13.46..36.54 seconds=5 status=410 process=manager* resource=pods"
-    assert check(305091, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
+    assert check(305091, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
 
 def test_a_pod_with_a_finalizer_takes_two_writes_to_go() -> None:
@@ -127,7 +127,7 @@ def test_a_pod_with_a_finalizer_takes_two_writes_to_go() -> None:
 
 
 def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -> None:
-    """A false alarm: a pod was asked for again, under its name, and the lease was not held."""
+    """False alarm: the creation of a pod was retried with its name without the lease, and so not sent."""
     plan = (
         "partition 10.75..30.88 rate=0.3 seconds=0.05 process=manager*; "
         "actor-broken 3.23..37.35 rate=0.1 most=1 process=manager* actor=elector; "
@@ -135,30 +135,30 @@ def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -
         "command-lost 0.25..17.52 rate=0.5 seconds=0.5 process=manager* resource=pods; "
         "process-crashed 9.68..21.08 process=manager*"
     )
-    assert check(300642, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
+    assert check(300642, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
 
 def test_two_leaders_who_do_not_see_the_same_write_over_each_other() -> None:
     """A false alarm: a lease was stolen, and only one of the two saw all pods."""
     plan = "partition 8.07..37.5 rate=0.1 seconds=0.5 process=manager* resource=pods; lease-stolen 15.11.. seconds=1"
-    assert check(480355, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
+    assert check(480355, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
 
 def test_pod_deleted_before_the_outcome_of_its_creation_is_not_surplus() -> None:
-    """A false alarm: its node's taints made it go, and the answer was still to come."""
+    """False alarm: the pod was evicted because of its node's taints before the outcome of its creation arrived."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"
-    assert check(5005, parse_faults(plan), setting=NODES_TOGETHER).violations == []
+    assert check(5005, parse_faults(plan), setting=COMBINED_NODES).violations == []
 
 
 def test_pods_become_available_though_the_clock_was_wrong_as_they_became_ready() -> None:
     """It was an hour behind: they were to be looked at again in an hour, also once it had been set right."""
     plan = "clock-jumped 4.43..27.39 seconds=-3600 process=manager*"
-    patient = dataclasses.replace(WORKLOADS_TOGETHER, actions=lambda _: (PATIENT,))
+    patient = dataclasses.replace(COMBINED_WORKLOADS, actions=lambda _: (PATIENT,))
     assert check(0, parse_faults(plan), setting=patient).violations == []
 
 
 def test_controller_paused_while_it_hangs_keeps_its_old_state() -> None:
-    """A false alarm: the end of the pause ended the hang too, which was to last for ever."""
+    """False alarm: the end of the pause also ended an endless hang."""
     plan = (
         "actor-hung 0.4..32.17 rate=0.3 most=1 process=manager* actor=controller:replicaset-controller; "
         "process-paused 2.56..19.37 process=manager*"
@@ -175,7 +175,7 @@ def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> N
 
 
 def test_creation_that_arrives_after_its_outcome_is_not_checked() -> None:
-    """A false alarm: its name was free again, as the pod of a later try had been deleted."""
+    """False alarm: the name was free again because the pod of a later attempt had been deleted."""
     plan = (
         "actor-vanished 4.35..27.13 rate=0.5 most=2 process=manager*; "
         "command-delayed 3.82..18.03 rate=0.3 seconds=20 process=manager*; "
@@ -185,7 +185,7 @@ def test_creation_that_arrives_after_its_outcome_is_not_checked() -> None:
 
 
 def test_watch_of_a_late_server_may_cause_a_status_after_settling() -> None:
-    """A false alarm: the rollout ended in time, and its end was seen 20 s later."""
+    """False alarm: the rollout ended in time, and the controller observed its end 20 s later."""
     plan = (
         "list-stale 51.46..78.66 seconds=20 process=manager*; server-away 62.99..72.17; "
         "answer-lost 52.74..78.04 rate=0.5 seconds=0.5 process=manager* resource=routes"

@@ -111,7 +111,7 @@ def test_nor_when_the_controller_dies_while_the_watches_are_late(
 
 
 def test_a_pod_that_the_kubelet_rejects_at_once_makes_no_hot_loop(cluster: SimulatedCluster) -> None:
-    """kubernetes/kubernetes#72593: each rejected pod is Failed at once, and replaced; that has to slow down."""
+    """Each rejected pod is Failed at once, and replaced with backoff. Source: kubernetes/kubernetes#72593."""
     cluster.hollow_nodes()
     cluster.manager()
     cluster.run_for(3.0)

@@ -17,14 +17,14 @@ from kcm.actors.simulation.campaign.many import Attempt, Campaign, Tried, run_ca
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.runtime.process.pool import processes
-from tests.faults.never_there import SETTING as FLAWED
+from tests.faults.odd_seeds import SETTING as FLAWED
 
 SEEDS = range(4)
 NOTHING_HAPPENS = Setting(name="nothing", actions=lambda _: (), draw=lambda _seed, **_: (), faults=1.0)
 
 
 class Lazily(Executor):
-    """Carries out nothing before its result is asked for; the last first, like workers that are done in any order."""
+    """Executor that runs a call when its result is requested, in reverse order, like workers of different speed."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
@@ -63,7 +63,7 @@ class Broken(Executor):
 
 
 def shown(result: Tried) -> Tried:
-    """Without what differs from run to run."""
+    """Remove the field that differs from run to run."""
     return dataclasses.replace(result, spent=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Known bugs, put back in, are found; `python -m tests.faults.mutants.matrix` says in how many seeds, and how soon."""
+"""Seeded runs find reintroduced known bugs. `python -m tests.faults.mutants.matrix` prints the number of seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What invariants of nodes are for: controllers that are spoilt on purpose, and which invariant objects to each."""
+"""Faulty node controllers, and the invariant that each of them violates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def no_rate() -> Any:
 
 
 def no_disruption() -> Any:
-    """Where all zones are down the nodes are evicted all the same."""
+    """Nodes are evicted even if all zones are down."""
     assess = zones.assess
 
     def calm(zones: Any, limits: Any, *, was_all_down: bool) -> Any:
@@ -52,7 +52,7 @@ def no_disruption() -> Any:
 
 
 def no_patience() -> Any:
-    """tolerationSeconds are halved."""
+    """Pods are evicted after half of their tolerationSeconds."""
     right = taint_eviction.stay
 
     def half(tolerations: Any, taints: Any, **more: Any) -> Stay:
@@ -74,7 +74,7 @@ def no_second_look() -> Any:
 
 
 def no_account() -> Any:
-    """What nodes hold is not counted: every block is as good as free."""
+    """CIDRs of nodes are not marked as allocated."""
     return patch.object(NodeCidrs, "occupy", lambda self, node, cidrs: [])
 
 
@@ -123,7 +123,7 @@ def no_threshold() -> Any:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_faulty_controller_violates_the_invariant(spoil: Spoil, invariant: str, plan: str, seed: int) -> None:
-    """seed: the first one that found it; others are tried after it."""
+    # The given seed was the first to find the violation. Others are tried if it does not find it any more.
     found = []
     for other_seed in (seed, *range(12)):
         with spoil():

@@ -1,4 +1,4 @@
-"""Bugs planted in a small reconciler are found by seeded runs, and nothing is found where there are none."""
+"""Seeded runs find the flaws of a small reconciler, and find nothing in the reconciler without flaws."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kcm.actors.simulation.campaign.runs import Run
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.runtime.faults.vocabulary import Fault
 from kcm.runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
-from tests.faults.planted import Flaws, planted
+from tests.faults.flawed_controller import Flaws, flawed_setting
 
 MOST = 200  # seeds
-# Not 0: there its ReplicaSet is replaced while the list is 20 s old, and it makes pods for the one that is gone, with
-# backoff, until calls are just about out of proportion.
+# Without seed 0: its ReplicaSet is replaced while the list is 20 s old, so that the reconciler creates pods for the
+# deleted one, with backoff, until slightly too many calls are made.
 SOUND = range(1, 9)
 
 pytestmark = pytest.mark.timeout(60 + MOST)  # on a machine that is busy with other things too
@@ -24,7 +24,7 @@ Draw = Callable[..., tuple[Fault, ...]]
 
 
 def first_violation(setting: Setting, seeds: int = MOST, *, first: int = 0) -> Run | None:
-    """first: tried before all others, where it is known to be quick."""
+    """Return the first run with a violation. first: seed to try before all others."""
     runs = (check(seed, setting=setting) for seed in [first, *range(seeds)])
     return next((run for run in runs if run.violations), None)
 
@@ -32,10 +32,10 @@ def first_violation(setting: Setting, seeds: int = MOST, *, first: int = 0) -> R
 @pytest.mark.parametrize("draw", [draw_plan, draw_stale_state, draw_unobserved_state, draw_intermediate_state])
 def test_nothing_is_found_in_a_reconciler_without_a_bug(draw: Draw) -> None:
     for seed in SOUND:
-        assert check(seed, setting=planted(Flaws(), draw=draw)).violations == []
+        assert check(seed, setting=flawed_setting(Flaws(), draw=draw)).violations == []
 
 
-# With the seed that finds each first.
+# Flaws, the draw function that finds them, and the first seed that does.
 PLANTED = {
     "missing overlay": (Flaws(no_overlay=True, new_names=True), draw_plan, 5),
     "missing uid check": (Flaws(no_uid_check=True), draw_stale_state, 14),
@@ -46,19 +46,19 @@ PLANTED = {
 PATTERNS = {
     "stale state": (Flaws(no_uid_check=True), draw_stale_state, 14),
     "unobserved state": (Flaws(waits_for_the_end=True), draw_unobserved_state, 11),
-    "intermediate state": (Flaws(says_first=True), draw_intermediate_state, 67),
+    "intermediate state": (Flaws(status_first=True), draw_intermediate_state, 67),
 }
 
 
 @pytest.mark.parametrize(("flaws", "draw", "first"), PLANTED.values(), ids=PLANTED.keys())
 def test_a_planted_bug_is_found_within_200_seeds(flaws: Flaws, draw: Draw, first: int) -> None:
-    assert first_violation(planted(flaws, draw=draw), first=first) is not None
+    assert first_violation(flawed_setting(flaws, draw=draw), first=first) is not None
 
 
 @pytest.mark.parametrize(("flaws", "draw", "first"), PATTERNS.values(), ids=PATTERNS.keys())
 def test_each_pattern_of_sieve_finds_the_bug_that_it_is_about(flaws: Flaws, draw: Draw, first: int) -> None:
     """And not because the bug shows without any fault."""
-    setting = planted(flaws, draw=draw)
+    setting = flawed_setting(flaws, draw=draw)
     run = first_violation(setting, first=first)
     assert run is not None
     assert check(run.seed, (), setting=setting).violations == []

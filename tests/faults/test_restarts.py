@@ -43,7 +43,7 @@ def is_rolled_out(cluster: SimulatedCluster, name: str, replicas: int) -> bool:
 
 
 def pod_creations(cluster: SimulatedCluster) -> Counter[str]:
-    """How often a pod was asked for, by client."""
+    """Return the number of creations of pods by client."""
     return Counter(
         client
         for _, client, request in cluster.transport.requests
@@ -151,7 +151,7 @@ def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_th
 
 
 class Remembering:
-    """Knows which ReplicaSets there are from nothing but being asked to look at them."""
+    """Reconciler that records the existing ReplicaSets only from the keys that it reconciles."""
 
     def __init__(self, context: ControllerContext, known: set[Key]) -> None:
         self._replica_sets, self._known = context.tables[REPLICASETS], known
@@ -168,7 +168,7 @@ class Remembering:
 def test_object_deleted_while_an_informer_is_down_is_reconciled(
     make_cluster: Callable[..., SimulatedCluster], away: float
 ) -> None:
-    """The controller hears of the new informer long after that has shown the table what is gone."""
+    # The controller receives the restart of the informer long after the table has dropped the deleted object.
     me = "controller:remembering-controller"
     late = Fault(kind=FaultKind.MESSAGE_DELAYED, start=4.9, until=9.0, seconds=5.0, actor=me)
     cluster = make_cluster(faults=[late])

@@ -63,9 +63,7 @@ def test_a_dispatcher_that_was_replaced_sends_nothing_that_it_finds_in_its_mail(
 
 
 def test_pod_names_differ_between_versions_of_the_owner() -> None:
-    """A deletion is decided on by a version of the owner that wants fewer, and so is never meant for the pods of a
-    later one: not even a name is left to hit them by.
-    """
+    # A deletion decided for an older version of the owner must not hit the pods of a later version by their name.
     names: list[str] = []
     for uid in ("first", "second"):
         for version in range(100):

@@ -1,4 +1,4 @@
-"""What a controller sees of a resource is what it selects, whatever goes wrong and whoever runs beside it."""
+"""Selective controllers see exactly the objects that they select, with any faults and beside any other controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failing run says all that it takes to find out why."""
+"""The report of a failing run contains everything that is needed to find the cause."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from kcm.protocols.objects import name_of
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
 from kcm.runtime.scheduling.clock import Clock
-from tests.faults.planted import Flaws, planted
+from tests.faults.flawed_controller import Flaws, flawed_setting
 from tests.support.census import CONFIGMAPS
 
 NO_RETRY = (34, *range(50))  # seeds; that which finds a retry that is lost comes first, as in test_planted_bugs.py
 
 
 def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
-    setting = planted(Flaws(no_retry=True))
+    setting = flawed_setting(Flaws(no_retry=True))
     failed = next(result for result in (check(seed, setting=setting) for seed in NO_RETRY) if result.violations)
     shown = small(failed, setting=setting)
     assert 1 <= len(shown.faults) <= len(failed.faults)
@@ -78,7 +78,7 @@ def test_given_faults_replace_those_of_the_seed() -> None:
 
 
 def test_a_test_that_must_hold_fails_with_the_report() -> None:
-    setting = planted(Flaws(no_retry=True))
+    setting = flawed_setting(Flaws(no_retry=True))
     seed = next(seed for seed in NO_RETRY if check(seed, setting=setting).violations)
     with pytest.raises(AssertionError, match=f"seed {seed} of workloads violates:(.|\n)*replay:\n  python -m kcm"):
         must_hold(seed, setting=setting)
@@ -94,7 +94,7 @@ def test_failure_of_the_run_without_faults_is_reported_as_such() -> None:
 
 
 def test_delayed_user_action_has_the_full_time_to_settle() -> None:
-    """A false alarm: a name was taken for minutes, and what users did then had no time left to settle."""
+    """False alarm: a name was in use for minutes, and the delayed user action had no time left to settle."""
 
     def late(cluster: SimulatedCluster) -> bool:
         return cluster.clock.monotonic() >= 70.0
@@ -126,7 +126,6 @@ def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest
 
 
 def test_user_actions_are_shrunk_and_selected_in_the_replay() -> None:
-    """Of all that users do, a Deployment that is never to be there is enough."""
 
     def unsettled(cluster: SimulatedCluster) -> list[str]:
         return [
@@ -184,7 +183,7 @@ def test_an_unsettled_that_forgets_something_is_hinted_at() -> None:
 
 
 class Late:
-    """Makes a pod two minutes after it was asked to: nobody knows that it is still to come."""
+    """Reconciler that creates a pod two minutes after its start."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._first = clock, clock.monotonic()

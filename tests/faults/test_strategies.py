@@ -1,4 +1,4 @@
-"""What users do and what goes wrong, drawn by hypothesis, which finds the simplest that fails."""
+"""User actions and faults drawn by hypothesis, which finds the simplest failing example."""
 
 from __future__ import annotations
 

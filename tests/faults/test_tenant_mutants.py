@@ -1,4 +1,4 @@
-"""What authors of operators get wrong is found in the tenant operator, by a report that names the cause."""
+"""Typical bugs of operators are found in the tenant operator, by a report that names the cause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcm.actors.simulation.campaign.failure_reports import explained, report
 from tests.faults.mutants.tenants import TENANTS
 
 MOST = 200  # seeds
-# By mutant: the seed that finds it first, and what the report says, whichever seed it is.
+# By mutant: the first seed that finds it, and a pattern of the report, which any seed has.
 CAUSES = {
     "uid not compared": (44, r"\w+ \(\S+\) writes \w+ into \S+, which it does not own"),
     "status from memory": (0, r"the status of \w+ contains \[.*\], but it has \[.*\]"),

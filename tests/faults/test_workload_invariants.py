@@ -1,4 +1,4 @@
-"""What invariants of workloads are for: controllers that are spoilt on purpose, and which invariant objects to each."""
+"""Faulty workload controllers, and the invariant that each of them violates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcm.actors.simulation.invariants.workloads.deployments import SizesWithinBo
 from kcm.protocols.objects import decode_object
 from kcm.protocols.resources import PODS, REPLICASETS
 from kcm.runtime.tables.table import OWNER, Entry, Table, TableWriter
-from tests.faults.drawn_together import WORKLOADS_TOGETHER
+from tests.faults.combined_actions import COMBINED_WORKLOADS
 
 Spoil = Callable[[], Any]
 REPLICA_SETS = "kcm.actors.controllers.workloads.replicaset.reconciler"
@@ -86,7 +86,7 @@ def no_haste() -> Any:
 
 
 def no_pods_shown() -> Any:
-    """The table never shows some pods, and says all the same that it shows everything."""
+    """Some pods are missing in the table, which claims to be complete."""
     right = TableWriter.put
 
     def put(self: TableWriter, entry: Entry) -> Entry | None:
@@ -96,7 +96,7 @@ def no_pods_shown() -> Any:
 
 
 def no_siblings_shown() -> Any:
-    """Of a Deployment's ReplicaSets the table shows the youngest."""
+    """The table contains only the youngest ReplicaSet of each Deployment."""
     right = Table.indexed
 
     def indexed(self: Table, index: str, value: str) -> Any:
@@ -140,7 +140,7 @@ def no_end() -> Any:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_faulty_controller_violates_only_this_invariant(spoil: Spoil, invariant: str, seed: int) -> None:
-    """By this invariant and no other. seed: one that finds it, without any fault."""
+    # The seed finds the violation without faults.
     with spoil():
         violations = run(seed, ()).violations
     assert {violation.invariant for violation in violations} == {invariant}
@@ -150,12 +150,12 @@ def test_faulty_controller_violates_only_this_invariant(spoil: Spoil, invariant:
 def test_replica_sets_that_are_not_shown_are_found_by_what_there_is() -> None:
     """In a rollout upon a rollout, which these actions have."""
     with no_siblings_shown():
-        violations = run(9, (), setting=WORKLOADS_TOGETHER).violations
+        violations = run(9, (), setting=COMBINED_WORKLOADS).violations
     assert {violation.invariant for violation in violations} == {"never larger than a Deployment allows"}
 
 
 def test_too_few_available_pods_violate_the_check_of_the_server() -> None:
-    """Also where nothing is held against what the controller's tables show."""
+    # The check by the controller's own information is disabled.
     with no_patience(), patch.object(SizesWithinBounds, "observe", lambda *_: None):
         violations = run(2, ()).violations
     assert {violation.invariant for violation in violations} == {"never fewer than a Deployment needs"}

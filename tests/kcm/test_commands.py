@@ -1,4 +1,4 @@
-"""The commands as modules, and what they do when nobody reads what they print."""
+"""The commands run as modules, and end without a traceback if their output is closed."""
 
 from __future__ import annotations
 

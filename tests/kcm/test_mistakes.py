@@ -1,4 +1,4 @@
-"""What authors pass by mistake to the public names: each is answered at once, with the argument's name."""
+"""Wrong arguments of public names raise at once, with the name of the argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type checker sees of the public names; checked by mypy and never run."""
+"""Types of the public names, checked by mypy and never run."""
 
 from typing import Any, assert_type
 

@@ -323,7 +323,7 @@ def test_messages_nested_hundreds_deep_are_refused() -> None:
 
 
 def message_or_refusal(frame: bytes) -> Any:
-    """What decoding gives: the message's type, or DecodeError. Anything else is raised."""
+    """Return the type of the decoded message, or DecodeError. Other exceptions propagate."""
     try:
         return type(decode(frame))
     except DecodeError:

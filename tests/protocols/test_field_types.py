@@ -1,4 +1,4 @@
-"""The types of an object's fields: which are right, and what is said of one that is not."""
+"""Types of an object's fields, and the error texts for wrong types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataclass whose methods are written late is, for all who use it, one of the standard library's."""
+"""Dataclasses whose methods are generated late behave as those of the standard library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Decorator = Callable[..., Any]
 
 def made_by(decorator: Decorator, **options: bool) -> Any:
     class Pod:
-        """A pod."""
+        """Example with fields of all kinds."""
 
         kind: ClassVar[str] = "Pod"
         name: str
@@ -47,7 +47,7 @@ OPTIONS: list[dict[str, bool]] = [
 
 @pytest.fixture(params=OPTIONS, ids=lambda options: " ".join(options) or "plain")
 def pair(request: pytest.FixtureRequest) -> tuple[Any, Any]:
-    """The same class, by us and by the standard library."""
+    """Return the same class, decorated by kcm and by the standard library."""
     return made_by(dataclass, **request.param), made_by(dataclasses.dataclass, **request.param)
 
 
@@ -112,7 +112,7 @@ def test_the_init_is_written_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("slots", [False, True])
 def test_frozen_instance_refuses_further_attributes(*, slots: bool) -> None:
-    """With slots the standard library's raises a TypeError about super()."""
+    # With slots, the class of the standard library raises a TypeError about super().
     with pytest.raises(FrozenInstanceError, match="'phase'"):
         made_by(dataclass, frozen=True, slots=slots)(name="a").phase = "Running"
 

@@ -23,7 +23,7 @@ def typed(items: list[Any]) -> bytes:
 
 
 def custom(items: list[Any]) -> bytes:
-    """Of custom resources: in the order of the alphabet, so that the version comes last."""
+    """Return a list of custom resources, whose fields are sorted, so that the version comes last."""
     ordered = {"apiVersion": "a/v1", "items": items, "kind": "SiteList", "metadata": {"resourceVersion": "7"}}
     return orjson.dumps(ordered) + b"\n"
 

@@ -1,4 +1,4 @@
-"""What is read from Nodes and Leases."""
+"""Facts of Nodes and Leases."""
 
 from __future__ import annotations
 

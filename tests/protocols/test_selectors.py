@@ -1,4 +1,4 @@
-"""Label and field selectors, against a table of cases and against plain evaluation of what they say."""
+"""Label and field selectors, compared with a table of cases and with a plain evaluation."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_map_selectors(pairs: dict[str, str] | None, canonical: str, matches_web
     assert selector.empty is (canonical == "")
 
 
-# What a selector says, evaluated without the code under test.
+# Plain evaluation of selectors, without the code under test.
 KEYS = st.sampled_from(["a", "b", "x.y/c"])
 LABEL_VALUES = st.sampled_from(["", "1", "2", "v", "10"])
 LABELS = st.dictionaries(KEYS, LABEL_VALUES)

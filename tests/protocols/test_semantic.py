@@ -22,7 +22,7 @@ def container(**fields: Any) -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", **fields}]}}
 
 
-EQUAL: list[tuple[str, Any, Any]] = [  # of pod templates, where OF_TYPE says nothing else
+EQUAL: list[tuple[str, Any, Any]] = [  # values of pod templates, or of the type in OF_TYPE
     ("themselves", template(), template()),
     ("keys in another order", {"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ("None and nothing", None, {}),

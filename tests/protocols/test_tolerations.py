@@ -1,4 +1,4 @@
-"""Which toleration is for which taint."""
+"""Matches of tolerations and taints."""
 
 import pytest
 

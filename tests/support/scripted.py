@@ -1,4 +1,4 @@
-"""Surroundings of an actor under test: a transport that the test answers, and an actor that keeps its messages."""
+"""Environment of an actor under test: a transport with scripted responses, and an actor that keeps its messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ScriptedStream:
 
 
 class ScriptedTransport:
-    """Transport whose requests are kept until the test answers them."""
+    """Transport that keeps its requests until the test sends the responses."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Request, str, Callable[[Response], None]]] = []

@@ -35,16 +35,16 @@ PATIENCE = 20.0  # seconds that a thread may take on a busy machine
 
 
 class Silent:
-    """Transport to a server that never responds. asked: set by the first request."""
+    """Transport to a server that never responds. requested: set by the first request."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
-        self.asked.set()
+        self.requested.set()
 
     def watch(self, request: Request, **_callbacks: Any) -> Silent:
-        self.asked.set()
+        self.requested.set()
         return self
 
     def cancel(self) -> None:
@@ -91,7 +91,7 @@ def test_the_program_around_keeps_its_signals_its_logging_and_its_threads() -> N
     before, threads = state(), set(threading.enumerate())
     transport = Silent()
     with ControllerSystem(transport=transport):
-        assert transport.asked.wait(PATIENCE)
+        assert transport.requested.wait(PATIENCE)
         assert state() == before
         started = set(threading.enumerate()) - threads
         assert started

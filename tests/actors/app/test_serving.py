@@ -120,7 +120,7 @@ def test_plain_http_is_on_loopback_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "argv, told", [(("--port=10252",), True), (("--address=0.0.0.0",), False), (("--port=0",), False), ((), False)]
+    "argv, logged", [(("--port=10252",), True), (("--address=0.0.0.0",), False), (("--port=0",), False), ((), False)]
 )
 def test_default_of_plain_http_on_loopback_is_logged(argv: tuple[str, ...], logged: bool) -> None:
     line = "Plain HTTP is served on 127.0.0.1 alone; --address=0.0.0.0 opens it to everybody"

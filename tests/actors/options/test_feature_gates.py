@@ -63,7 +63,7 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
 
 
 @pytest.mark.parametrize(
-    "setting, told",
+    "setting, warning",
     [
         ("PodDeletionCost=false,ComponentStatusz=false,TaintBasedEvictions=false", None),
         ("ImageVolumeWithDigest=false,MaxUnavailableStatefulSet=false", None),  # as it is anyway

@@ -51,7 +51,7 @@ def new_namespaces_are_not_looked_at() -> Any:
 
 @contextmanager
 def live_reads_by_the_controller() -> Iterator[None]:
-    """What a controller looks at live it gets itself, whatever its role allows."""
+    """Live reads are sent as the controller, whose role may not permit them, instead of as the informer."""
 
     def by_itself(command: Command, **more: Any) -> Request:
         return request_for(

@@ -32,7 +32,7 @@ def first_size_is_not_remembered() -> Iterator[None]:
 
 @contextmanager
 def nothing_is_stabilized() -> Iterator[None]:
-    """Where a behavior is said, what was recommended within its windows does not count."""
+    """Recommendations within the stabilization windows of spec.behavior are ignored."""
 
     def unstable(
         _behavior: Behavior, proposal: int, recommendations: Iterable[Recommendation], *, current: int, now: float

@@ -44,7 +44,7 @@ def deleted_as_the_cache_shows_it() -> Any:
 
 @contextmanager
 def failed_updates_are_forgotten() -> Iterator[None]:
-    """What the server refuses or does not answer is not tried again before something else happens: time is nothing."""
+    """Failed commands are not retried before the next event."""
     right = BootstrapSigner.reconcile
 
     def reconcile(self: BootstrapSigner, key: Key) -> Reconciliation:

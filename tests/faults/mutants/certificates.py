@@ -50,7 +50,7 @@ def keys_are_read_once() -> Iterator[None]:
 
 
 def refused_requests_are_left_as_they_are() -> Any:
-    """What a signer never signs is passed over; nobody is told."""
+    """Requests that a signer refuses are ignored, without a condition."""
     write = Signer._write
 
     def only_certificates(self: Signer, request: Object) -> Step[None]:
@@ -61,7 +61,7 @@ def refused_requests_are_left_as_they_are() -> Any:
 
 
 def what_is_not_issued_stays() -> Any:
-    """The cleaner leaves requests alone that were approved, and that nobody signs."""
+    """The cleaner never deletes approved requests that no signer signs."""
 
     def reason(request: Object, **known: Any) -> str:
         waits = has_condition(request, APPROVED) and not is_issued(request)

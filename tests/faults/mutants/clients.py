@@ -19,7 +19,7 @@ from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.simulation.plan import draw_unobserved_state
 from kcm.runtime.tables.overlay import Overlay
 from kcm.runtime.tables.table import Table, TableWriter
-from tests.faults.drawn_together import WORKLOADS_TOGETHER, drawn_together
+from tests.faults.combined_actions import COMBINED_WORKLOADS, workload_actions
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NothingListedAgain
 from tests.faults.mutants.plans import forgetful_servers, stalls
@@ -29,7 +29,7 @@ EXPIRED = 5.0  # seconds; upstream's expectations expire after five minutes
 
 
 def _random_names() -> Any:
-    """Pods are named anew with every try, as generateName does."""
+    """Each creation of a pod has a new name, as with generateName."""
     numbers = count()
 
     def names(owner: Any, wanted: int, *, taken: Any) -> list[str]:
@@ -40,7 +40,7 @@ def _random_names() -> Any:
 
 @contextmanager
 def expectations_expire() -> Iterator[None]:
-    """Own writes that the watch has not brought after a while are taken for never made."""
+    """Own writes are dropped if the watch does not show them within some time."""
     first_heard: dict[int, float] = {}
     current = Overlay._current
 
@@ -83,7 +83,7 @@ def resumed_from_an_item() -> Iterator[None]:
 
 @contextmanager
 def silent_watch_is_trusted() -> Iterator[None]:
-    """A watch that says nothing is taken for one in which nothing happens."""
+    """A watch without events or bookmarks counts as up to date."""
     look = Informer._look_at_the_time
 
     def trusting(self: Informer) -> None:
@@ -97,14 +97,14 @@ def silent_watch_is_trusted() -> Iterator[None]:
 
 @contextmanager
 def gone_is_tried_again() -> Iterator[None]:
-    """After 410 the same watch is asked for again."""
+    """After 410 Gone the same watch is opened again."""
     with patch.object(Informer, "_gone", lambda self, why: self._back_off(why)):
         yield
 
 
 @contextmanager
 def relist_forgets_deletions() -> Iterator[None]:
-    """A relist tells of what is new, and not of what is gone."""
+    """A relist sends additions and changes, but no deletions."""
     end_list = Contents.end_list
 
     def forgetful(self: Contents, version: int) -> list[Difference]:
@@ -116,7 +116,7 @@ def relist_forgets_deletions() -> Iterator[None]:
 
 @contextmanager
 def failures_are_dropped() -> Iterator[None]:
-    """What fails waits for its next event."""
+    """A failed key is not retried before its next event."""
 
     def dropped(self: WorkQueue, key: str, now: float) -> float:
         return 0.0
@@ -131,14 +131,14 @@ def dropped_later(self: WorkQueue, key: str, delay: float, now: float) -> None:
 
 @contextmanager
 def retries_without_backoff() -> Iterator[None]:
-    """What fails is tried again at once."""
+    """A failed key is retried at once."""
     with patch.object(Backoff, "delay", lambda self, failures, chance=0.0: 0.001):
         yield
 
 
 @contextmanager
 def subscribers_are_forgotten() -> Iterator[None]:
-    """A restarted informer does not know its subscribers, and they do not subscribe again."""
+    """A restarted informer has no subscribers, and they do not subscribe again."""
     claim = Table.claim
 
     def claim_anew(self: Table) -> TableWriter:
@@ -157,7 +157,7 @@ CLIENTS = (
         name="expectations expire",
         source="kubernetes/kubernetes#129795",
         mutation=expectations_expire,
-        setting=Setting(draw=stalls, actions=drawn_together()),
+        setting=Setting(draw=stalls, actions=workload_actions()),
     ),
     Mutant(
         name="decisions from a late cache",
@@ -194,6 +194,6 @@ CLIENTS = (
         name="a restarted informer has no subscribers",
         source="kubernetes-client/javascript#795",
         mutation=subscribers_are_forgotten,
-        setting=WORKLOADS_TOGETHER,
+        setting=COMBINED_WORKLOADS,
     ),
 )

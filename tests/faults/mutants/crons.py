@@ -23,7 +23,7 @@ TOO_MANY = 1  # slots; there it is a hundred, for which no run is long enough
 
 @contextmanager
 def missed_slots_stop_it() -> Iterator[None]:
-    """What missed too many slots starts none, and so misses more."""
+    """A CronJob that missed too many scheduled times starts no Job, and so misses more."""
 
     def none(schedule: Schedule, *, since: float, now: float) -> Due:
         due = latest_due(schedule, since=since, now=now)
@@ -35,7 +35,7 @@ def missed_slots_stop_it() -> Iterator[None]:
 
 @contextmanager
 def what_is_there_already_stays_out() -> Iterator[None]:
-    """A Job of which the status does not tell is never taken up into it: it is neither active nor started."""
+    """A Job that is missing in the status is never added to it, so that it counts neither as active nor as started."""
 
     def left_out(_self: CronJobReconciler, cron_job: Object, _jobs: Sequence[Object]) -> Step[Object]:
         return cron_job
@@ -50,7 +50,7 @@ def what_is_there_already_stays_out() -> Iterator[None]:
 
 @contextmanager
 def cleared_before_it_is_noted() -> Iterator[None]:
-    """A Job that was started and is over may be cleared away before the status tells of it."""
+    """A finished Job may be deleted before the status contains it."""
 
     def left_out(_self: CronJobReconciler, cron_job: Object, _jobs: Sequence[Object]) -> Step[Object]:
         return cron_job
@@ -61,13 +61,13 @@ def cleared_before_it_is_noted() -> Iterator[None]:
 
 
 def answers_are_lost(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """Of creations of Jobs: what they came to is unknown."""
+    """Draw faults that lose outcomes of creations of Jobs."""
     rate = 0.3 + seed % 3 / 10
     return (Fault(kind=FaultKind.OUTCOME_LOST, rate=rate, until=100.0, process="manager*", resource="jobs"),)
 
 
 def managers_are_away(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """For so long that several slots are missed."""
+    """Draw a crash of all managers that is long enough to miss several scheduled times."""
     start = 5.0 + seed % 20
     return (Fault(kind=FaultKind.PROCESS_CRASHED, start=start, until=start + 140.0, process="manager*"),)
 

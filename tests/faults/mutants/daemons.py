@@ -44,7 +44,7 @@ def pods_that_wait_count_nowhere() -> Iterator[None]:
 
 
 def answers_are_lost(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """Of creations of pods now and then, while the watch of pods is late as well."""
+    """Draw faults that lose outcomes of creations of pods, while the watch of pods is late."""
     lost = Fault(kind=FaultKind.OUTCOME_LOST, rate=0.1 + seed % 3 / 10, until=30.0, process="manager*", resource="pods")
     late = Fault(kind=FaultKind.WATCH_STALLED, start=0.5, until=30.0, process="manager*", resource="pods")
     return (lost, late)

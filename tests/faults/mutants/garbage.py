@@ -26,7 +26,7 @@ def cache_says_who_is_absent() -> Any:
 
 
 def deletions_of_owners_are_missed() -> Any:
-    """What an owner leaves behind is looked at only when it changes itself."""
+    """Dependents of a deleted owner are processed only when they change."""
     return patch.object(items, "_gone", lambda *_: iter(()))
 
 

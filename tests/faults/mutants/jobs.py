@@ -23,7 +23,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def counted_with_the_finalizer_in_place() -> Iterator[None]:
-    """What is to be counted is in the counters before it is known that the finalizers are gone."""
+    """Pods are added to the counters before the removal of their finalizers is known."""
     settled = Tally.settled
 
     def at_once(self: Tally, _tracked: Container[str], *, is_indexed: bool) -> Tally:
@@ -47,7 +47,7 @@ def let_go_as_the_cache_shows_it() -> Iterator[None]:
 
 @contextmanager
 def a_job_that_is_gone_keeps_its_pods() -> Iterator[None]:
-    """Their finalizer is taken by its own sync alone, and there is none any more."""
+    """Pods of a deleted Job keep their finalizer, because only a sync of the Job removes it."""
     is_abandoned = OrphanReconciler._is_abandoned
 
     def never(self: OrphanReconciler, orphan: Orphan) -> Step[bool]:

@@ -24,7 +24,11 @@ HEAD = """\
 
 @dataclass(slots=True)
 class Search:
-    """What came of it. found: by seed, what was objected to first. spent: CPU seconds of the runs of the mutant."""
+    """Result of a search.
+
+    found: first violation by seed.
+    spent: CPU seconds of the runs of the mutant.
+    """
 
     seeds: int
     found: dict[int, str]
@@ -37,7 +41,7 @@ class Search:
 
 @cache
 def sound_end(setting: Setting, scenario: int) -> dict[str, Any]:
-    """What the system comes to that has no bug and meets no faults. Mutants of one setting share it."""
+    """Return the end state of a scenario without bug and faults. Mutants of one setting share it."""
     sound = run(scenario, (), setting=setting)
     assert not sound.violations, f"{setting.name}: the sound system violates {sound.violations}"
     return sound.end
@@ -50,7 +54,7 @@ class Hunt:
         self._mutant = mutant
 
     def search(self, seeds: Iterable[int], *, most: int | None = None) -> Search:
-        """Until it was found in so many seeds, or in all of them."""
+        """Run seeds until the bug is found in `most` of them, or in all."""
         result = Search(0, {}, 0.0)
         for seed in seeds:
             setting = self._mutant.setting

@@ -14,10 +14,12 @@ Mutation = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """mutation: puts the bug in, and takes it out again. setting: where it is looked for.
+    """Known bug that is reintroduced.
 
-    source: the issue or pull request, as owner/repository#number; in words where none was found that says it.
-    held_by: what keeps the bug from doing harm, where it does none; tests/faults/test_second_lines.py shows it.
+    source: issue or pull request, as owner/repository#number, or a description of the bug.
+    mutation: context manager that introduces the bug.
+    setting: setting in which the bug is searched.
+    held_by: safeguard that prevents effects of the bug, if there is one; tests/faults/test_second_lines.py tests it.
     """
 
     name: str

@@ -14,7 +14,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.health import Liveness
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
 from kcm.actors.simulation.campaign.settings import NODES_SETTING
-from tests.faults.drawn_together import NODES_TOGETHER
+from tests.faults.combined_actions import COMBINED_NODES
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp
 from tests.faults.mutants.plans import all_silent, away_when_a_node_comes, late_leases
@@ -23,7 +23,7 @@ from tests.faults.mutants.scenarios import a_node_comes_anew
 
 @contextmanager
 def all_down_is_like_any_other() -> Iterator[None]:
-    """When no node at all can be heard, each zone is evicted as if it alone were down."""
+    """Each zone is evicted as if it alone were down, even if all nodes are silent."""
     assess = zones.assess
 
     def zone_by_zone(zones: Any, limits: Any, *, was_all_down: bool) -> Any:
@@ -39,7 +39,7 @@ def all_down_is_like_any_other() -> Iterator[None]:
 
 @contextmanager
 def late_leases_are_believed() -> Iterator[None]:
-    """A node of which the watch says nothing is given up, whether the watch says anything at all or not."""
+    """A node without a renewed Lease is marked as unknown even if the whole watch is late."""
     liveness = health.liveness
 
     def believing(*arguments: Any, **more: Any) -> Liveness:
@@ -86,13 +86,13 @@ def a_missing_node_is_gone() -> Iterator[None]:
 
 @contextmanager
 def held_ranges_are_not_counted() -> Iterator[None]:
-    """A manager that has just started knows of the ranges that it has given itself, and of no others."""
+    """A new manager ignores CIDRs that its predecessors allocated."""
     with patch.object(NodeIpamReconciler, "_occupy", lambda self, entry: None):
         yield
 
 
 LATE_LEASES = replace(
-    NODES_TOGETHER, draw=late_leases, invariants=lambda cluster, _scenario: (OnlySilentNodesAreGivenUp(cluster),)
+    COMBINED_NODES, draw=late_leases, invariants=lambda cluster, _scenario: (OnlySilentNodesAreGivenUp(cluster),)
 )
 
 NODES = (
@@ -100,7 +100,7 @@ NODES = (
         name="all nodes silent, and evicted",
         source="kubernetes/kubernetes#28832",
         mutation=all_down_is_like_any_other,
-        setting=replace(NODES_TOGETHER, draw=all_silent),
+        setting=replace(COMBINED_NODES, draw=all_silent),
     ),
     Mutant(
         name="nodes given up on a late lease watch",

@@ -54,7 +54,7 @@ OWNERS: dict[str, Resource] = {each.kind: each for each in (REPLICASETS, REPLICA
 
 
 class NothingListedAgain:
-    """Once all is calm an informer watches, and does not list again and again. Lists in pages are seen, no others."""
+    """After the faults, informers watch and do not list repeatedly. Only paged lists are counted."""
 
     name = "a watch needs no new lists"
 
@@ -149,7 +149,7 @@ class OwnersLive:
 
 
 class OnlySilentNodesAreGivenUp:
-    """No node is said to be silent that has renewed its Lease a moment ago. For runs in which watches are not late."""
+    """No node is marked as unknown that has just renewed its Lease. For runs in which watches are not late."""
 
     name = "only silent nodes are given up"
 
@@ -171,7 +171,7 @@ class OnlySilentNodesAreGivenUp:
 
 
 class RecreateWaits:
-    """With the strategy Recreate no new pod is asked for while the process knows of an old one that may still run."""
+    """Recreate creates no new pod while the tables contain an old one that may still run."""
 
     name = "Recreate waits for the last old pod"
 
@@ -199,6 +199,6 @@ class RecreateWaits:
 
 
 def grows(asked: Object, replica_sets: Table) -> bool:
-    """Whether it is to have more pods than its spec says as far as the table shows it."""
+    """Report whether a write increases spec.replicas, compared to the table."""
     shown = replica_sets.get(key_of(asked))
     return shown is None or asked["spec"]["replicas"] > decode_object(shown.raw)["spec"].get("replicas", 1)

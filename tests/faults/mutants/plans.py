@@ -64,13 +64,13 @@ def stale_pods(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
 
 
 def late_leases(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """What kubelets say of themselves does not arrive for a while."""
+    """Draw a temporary stall of the watch of Leases."""
     start = 20.0 + seed % 8
     return (Fault(kind=FaultKind.WATCH_STALLED, start=start, until=start + 5.0, process="manager*", resource="leases"),)
 
 
 def all_silent(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """As it looks to a manager that is cut off together with the server."""
+    """Draw a silence of all zones, as a manager sees it that is cut off together with the server."""
     start = 15.0 + seed % 10
     return (Fault(kind=FaultKind.ZONE_SILENT, start=start, until=start + 70.0, object="zone-*"),)
 

@@ -127,7 +127,7 @@ def replaced_actors_write_on() -> Iterator[None]:
 
 @contextmanager
 def deleted_by_name() -> Iterator[None]:
-    """A deletion says a name and no uid."""
+    """Deletions have no uid precondition."""
 
     def by_name(resource: Any, which: Any, **more: Any) -> Any:
         return delete(resource, which.key if resource is PODS else which, **more)

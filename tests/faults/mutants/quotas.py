@@ -18,12 +18,12 @@ from tests.faults.mutants.mutant import Mutant
 
 
 def any_table_is_new_enough() -> Any:
-    """What was charged, and is not in a late table, is given back."""
+    """Usage that was charged but is missing in a late table is released."""
     return patch.object(ResourceQuotaReconciler, "_tables_behind", lambda *_: [])
 
 
 def a_first_count_may_be_late() -> Any:
-    """What is charged later is made good when the quota is looked at again, and nothing tells of it in the end."""
+    """The first count of a quota may miss usage that a late table does not contain."""
     sound = ResourceQuotaReconciler._tables_behind
 
     def unless_uncounted(self: Any, quota: Object, *rest: Any) -> Any:
@@ -47,7 +47,7 @@ def deletions_give_nothing_back() -> Any:
 
 
 def nothing_is_charged() -> Any:
-    """The controller alone says what is used, when it comes to it."""
+    """The API server does not charge quotas; only the controller writes the usage."""
     return patch.object(chain, "charge", lambda *_: None)
 
 

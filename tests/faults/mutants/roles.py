@@ -14,7 +14,7 @@ from tests.faults.mutants.mutant import Mutant
 
 
 def applied(**changes: Any) -> Any:
-    """What is applied is another thing than it should be."""
+    """Apply wrong fields. changes: functions that change the correct fields."""
 
     def lax(resource: Any, obj: Any, **options: Any) -> Any:
         body = {**obj, **{field: change(obj[field]) for field, change in changes.items()}}

@@ -1,4 +1,4 @@
-"""What users do where a mutant's bug has its occasion."""
+"""Scenarios with user actions that reveal the bugs of mutants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kcm.protocols.resources import (
     SERVICES,
     resource_path,
 )
-from tests.faults.drawn_together import SCENARIOS, drawn_together
+from tests.faults.combined_actions import SCENARIOS, workload_actions
 
 WEB, SET = f"{NAMESPACE}/web", f"{NAMESPACE}/set"
 
@@ -38,7 +38,7 @@ def with_image(image: str) -> Object:
 
 def changed(*changes: str) -> Callable[[Scenario], tuple[Action, ...]]:
     """ReplicaSets and ReplicationControllers to which nothing happens but these changes."""
-    return drawn_together((REPLICASETS, REPLICATION_CONTROLLERS), changes)
+    return workload_actions((REPLICASETS, REPLICATION_CONTROLLERS), changes)
 
 
 def rollouts(scenario: Scenario) -> tuple[Action, ...]:
@@ -72,7 +72,7 @@ def slow_to_be_available(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def killed_and_scaled(scenario: Scenario) -> tuple[Action, ...]:
-    """Users delete most pods, one after the other; and then want fewer."""
+    """Delete most pods one after the other, then scale down."""
     chance = scenario.chance("killed and scaled")
 
     def kill(cluster: SimulatedCluster) -> bool:
@@ -156,7 +156,7 @@ def scaled_while_it_rolls(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def paused_rollouts(scenario: Scenario) -> tuple[Action, ...]:
-    """A Deployment that keeps no history is paused in the middle of a rollout, and goes on later."""
+    """Pause a Deployment without history in the middle of a rollout, and resume it later."""
     chance = scenario.chance("paused rollouts")
     first = workload(DEPLOYMENTS, "web", chance.randint(3, 6), "v1", revisionHistoryLimit=0)
     at = round(chance.uniform(6, 15), 2)
@@ -169,12 +169,12 @@ def paused_rollouts(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def rejected(scenario: Scenario) -> tuple[Action, ...]:
-    """Pods that every node turns down, until their template is mended."""
+    """Create pods that every node rejects, until their template is corrected."""
     chance = scenario.chance("rejected")
     first = workload(DEPLOYMENTS, "web", chance.randint(1, 3), "v1")
     first["spec"]["template"]["metadata"] = {**first["spec"]["template"]["metadata"], "annotations": {REJECT: "true"}}
-    mended = {"spec": {"template": {"metadata": {"annotations": {REJECT: None}}}}}
-    return create(1.0, DEPLOYMENTS, first), merge(25.0, DEPLOYMENTS, WEB, mended)
+    corrected = {"spec": {"template": {"metadata": {"annotations": {REJECT: None}}}}}
+    return create(1.0, DEPLOYMENTS, first), merge(25.0, DEPLOYMENTS, WEB, corrected)
 
 
 def hosts_and_their_service_change(scenario: Scenario) -> tuple[Action, ...]:
@@ -194,5 +194,5 @@ def hosts_and_their_service_change(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def excluded(there: bool) -> Object:
-    """From load balancers."""
+    """Return the merge patch that excludes a node from load balancers, or includes it."""
     return {"metadata": {"labels": {EXCLUDE_BALANCERS: "true" if there else None}}}

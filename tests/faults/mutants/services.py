@@ -29,7 +29,7 @@ from tests.faults.mutants.scenarios import hosts_and_their_service_change
 
 @contextmanager
 def slices_are_read_from_a_late_cache() -> Iterator[None]:
-    """Slices that were just written are not seen before the watch shows them, and their names are drawn anew."""
+    """Slices that were just written are invisible until the watch shows them, and each creation has a new name."""
     build, number = EndpointSliceReconciler.__init__, itertools.count()
 
     def blind(self: EndpointSliceReconciler, *, tables: Tables, **more: Any) -> None:
@@ -68,7 +68,7 @@ def what_an_update_leaves_as_it_is_counts_as_stale() -> Iterator[None]:
 
 @contextmanager
 def load_balancers_are_not_guarded() -> Iterator[None]:
-    """No finalizer keeps a Service until its load balancer is gone: whoever is away when it is deleted never knows."""
+    """Services have no finalizer, so that a deletion is missed by a controller that does not run at that time."""
     with patch.object(service_lb, "has_finalizer", lambda _service: True):
         yield
 

@@ -27,7 +27,7 @@ def _is_of_that_name(obj: Object, owner: Object) -> bool:
 
 
 def _ensure_by_name(lister: Lister, wanted: Object) -> Step[Object]:
-    """As one writes it by hand: it is created, or patched if there is one, whose ever that is."""
+    """Create the object, or patch the existing one, without checking its owner."""
     there = lister.get(key_of(wanted))
     if there is None:
         yield from must(create(lister.resource, wanted), but=(AlreadyExists,))
@@ -66,7 +66,7 @@ def status_from_memory() -> Iterator[None]:
 
 @contextmanager
 def finalizer_too_early() -> Iterator[None]:
-    """The finalizer goes once the directory was asked to close the account, and not once it has."""
+    """The finalizer is removed when the directory begins to close the account, and not when it is closed."""
 
     def leave(self: Any, tenant: Object) -> Reconciliation:
         yield from call(self._directory.close, uid_of(tenant), timeout=10)
@@ -78,7 +78,7 @@ def finalizer_too_early() -> Iterator[None]:
 
 
 def no_requeue() -> AbstractContextManager[Any]:
-    """Nobody looks again whether an account is open by now, or closed, or a name free."""
+    """Tenants that wait for the directory are not requeued."""
     return mock.patch.object(tenant_operator, "SOON", None)
 
 
@@ -88,7 +88,7 @@ def called_again() -> Iterator[None]:
     reconcile, requests = Tenants.reconcile, itertools.count(1)
 
     class Requests:
-        """The directory, asked so."""
+        """Directory with a new request id for each call."""
 
         def __init__(self, directory: Any, tenants: Lister) -> None:
             self._directory, self._tenants = directory, tenants

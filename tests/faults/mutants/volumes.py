@@ -24,7 +24,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def claims_go_as_the_cache_shows_their_pods() -> Iterator[None]:
-    """The pods of the namespace are not listed before a claim is let go."""
+    """The finalizer of a claim is removed without listing the pods of the namespace."""
 
     def free(self: ClaimProtection, key: Key) -> Step[None]:
         claim = self._claims.get(key)

@@ -37,7 +37,7 @@ from tests.faults.mutants.scenarios import (
 
 @contextmanager
 def collisions_are_not_counted() -> Iterator[None]:
-    """A ReplicaSet that another has the name of is asked for under that name again and again."""
+    """The creation of a ReplicaSet whose name is in use is retried with the same name."""
 
     def again(self: Rollout, command: Any, outcome: Any, wanted: Any) -> Any:
         raise CommandError(command, outcome)
@@ -68,7 +68,7 @@ def going_owners_make_pods() -> Iterator[None]:
 
 @contextmanager
 def availability_is_looked_at_once() -> Iterator[None]:
-    """minReadySeconds later is looked at once for an owner, and not for the pods that are ready after that."""
+    """A sync after minReadySeconds is scheduled once for each owner, and not for pods that become ready later."""
     reconcile, asked = ReplicaSetReconciler.reconcile, set()
 
     def once(self: ReplicaSetReconciler, key: str) -> Any:
@@ -93,7 +93,7 @@ def failed_pods_are_replaced_at_once() -> Iterator[None]:
 
 @contextmanager
 def surge_of_each() -> Iterator[None]:
-    """maxSurge bounds each ReplicaSet, and not all of them together."""
+    """A rollout applies maxSurge to each ReplicaSet instead of their sum."""
     size_of = plans.new_replica_set_size
 
     def alone(deployment: Any, *, total: int, size: int) -> int:
@@ -135,7 +135,7 @@ def history_is_what_is_old() -> Iterator[None]:
 
 @contextmanager
 def a_size_that_fits_is_not_noted() -> Iterator[None]:
-    """A ReplicaSet that has the size which the Deployment now wants keeps the note that it was sized for another."""
+    """A ReplicaSet that already has the new size of the Deployment keeps the annotation with the old one."""
     plan = plans.scale_plan
 
     def if_different(deployment: Any, new: Any, old: Any) -> Any:
@@ -169,7 +169,7 @@ WORKLOADS = (
         mutation=owners_are_not_read_live,
         setting=Setting(
             draw=draw_stale_state,
-            actions=changed("orphan", "anew", "orphan", "anew", "scale"),
+            actions=changed("orphan", "recreated", "orphan", "recreated", "scale"),
             invariants=lambda cluster, _scenario: (OwnersLive(cluster),),
         ),
     ),

@@ -60,7 +60,7 @@ def resource_list(*resources: ServedResource) -> dict[str, Any]:
 
 
 class Server:
-    """What a survey is answered. documents: by path; an int is a refusal's status."""
+    """Server of discovery documents. documents: documents by path; an int is the status of a refusal."""
 
     def __init__(self, **documents: Any) -> None:
         self.documents: dict[str, Any] = dict(documents)

@@ -1,4 +1,4 @@
-"""What a namespace uses of what a quota limits; arithmetic of amounts.
+"""Usage of a namespace by the limits of a quota; arithmetic of amounts.
 
 Source of the cases: kubernetes staging/src/k8s.io/apiserver/pkg/quota/v1/resources_test.go,
 pkg/quota/v1/evaluator/core/pods_test.go, TestPodEvaluatorUsageStats (v1.36).

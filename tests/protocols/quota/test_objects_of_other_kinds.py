@@ -1,4 +1,4 @@
-"""What Services, claims and all others use.
+"""Usage of Services, claims and all other objects.
 
 Source of the cases: kubernetes pkg/quota/v1/evaluator/core/{services,persistent_volume_claims,resource_claims}_test.go,
 staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator_test.go (v1.36).
@@ -202,7 +202,7 @@ GPU = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.co
 
 
 class Cluster:
-    """What an evaluator of claims sees."""
+    """Objects that the evaluator of claims reads."""
 
     def __init__(self, *, classes: Iterable[Object] = (), pods: Iterable[Object] = (), claims: Iterable[Object] = ()):
         self._classes, self._claims = DeviceClasses(classes), list(claims)

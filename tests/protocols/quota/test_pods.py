@@ -1,4 +1,4 @@
-"""What pods use. Source of the cases: kubernetes pkg/quota/v1/evaluator/core/pods_test.go (v1.36)."""
+"""Usage of pods. Source of the cases: kubernetes pkg/quota/v1/evaluator/core/pods_test.go (v1.36)."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_a_namesake_of_a_pod_we_have_bound_is_another_pod() -> None:
     assert world.schedule() == "hollow-node-0"
 
 
-def test_malformed_pod_does_not_prevent_scheduling_of_others() -> None:
+def test_malformed_pod_does_not_prevent_scheduling_of_another_pod() -> None:
     world = World(bound("broken", requests={"cpu": "lots"}), unassigned())
     assert world.schedule() in FLEET
     world.drive("default/broken", raises=ValueError)

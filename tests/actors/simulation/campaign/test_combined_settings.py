@@ -1,4 +1,4 @@
-"""Several settings as one: nothing that one of them brings along is lost."""
+"""A combined setting contains everything of its parts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_users_do_in_everything_what_they_do_in_each_of_its_parts() -> None:
 
 
 def test_swarm_actions_of_a_trial_equal_those_of_everything() -> None:
-    """What one of them does rests on nothing that another one does: their names are equal, and their times."""
+    # The actions of a trial do not depend on the other trials: their texts and times are equal.
     for number in range(SCENARIOS):
         there = {(action.at, action.text) for action in _actions(EVERYTHING, number)}
         some = _actions(SWARM, number)
@@ -72,7 +72,7 @@ def _actions(setting: Setting, number: int) -> list[Action]:
 
 
 def _first_words(setting: Setting) -> set[str]:
-    """Of what users do in some scenarios: how an action begins says what it is, or to which kind of object."""
+    """Return the first words of the actions of some scenarios, which name the verb or the kind of object."""
     return {action.text.split()[0] for number in range(SCENARIOS) for action in _actions(setting, number)}
 
 

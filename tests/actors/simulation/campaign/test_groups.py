@@ -18,7 +18,7 @@ from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.invariants.observer import Violation
 from kcm.actors.simulation.trials.scenario import Action, Scenario
-from tests.faults.never_there import SETTING as FLAWED
+from tests.faults.odd_seeds import SETTING as FLAWED
 
 
 def failed(seed: int, invariant: str, text: str) -> Tried:

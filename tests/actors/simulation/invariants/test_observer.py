@@ -19,7 +19,7 @@ from tests.support.objects import pod
 
 
 def with_a_choice() -> Iterator[type]:
-    """All classes of the simulation that say what they observe."""
+    """Yield the classes of the simulation that declare their observations."""
     for module in pkgutil.walk_packages(kcm.actors.simulation.__path__, "kcm.actors.simulation."):
         for found in vars(import_module(module.name)).values():
             if isinstance(found, type) and found.__module__ == module.name and "observes" in vars(found):
@@ -28,7 +28,7 @@ def with_a_choice() -> Iterator[type]:
 
 @pytest.mark.parametrize("invariant", [*with_a_choice()], ids=lambda invariant: invariant.__name__)
 def test_invariant_declares_all_observations_that_it_uses(invariant: type) -> None:
-    """Else it would hold because it is not asked."""
+    # An invariant would pass trivially if it did not receive an observation that it checks.
     body = inspect.getsource(invariant.observe).partition("\n")[2]  # type: ignore[attr-defined]
     named = {observation for observation in OBSERVATIONS if re.search(rf"\b{observation.__name__}\b", body)}
     assert set(invariant.observes) == named  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ WEB = ("default", OwnerRef("apps/v1", "ReplicaSet", "web", "uid-of-web"))
 
 
 def known(*objects: tuple[Resource, Object]) -> Owners:
-    """Of a process whose tables show these objects, and all up to version 8."""
+    """Return the owners for a process whose tables contain these objects, up to version 8."""
     tables = {PODS.id: Table(PODS, derive=pod_facts), REPLICASETS.id: Table(REPLICASETS)}
     for resource, table in tables.items():
         found = [obj for known, obj in objects if known.id == resource]
@@ -92,7 +92,7 @@ LOOK = Get(REPLICASETS.id, "default/web")
 def test_newest_of_several_owners_with_one_name_is_concerned(
     uid: str, version: int, concerned: str, wanted: dict[str, list[int]]
 ) -> None:
-    """What follows a look at the newer one rests on what was known of it then, not when its pods are touched first."""
+    # The commands after the read of the newer owner are based on this read, and not on the first write of its pods.
     owners = known((REPLICASETS, OWNER))
     owners.returned(LOOK, namesake(uid, version, replicas=5))
     found = owners.concerned(LOOK)

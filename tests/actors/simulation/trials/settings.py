@@ -1,4 +1,4 @@
-"""Which setting puts a controller to its trial."""
+"""Choice of a setting that runs a controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.actors.simulation.campaign.settings import NODES_SETTING, SETTINGS
 
 
 def setting_with(spec: ControllerSpec) -> Setting:
-    """Of several the one with nodes, else the first. Fails for a controller that no seeded run has."""
+    """Return a setting that runs the controller: the one of nodes if it does, else the first. Fails without one."""
     found = [setting for setting in SETTINGS.values() if spec in setting.specs(None)]
     assert found, f"no setting has {spec.name}"
     return NODES_SETTING if NODES_SETTING in found else found[0]

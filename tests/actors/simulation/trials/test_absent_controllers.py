@@ -37,7 +37,7 @@ SERVICES_OF = {"endpoints-controller": "endpointslice-controller"}  # whose user
 
 
 def with_its_users(spec: ControllerSpec) -> Setting:
-    """Nobody else acts: the trial has to notice by itself."""
+    """Return a setting with the actions of the controller's trial only, which must detect the absence by itself."""
     acting = SERVICES_OF.get(spec.name, spec.name)
     return replace(
         setting_with(spec),

@@ -1,4 +1,4 @@
-"""What a user of a simulated cluster does waits for what it needs."""
+"""User actions wait for the objects that they need."""
 
 from __future__ import annotations
 

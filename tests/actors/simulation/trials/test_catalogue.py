@@ -83,5 +83,5 @@ def test_given_trials_act_and_the_others_are_only_checked() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
 def test_no_plan_has_faults_that_are_drawn_on_request_alone(setting: Setting) -> None:
-    """A reconciler that waits for ever keeps its key for ever, by design: such a run never converges."""
+    # By design, a reconciler that waits forever keeps its key forever, so that such a run never converges.
     assert {fault.kind for seed in range(300) for fault in setting.plan(seed)} & {*ON_REQUEST} == set()

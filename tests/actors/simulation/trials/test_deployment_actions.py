@@ -25,7 +25,7 @@ RECREATE = {"strategy": {"type": "Recreate"}}
 
 
 def user_waits_after(*actions: Action, controllers: Sequence[ControllerSpec] = WORKLOADS) -> list[str]:
-    """What was not done after half a minute."""
+    """Run the actions, and return the texts of those that are still waiting after half a minute."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.hollow_nodes(nodes=len(NODES), zones=1)
     cluster.manager(controllers=controllers)

@@ -1,4 +1,4 @@
-"""When HorizontalPodAutoscalers have settled."""
+"""Settled states of HorizontalPodAutoscalers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def is_settled(cluster: SimulatedCluster) -> bool:
 
 
 def test_recommendation_from_before_a_restart_is_not_final() -> None:
-    """A false alarm, seed 53000059: all was as it should be when the managers were restarted.
+    """False alarm, seed 53000059: the managers were restarted when everything had settled.
 
-    The new one took what the target had for a recommendation, so scaling down was stabilized for another minute. Its
-    end was written when nothing was to be written any more.
+    The new manager used the current replicas as a recommendation, so scaling down was stabilized for another minute. It
+    wrote the end of this period when the system had to be quiet.
     """
     cluster = SimulatedCluster()
     metrics_server(cluster).external["web"] = ["0"]

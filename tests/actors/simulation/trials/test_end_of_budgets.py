@@ -1,4 +1,4 @@
-"""What PodDisruptionBudgets at the end of a run are compared by."""
+"""Settled states and end states of PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_budgets_are_compared_by_what_they_want(spec: dict[str, Any], compared: 
 
 @pytest.mark.parametrize("terminating", [False, True])
 def test_deleted_owner_of_a_terminating_pod_may_be_unseen(*, terminating: bool) -> None:
-    """A false alarm: an owner went whose last pod a silent node kept; no event of the pod or the budget says so."""
+    """False alarm: the owner of the last pod on a silent node was deleted, which causes no event of pod or budget."""
     cluster = SimulatedCluster(collect_garbage=False)
     budget = {"metadata": {"name": "budget"}, "spec": {"selector": {}, "minAvailable": "50%"}}
     cluster.create(POD_DISRUPTION_BUDGETS, budget)
@@ -45,7 +45,7 @@ def test_deleted_owner_of_a_terminating_pod_may_be_unseen(*, terminating: bool) 
 
 
 def test_disruption_target_that_is_not_deleted_is_unsettled() -> None:
-    """A false alarm: its eviction was cancelled, and two minutes later it was said no more."""
+    """False alarm: an eviction was cancelled, and its condition was removed two minutes later."""
     cluster = SimulatedCluster()
     cluster.create(PODS, pod("p1"))
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
@@ -56,7 +56,7 @@ def test_disruption_target_that_is_not_deleted_is_unsettled() -> None:
 
 
 def test_disruption_target_in_the_future_is_ignored() -> None:
-    """A false alarm, seed 15001210: a clock an hour ahead said since when, so that it is said for an hour more."""
+    """False alarm, seed 15001210: the time of the condition was an hour ahead, so that it stays for another hour."""
     cluster = SimulatedCluster()
     cluster.create(PODS, pod("p1"))
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}

@@ -1,4 +1,4 @@
-"""Which claims two runs of a scenario are compared by."""
+"""Claims in the end state of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What endpoints are held to at the end of a run, and what they are compared by."""
+"""Settled states and end states of endpoints."""
 
 from __future__ import annotations
 

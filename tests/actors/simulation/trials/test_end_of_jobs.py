@@ -1,4 +1,4 @@
-"""Which Jobs each of the trials that have some is held to."""
+"""Jobs that each trial with Jobs checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods may be bound to no node at the end of a run."""
+"""Pods that may be unscheduled at the end of a run."""
 
 from __future__ import annotations
 

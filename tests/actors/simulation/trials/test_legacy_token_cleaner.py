@@ -1,4 +1,4 @@
-"""What the cleaner of legacy tokens is held to in seeded runs."""
+"""Invariant of the legacy token cleaner in seeded runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(resource: Resource[Any], *objects: Object) -> Table:
 
 
 def found(tables: dict[str, Table]) -> list[str]:
-    """What is wrong with a deletion of the Secret in its version 8."""
+    """Return the violations after a deletion of the Secret in version 8."""
     system: Any = SimpleNamespace(tables=tables)
     command = Delete(SECRETS.id, "default/mounted", resource_version="8")
     texts: list[str] = []
@@ -58,7 +58,7 @@ def test_a_token_may_go_whose_pod_the_cleaner_cannot_see(*, shown: bool) -> None
 
 @pytest.mark.parametrize(("versions", "wrong"), [((8, 9), False), ((9, 8), False), ((9, 9), True)])
 def test_deleted_version_may_be_in_any_table(versions: tuple[int, int], *, wrong: bool) -> None:
-    """A false alarm: another table of Secrets had been told of a change already (seed 15000641)."""
+    """False alarm, seed 15000641: another table of Secrets had received a change already."""
     first, other = map(secrets, versions)
     texts = found({PODS.id: table(PODS), SECRETS.id: first, f"{SECRETS.id}?fields=type": other})
     assert bool(texts) is wrong

@@ -1,4 +1,4 @@
-"""What the end of a run is compared by."""
+"""End states of workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held against the pod garbage collector at the end of a run."""
+"""Settled states of the pod garbage collector."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def maintenance(tolerated: int | None, *, ends: bool) -> tuple[str, list[Action]
 
 
 def states(name: str, actions: Sequence[Action]) -> list[tuple[bool, bool]]:
-    """Of the node, at first and after each action: whether it has the taint, and whether it is cordoned."""
+    """Return, before and after each action, whether the node has the taint and whether it is cordoned."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.create(NODES, new_node(Scenario(0, seconds=50, fleet=FLEET).nodes.machines[name], now=0.0))
     seen = []
@@ -61,7 +61,7 @@ def test_permanent_maintenance_begins_with_a_cordon(tolerated: int | None) -> No
 
 @pytest.mark.parametrize("where", ["default", "limited"])
 def test_untolerated_taint_is_unsettled_in_any_namespace(where: str) -> None:
-    """A false alarm: a quota was counted anew after the run seemed settled, for a pod that was not looked at."""
+    """False alarm: a quota was counted again after the run had settled, because of a pod in another namespace."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.create(NODES, node("n1", taints=[taint()]))
     if where != "default":

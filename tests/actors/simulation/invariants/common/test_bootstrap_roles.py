@@ -1,4 +1,4 @@
-"""What upstream's bootstrap roles allow whom, and that a request beyond them is seen."""
+"""Rights of upstream's bootstrap roles, and the detection of requests beyond them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as written though it is there, as looked at for no reason, and as written too often."""
+"""Detection of writes without a change, live reads without a cause, and too many writes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHANGED = Change(MODIFIED, "configmaps", "d/c", 8, b'{"metadata": {}, "data": {}
         ("PUT", b"{}", [CHANGED], False),
         ("PATCH", b'{"metadata":{"resourceVersion":"7"}}', [], True),
         ("PATCH", b'{"metadata":{"resourceVersion":"7"}}', [CHANGED], False),
-        # It may be the repetition of one whose answer was lost.
+        # The write may repeat an earlier one whose response was lost.
         ("PATCH", b'{"metadata":{"uid":"u"}}', [], False),
     ],
 )
@@ -60,16 +60,16 @@ NOTHING: Any = None
 
 
 class Looks:
-    """A controller that may look at CronJobs and Jobs, or that asks for Jobs and pods first. texts: what was wrong."""
+    """Controller that may read CronJobs and Jobs live, or Jobs and pods once. texts: violations."""
 
     def __init__(self, owns: Owns = Owns(CRONJOBS, JOBS, read_each_version=True)) -> None:  # noqa: B008
         self.tables = {each.id: Table(each) for each in (CRONJOBS, JOBS, PODS)}
         self.invariant = NoLookWithoutReason(Ownership([keeper("cronjob-controller", owns=[owns])]))
         self.texts: list[str] = []
         self.incarnation = 0
-        self.begin_anew()
+        self.restart()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self.incarnation += 1
         self.admit()
 
@@ -123,7 +123,7 @@ def test_it_looks_again_at_the_same_version_for_a_reason(happens: str) -> None:
     looks.exist(8)
     looks.look(LOOK, NotFound("no") if happens == "a failure" else Done(b"{}"))
     if happens == "a new incarnation":
-        looks.begin_anew()
+        looks.restart()
     elif happens == "a new process":
         looks.invariant.observe(ProcessStarted("manager", NOTHING), looks.texts.append)
     elif happens in ("a lost look", "nothing"):
@@ -136,7 +136,7 @@ def test_an_incarnation_asks_first_for_each_owner_and_its_dependents_once() -> N
     job, pods = Get(JOBS.id, "default/j"), List(PODS.id, "default", label_selector="a=b")
     assert [looks.look(each) for each in (job, pods, job, pods)] == [False, False, True, True]
     assert not looks.look(Get(JOBS.id, "default/other"))
-    looks.begin_anew()
+    looks.restart()
     assert [looks.look(each) for each in (job, pods)] == [False, False]
 
 

@@ -1,4 +1,4 @@
-"""What a controller that keeps a number of pods may delete, by what its process can know."""
+"""Permitted deletions of pods, by the information of the controller's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a controller may create and delete, and which object a deletion hits."""
+"""Permitted creations and deletions, and the object that a deletion deletes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_controller_keeps_to_its_own(sender: str, command: Command, wrong: str
 
 
 def hits(*deletions: tuple[Delete, str]) -> list[str]:
-    """Submit all deletions, then answer each with the uid of the object that it hits. The table shows uid "shown"."""
+    """Submit deletions, and respond to each with the uid of the deleted object. The table contains the uid "shown"."""
     table = Table(PODS, derive=pod_facts)
     shown = pod("p", version=8, metadata={"uid": "shown"})
     table.claim().put(table.make_entry(shown, encode_object(shown)))
@@ -93,7 +93,7 @@ def test_deletion_by_name_that_hits_another_object_is_a_violation() -> None:
 
 
 def test_deletions_of_one_name_are_distinguished_by_uid() -> None:
-    """A false alarm, seed 7700040 of swarm: two queues deleted a secret, one of them for its predecessor's uid."""
+    """False alarm, seed 7700040 of swarm: two queues deleted a secret, one of them by the uid of its predecessor."""
     successor, gone = (Delete(PODS.id, "default/p", uid=uid) for uid in ("successor", "gone"))
     assert hits((successor, "successor"), (gone, "gone")) == []
     assert len(hits((successor, "gone"))) == 1

@@ -1,4 +1,4 @@
-"""Which repetition of events is an event storm."""
+"""Detection of event storms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENT = Record("v1", "Pod", "default", "web-0", "u", "8", "Warning", "Failed", "
 def recorded(
     log: FilteringBoundLogger, *events: Record | Admitted | ProcessStarted | Committed, apart: float = 0.1
 ) -> list[str]:
-    """Return the objections if these events are recorded so many seconds apart."""
+    """Return the violations after these events are recorded, `apart` seconds after each other."""
     cluster = SimulatedCluster(log=log)
     invariant, texts = NoEventStorm(cluster), list[str]()
     for event in events:

@@ -1,4 +1,4 @@
-"""What counts as a hot loop, and what a settled system may write."""
+"""Detection of hot loops, and of writes in a settled system."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def changed(
     ("path", "changes", "loops"),
     [
         (BUDGET, [], True),
-        (BUDGET, [changed()], False),  # A false alarm: half of the writes failed while pods were evicted and made anew.
+        (BUDGET, [changed()], False),  # A false alarm: half of the writes failed while pods were evicted and recreated.
         (BUDGET, [changed(type=ADDED)], False),
         (BUDGET, [changed("other")], True),
         (BUDGET, [changed(ready=(True, True))], True),
@@ -81,7 +81,7 @@ def test_each_reason_justifies_one_write_and_expires(log: FilteringBoundLogger) 
 
 @pytest.mark.parametrize(("gone", "loops"), [("db-3", False), ("db-30", True), ("db", True)])
 def test_recreated_pod_counts_as_another_object(log: FilteringBoundLogger, gone: str, *, loops: bool) -> None:
-    """A false alarm, seed 91002999 of swarm: its node's table was behind, and each next db-3 was evicted at once."""
+    """False alarm, seed 91002999 of swarm: a table of nodes was behind, so that each new db-3 was evicted at once."""
     invariant, failures = NoHotLoop(SimulatedCluster(log=log)), list[str]()
     path = "/api/v1/namespaces/default/pods/db-3/status"
     write = Sent("hollow", "me", Request(method="PATCH", path=path), by_fenced=False)
@@ -108,7 +108,7 @@ def test_recreated_pod_counts_as_another_object(log: FilteringBoundLogger, gone:
 def test_stateful_set_may_retry_creation_while_the_name_is_in_use(
     log: FilteringBoundLogger, other: dict[str, Any], *, quiet: bool
 ) -> None:
-    """A false alarm, seeds 54000030 and 90000028: a set was made anew, and a silent node keeps the first one's pod."""
+    """False alarm, seeds 54000030 and 90000028: a set was recreated while a silent node kept a pod of the old one."""
     cluster = SimulatedCluster(log=log, collect_garbage=False)
     cluster.create(NODES, node("n1"))
     cluster.merge(NODES, "n1", silenced(other.get("silent", True)))

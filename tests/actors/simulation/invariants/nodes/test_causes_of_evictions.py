@@ -1,4 +1,4 @@
-"""What an eviction may rest on: the taints that its node had while the eviction was decided on."""
+"""Permitted evictions: the node had the taints when the eviction was decided."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def patient_pod() -> Object:
 
 
 class Scene:
-    """texts: what was found wrong."""
+    """Silent node with a pod, and the invariant that checks its eviction. texts: violations."""
 
     def __init__(self) -> None:
         tables = {

@@ -1,4 +1,4 @@
-"""Which nodes a zone's rate is computed from: those of which node-lifecycle knows whether they are ready."""
+"""Eviction rates of zones, computed from the nodes whose readiness the node lifecycle controller has determined."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GIVEN_UP, READY = (Done(encode_object(zoned("a3", ready, 9))) for ready in ("Unk
 
 
 class Judged:
-    """One process and what its tables show; the invariant, and what it says."""
+    """Process with its tables, and the invariant that checks its taints."""
 
     def __init__(self, faults: str = "") -> None:
         self._tables = {NODES.id: Table(NODES, derive=node_facts), LEASES.id: Table(LEASES, derive=lease_facts)}
@@ -76,7 +76,7 @@ class Judged:
             self.settled(Get(NODES.id, "b0"), CUT_OFF)
 
     def tainted(self) -> list[str]:
-        """What is wrong if the node a0 is tainted now."""
+        """Taint the node a0, and return the violations."""
         body = encode_object({"spec": {"taints": [taint("node.kubernetes.io/unreachable")]}})
         submit = Submit(LIFECYCLE, 1, "client", 1, (Patch(NODES.id, "a0", body),))
         self._invariant.observe(Submitted("manager", self._system, submit), self._texts.append)
@@ -153,7 +153,7 @@ def test_newer_table_entry_replaces_a_returned_node(judged: Judged) -> None:
     ids=["it had its passes meanwhile", "it was paused"],
 )
 def test_token_may_be_used_when_a_paused_process_resumes(faults: str, wrong: list[str]) -> None:
-    """Its zone has lost its rate meanwhile, and no pass has been since: upstream taints the node as well."""
+    # Its zone has lost its rate during the pause, and no pass has run since. Upstream taints the node as well.
     judged = Judged(faults)
     judged.show(NODES, zoned("a3", "Unknown", 6))
     judged.settled(LABELS, CUT_OFF)

@@ -1,4 +1,4 @@
-"""What a Deployment may take away as one of its ReplicaSets shrinks, by what its process can know."""
+"""Available pods that a Deployment may remove with a scale-down of a ReplicaSet, by the information of its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods of a DaemonSet one that is created finds on its node."""
+"""Detection of a second pod of a DaemonSet on a node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Shown:
 
 
 class Scene:
-    """texts: what was found wrong. shown: up to which version all tables show the pods."""
+    """Processes that create pods of a DaemonSet. texts: violations. shown: version of the tables of pods."""
 
     def __init__(self) -> None:
         self.shown = self._version = 8
@@ -54,7 +54,7 @@ class Scene:
         self.invariant.observe(ProcessStarted(process, NOTHING), self.texts.append)
 
     def ask(self, name: str, process: str = "manager", *, goes_on: bool = False) -> None:
-        """goes_on: in the same sync something is to be asked for yet."""
+        """Submit the creation of a pod. goes_on: the sync will submit another command."""
         command = Create(PODS.id, "default", encode_object(daemon_pod(name)))
         submit = Submit(SENDER, 1, CLIENT, 1, (command,), "daemonset", "default/agent")
         self.invariant.observe(Submitted(process, self._system, submit), self.texts.append)
@@ -93,7 +93,7 @@ def test_a_second_pod_on_a_node_is_found() -> None:
 def test_creation_in_flight_at_the_end_of_its_process_counts_once_it_is_committed(
     next_one: str, comes: str, *, changed: bool
 ) -> None:
-    """A false alarm, seed 53000075: it came after the next process, of a changed DaemonSet, had asked for another."""
+    """False alarm, seed 53000075: the pod was committed after the next process had created another one."""
     scene = Scene()
     scene.ask("one")
     scene.start(next_one)
@@ -143,7 +143,7 @@ def test_a_pod_that_is_asked_for_again_finds_what_came_in_between() -> None:
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_new_process_may_list_from_a_server_that_is_behind(*, behind: bool) -> None:
-    """A false alarm, seed 91002368 of swarm: the process before had asked for the pod, and seen it."""
+    """False alarm, seed 91002368 of swarm: the previous process had created the pod and seen it."""
     scene = Scene()
     scene.ask("one")
     scene.come("one", seen=not behind)

@@ -1,4 +1,4 @@
-"""Which pods the status of a PodDisruptionBudget may count: not those whose eviction is noted in it."""
+"""Pods that the status of a PodDisruptionBudget may count: all except for those whose eviction it contains."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def budget(version: int) -> Object:
 
 
 def judged(tables: dict[str, Table], happenings: Callable[[Any], Iterable[Observation]]) -> list[str]:
-    """What is wrong, in the invariant's words."""
+    """Return the violations after these observations."""
     system: Any = SimpleNamespace(tables=tables)
     cluster: Any = SimpleNamespace(clock=VirtualClock(), injector=SimpleNamespace(faults=()))
     texts, invariant = list[str](), CountsNoEvictedPod(cluster)

@@ -1,4 +1,4 @@
-"""Whether a pod of a StatefulSet comes in its turn."""
+"""Order of creations of a StatefulSet's pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stateful_set(replicas: int, policy: str = "Parallel") -> Object:
 
 
 class Scene:
-    """shown: the version that the tables of the manager show. texts: what was found wrong."""
+    """Manager that creates pods of a StatefulSet. shown: tables with their version. texts: violations."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Any] = {}  # that the table shows
@@ -65,7 +65,7 @@ class Scene:
 
 @pytest.mark.parametrize("after_a_revision", [True, False])
 def test_pods_may_be_created_for_the_set_as_it_was_when_the_sync_began(after_a_revision: bool) -> None:
-    """The set was scaled down while its revision was created: the sync goes on with the replicas that it began with."""
+    """The set was scaled down while its revision was created: the sync continues with the replicas of its beginning."""
     scene = Scene()
     scene.write(1, stateful_set(3))
     scene.shown.version = 1

@@ -1,4 +1,4 @@
-"""What is found wrong with how Jobs count their pods."""
+"""Detection of pods that a Job counts twice or not at all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_pod_that_is_counted_twice_or_never_is_found(statuses: list[Object], t
 
 @pytest.mark.parametrize(("revision", "found"), [(3, False), (9, False), (10, True)])
 def test_pods_counted_in_a_lost_revision_may_be_counted_again(revision: int, *, found: bool) -> None:
-    """And nothing that it had counted before that."""
+    # Pods counted in an earlier revision must not be counted again.
     invariant = EachPodCountsOnce()
     once = change(MODIFIED, "jobs.batch", uncounted(counted=1), uncounted("a"), revision=9)
     other = change(MODIFIED, "jobs.batch", uncounted(counted=1), uncounted(counted=1), revision=10)

@@ -1,4 +1,4 @@
-"""How many pods of a Job may run at once, by what could be known."""
+"""Detection of pods beyond the parallelism of a Job, by the information of the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING: Any = None
 
 
 class Scene:
-    """A Job, and the pods that its controller asks for. texts: what was found wrong."""
+    """Job, and the controller that creates its pods. texts: violations."""
 
     def __init__(self, parallelism: int) -> None:
         self.clock, self.version, self.revision = VirtualClock(), 0, 0

@@ -1,4 +1,4 @@
-"""How many pods a rollout may have, and must have."""
+"""Maximum and minimum number of pods in a rollout."""
 
 from __future__ import annotations
 

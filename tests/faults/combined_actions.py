@@ -1,6 +1,6 @@
-"""Actions as runs drew them before each controller had a trial: bugs found with those seeds are replayed with them.
+"""Actions as runs drew them before each controller had a trial, to replay the bugs that their seeds found.
 
-`drawn_together` and `nodes_together` draw what is done to all workloads, and to all nodes, from one generator.
+`workload_actions` and `node_actions` draw the actions on all workloads, or on all nodes, from one random generator.
 """
 
 from __future__ import annotations
@@ -33,26 +33,29 @@ from kcm.actors.simulation.trials.workloads.actions import KINDS, NAMES, kill, o
 from kcm.protocols.objects import make_key
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
 
-SCENARIOS = 24  # then a seed had one of so many lists of actions
+SCENARIOS = 24  # number of scenarios at that time
 FLEETS = (Fleet(nodes=8, zones=2), Fleet(nodes=9, zones=3))
-CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
+CHANGES = ("image", "scale", "scale", "kill", "recreated", "orphan")
 HISTORIES = (0, 1, None)
-HAPPENINGS = ("silent", "silent", "out of service", "off", "gone", "deleted", "anew", "anew", "cordoned", "maintained")
-REMOVALS = ("gone", "deleted", "anew")
+HAPPENINGS = (
+    *("silent", "silent", "out of service", "off", "gone", "deleted"),
+    *("recreated", "recreated", "cordoned", "maintained"),
+)
+REMOVALS = ("gone", "deleted", "recreated")
 
 
-def drawn_together(
+def workload_actions(
     kinds: Sequence[Resource] = KINDS, changes: Sequence[str] = CHANGES
 ) -> Callable[[Scenario], tuple[Action, ...]]:
-    """One workload of each kind, then three to six changes to them."""
+    """Return a function that draws a workload of each kind and three to six changes of them."""
 
     def draw(scenario: Scenario) -> tuple[Action, ...]:
-        return draw_together(scenario.number, scenario.seconds, kinds, changes, scenario.pod)
+        return draw_workload_actions(scenario.number, scenario.seconds, kinds, changes, scenario.pod)
 
     return draw
 
 
-def draw_together(
+def draw_workload_actions(
     number: int, seconds: float, kinds: Sequence[Resource], changes: Sequence[str], pod: Mapping[str, Any]
 ) -> tuple[Action, ...]:
     chance = random.Random(f"wishes {number}")
@@ -84,7 +87,11 @@ def _history(kind: Resource, kept: int | None) -> dict[str, Any]:
 def change(
     chance: random.Random, at: float, resource: Resource, what: str, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
 ) -> Action:
-    """what: "scale", "image", "kill", "anew" or "orphan". pod, spec: as `workload`, where another one is created."""
+    """Return the action for a change.
+
+    what: "scale", "image", "kill", "recreated" or "orphan".
+    pod, spec: fields of a recreated workload, see `workload`.
+    """
     name = NAMES[resource]
     key = make_key(NAMESPACE, name)
     match what:
@@ -92,7 +99,7 @@ def change(
             return set_image(at, resource, key, f"v{chance.randint(1, 4)}")
         case "kill":
             return kill(at, name, chance.randrange(6))
-        case "anew":
+        case "recreated":
             other = workload(resource, name, chance.randint(1, 4), "v1", pod=pod, **spec)
             return replace(at, resource, key, other)
         case "orphan":
@@ -102,18 +109,18 @@ def change(
     raise ValueError(f"{what!r} is no change of a workload")
 
 
-WORKLOADS_TOGETHER = Setting(actions=drawn_together(), scenarios=SCENARIOS)
+COMBINED_WORKLOADS = Setting(actions=workload_actions(), scenarios=SCENARIOS)
 
 
 # Nodes.
 
 
-def nodes_together(scenario: Scenario) -> tuple[Action, ...]:
-    """Two workloads and changes to them, pods of all sorts, and something that happens to one to four nodes."""
+def node_actions(scenario: Scenario) -> tuple[Action, ...]:
+    """Draw two workloads and changes of them, pods without owners, and events on one to four nodes."""
     chance = random.Random(f"node wishes {scenario.number}")
     pod = {"tolerations": tolerations(chance.choice(SOON), maintenance=chance.choice(SOON))}
     kinds, changes = (DEPLOYMENTS, REPLICASETS), ("image", "scale", "kill")
-    actions = list(draw_together(scenario.number, scenario.seconds, kinds, changes, pod))
+    actions = list(draw_workload_actions(scenario.number, scenario.seconds, kinds, changes, pod))
     machines = make_fleet(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
     zones: dict[str, list[str]] = {}
     for node in machines.values():
@@ -125,8 +132,8 @@ def nodes_together(scenario: Scenario) -> tuple[Action, ...]:
         actions += _outage(chance, list(machines), scenario.seconds)
     elif outage < 0.5:
         zone = chance.choice(list(zones))
-        for_good = chance.random() < 0.3
-        actions += _outage(chance, zones[zone], scenario.seconds, for_good=for_good)
+        permanent = chance.random() < 0.3
+        actions += _outage(chance, zones[zone], scenario.seconds, permanent=permanent)
         free = [name for name in free if name not in zones[zone]]
     if outage >= 0.15:
         for name in free[: chance.randint(1, 4)]:
@@ -142,10 +149,12 @@ def _time(chance: random.Random, seconds: float) -> float:
     return round(chance.uniform(5.0, seconds), 2)
 
 
-def _outage(chance: random.Random, names: Sequence[str], seconds: float, *, for_good: bool = False) -> Iterable[Action]:
+def _outage(
+    chance: random.Random, names: Sequence[str], seconds: float, *, permanent: bool = False
+) -> Iterable[Action]:
     at = _time(chance, seconds)
-    end = at if for_good else at + chance.choice(WHILES)
-    return all_fall_silent(names, Spell(at, end, ends=not for_good))
+    end = at if permanent else at + chance.choice(WHILES)
+    return all_fall_silent(names, Spell(at, end, ends=not permanent))
 
 
 def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: float) -> Iterator[Action]:
@@ -168,7 +177,7 @@ def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: f
             yield Action(at, f"the machine of {name} is gone", lambda cluster: terminate_machine(cluster, name))
         case "deleted":
             yield delete(at, NODES, name)
-        case "anew":
+        case "recreated":
             yield from register_anew(machine, Spell(at, end, ends=True))
         case "cordoned":
             yield merge(at, NODES, name, {"spec": {"unschedulable": True}})
@@ -192,6 +201,6 @@ def _pods(chance: random.Random, nodes: Sequence[str], seconds: float) -> Iterat
         yield bare_pod(4.0, f"{PATIENT}-{number}", node=node, tolerations=({"operator": "Exists"},))
 
 
-NODES_TOGETHER = dataclasses.replace(
-    NODES_SETTING, actions=nodes_together, scenarios=SCENARIOS, fleet=lambda number: FLEETS[number % 2]
+COMBINED_NODES = dataclasses.replace(
+    NODES_SETTING, actions=node_actions, scenarios=SCENARIOS, fleet=lambda number: FLEETS[number % 2]
 )

@@ -16,7 +16,7 @@ PACKAGES = ("actors", "runtime", "protocols")  # folders at the top of the repos
 
 
 def built(build: str, directory: Path) -> Path:
-    """The archive that setuptools makes, from a copy, since it writes beside what it reads."""
+    """Build an archive with setuptools, from a copy of the project, because setuptools writes into the project."""
     copy, target = directory / "kcm", directory / "dist"
     ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
     shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
@@ -36,14 +36,14 @@ def files(directory: str) -> set[str]:
 
 
 def installed() -> set[str]:
-    """The files of the package kcm, as they are installed: links are followed."""
+    """Return the files of the package kcm as they are installed; symbolic links are followed."""
     inside = {f"kcm/{file}" for package in PACKAGES for file in files(package)}
     return {file for file in files("kcm") if not file.startswith(tuple(f"kcm/{name}/" for name in PACKAGES))} | inside
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_source_distribution_has_the_packages_the_docs_and_the_examples_and_no_tests(tmp_path: Path) -> None:
+def test_source_distribution_contains_packages_docs_and_examples_but_no_tests(tmp_path: Path) -> None:
     with tarfile.open(built("build_sdist", tmp_path)) as sdist:
         found = {name.partition("/")[2] for name in sdist.getnames() if sdist.getmember(name).isfile()}
     wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "pyproject.toml", "setup.cfg"}

@@ -1,4 +1,4 @@
-"""A setting that other processes find by its name: of odd seeds something is there that is never to be there."""
+"""Setting whose odd seeds fail: they create an object that counts as unsettled. Other processes import it by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unsettled(cluster: SimulatedCluster) -> list[str]:
 
 
 SETTING = Setting(
-    name="tests.faults.never_there:SETTING",
+    name="tests.faults.odd_seeds:SETTING",
     controllers=(),
     trials=(),
     actions=actions,

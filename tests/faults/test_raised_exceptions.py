@@ -1,4 +1,4 @@
-"""What a controller's code raises is a violation, unless its author allows it, and every report tells of it."""
+"""Exceptions of a controller's code are violations unless its trial permits them, and every report contains them."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ RAISING = {
 
 @pytest.mark.parametrize(("spec", "where"), RAISING.values(), ids=RAISING.keys())
 def test_raised_exception_is_a_violation_with_traceback(spec: ControllerSpec, where: str) -> None:
-    # An actor that is started anew sends the controller a message.
+    # The dispatcher vanishes, so that its restart sends the controller a message.
     vanished = parse_faults("actor-vanished 5..9 most=1 actor=dispatcher process=manager")
     failed = check(0, vanished, setting=setting(spec))
     violation = failed.violations[0]
     assert violation.invariant == Mishaps.name
-    assert f"{where}: KeyError: 'no such word' (test_raising.py:" in violation.text
+    assert f"{where}: KeyError: 'no such word' (test_raised_exceptions.py:" in violation.text
     text = report(explained(failed, setting=setting(spec)))
     assert "Traceback (most recent call last):" in text
     assert 'raise KeyError("no such word")' in text
@@ -145,7 +145,7 @@ def test_a_test_that_must_hold_shows_what_was_raised() -> None:
         must_hold(3, setting=setting(reading(look=bad)))
 
 
-# Whoever waits for the world outside.
+# Controllers that wait for the real world.
 
 
 def connect() -> None:

@@ -1,4 +1,4 @@
-"""A small reconciler of ReplicaSets, right by default, and flaws that can be planted in it one at a time."""
+"""Small reconciler of ReplicaSets, correct by default, with optional flaws."""
 
 from __future__ import annotations
 
@@ -31,29 +31,23 @@ from kcm.runtime.faults.vocabulary import Fault
 from kcm.runtime.simulation.plan import draw_plan
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
-from tests.faults.drawn_together import SCENARIOS, drawn_together
+from tests.faults.combined_actions import SCENARIOS, workload_actions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flaws:
-    """What may be wrong with it. Nothing, by default.
+    """Flaws of the reconciler; none by default."""
 
-    no_overlay: it does not see its own writes before the watch brings them. no_uid_check: deletes whatever has the
-    name. no_retry: what fails is not tried again. new_names: a creation that is tried again is another one.
-    waits_for_the_end: a pod is replaced only if it was seen to terminate. says_first: the status is written before the
-    pods are made, and believed.
-    """
-
-    no_overlay: bool = False
-    no_uid_check: bool = False
-    no_retry: bool = False
-    new_names: bool = False
-    waits_for_the_end: bool = False
-    says_first: bool = False
+    no_overlay: bool = False  # own writes are invisible until the watch shows them
+    no_uid_check: bool = False  # deletions have no uid precondition
+    no_retry: bool = False  # failed commands are not retried
+    new_names: bool = False  # a retried creation has a new name
+    waits_for_the_end: bool = False  # a pod is replaced only if its termination was observed
+    status_first: bool = False  # the status is written before the pods are created, and then trusted
 
 
 class Ordinals:
-    """Pods <set>-0 to <set>-n, as many as the ReplicaSet wants."""
+    """Reconciler that creates the pods <set>-0 to <set>-n of a ReplicaSet."""
 
     def __init__(self, context: ControllerContext, flaws: Flaws) -> None:
         tables = context.tables
@@ -81,11 +75,11 @@ class Ordinals:
         }
         current = {name: value for name, value in (owner.get("status") or {}).items() if name in status}
         observed = current.get("observedGeneration") == status["observedGeneration"]
-        if flaws.says_first and observed and current.get("replicas") == wanted and key not in self._begun:
+        if flaws.status_first and observed and current.get("replicas") == wanted and key not in self._begun:
             if len(pods) >= wanted and current != status:
                 yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
             return None
-        if flaws.says_first:
+        if flaws.status_first:
             self._begun.add(key)
             written = {name: min(value, wanted) for name, value in status.items()}
             written |= {"replicas": wanted, "observedGeneration": status["observedGeneration"]}
@@ -93,7 +87,7 @@ class Ordinals:
                 yield from self._do([update(REPLICASETS, {**owner, "status": written}, subresource="status")])
         yield from self._do(self._creations(owner, wanted, pods) + self._deletions(wanted, pods))
         self._begun.discard(key)
-        if not flaws.says_first and current != {
+        if not flaws.status_first and current != {
             name: value for name, value in status.items() if name in current or value
         }:
             yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
@@ -142,7 +136,7 @@ class Ordinals:
         return None
 
     def note(self, change: Change) -> None:
-        """For the flaw waits_for_the_end."""
+        """Record the termination of a pod, for the flaw waits_for_the_end."""
         if not change.deleted and is_deleting(change.new):
             self._seen_ending.add(change.key)
 
@@ -156,14 +150,14 @@ def _is_ready(pod: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-# Held to what its trial declares: its name is not that of any controller of ours.
+# The trial needs the name of this controller, which differs from those of all built-in controllers.
 TRIAL = dataclasses.replace(TRIALS["replicaset-controller"], controller="ordinals-controller")
 
 
-def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
-    """A setting in which this reconciler does the ReplicaSets. draw: makes the plan of faults."""
-    # A controller that believes its own status replaces no pod that a user has deleted, faults or not.
-    changes = ("scale", "anew") if flaws.says_first else ("scale", "kill", "anew")
+def flawed_setting(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
+    """Return a setting in which this reconciler manages the ReplicaSets. draw: draws the plan of faults."""
+    # With status_first the controller never replaces a pod that a user deletes, even without faults.
+    changes = ("scale", "recreated") if flaws.status_first else ("scale", "kill", "recreated")
     built: list[Ordinals] = []
 
     def build(context: ControllerContext) -> Ordinals:
@@ -180,7 +174,7 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
     return Setting(
         controllers=(spec,),
         trials=(TRIAL,),
-        actions=drawn_together((REPLICASETS,), changes),
+        actions=workload_actions((REPLICASETS,), changes),
         scenarios=SCENARIOS,
         elections=lambda _scenario: 0,
         draw=draw,
