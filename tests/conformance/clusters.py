@@ -49,7 +49,7 @@ INSIDE = "KCM_CONFORMANCE_NAMESPACE"  # set in the restarted process
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Running cluster. flags: of e2e.test."""
+    """Running cluster. flags: flags of e2e.test."""
 
     kubeconfig: Path
     flags: Sequence[str] = ()

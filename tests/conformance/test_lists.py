@@ -1,4 +1,4 @@
-"""The lists of what passes: how they are read, compared and written, and that those here are sound."""
+"""Lists of passing specs: parsing, comparison and output, and the validity of the recorded lists."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def prepared_call(
 
 
 class Ward:
-    """Async calls that last so long. most: under way at a time."""
+    """Async calls of a given duration. most: maximum number of concurrent calls."""
 
     def __init__(self) -> None:
         self.under_way = self.most = self.cancelled = 0

@@ -1,4 +1,4 @@
-"""Contract of `Clock`: of the machine, of the simulator and its processes, and of a fault plan that sets it forward."""
+"""Contract of `Clock`: the system clock, those of the simulator and its processes, and one with injected jumps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 0.01
 
 
 class Side:
-    """A clock, and how time passes on it. pass_until: waits for what an alarm does."""
+    """Clock, and how its time passes. pass_until: waits for the effect of an alarm."""
 
     def __init__(self, clock: Clock, *, virtual: VirtualClock | None = None, system: SystemClock | None = None) -> None:
         self.clock, self._virtual, self._system = clock, virtual, system

@@ -26,7 +26,7 @@ MANY = 200  # messages: more than a thread has read by the time that they are al
 
 
 class Receiver(Actor):
-    """Actor that keeps the messages that it receives; some of them make it act."""
+    """Actor that keeps its messages; some messages trigger an action."""
 
     def __init__(self, context: Context, *, side: Side, born_to_fail: bool = False) -> None:
         super().__init__(context)
@@ -61,7 +61,7 @@ class Receiver(Actor):
 
 
 class Side:
-    """A system on one kind of spawner, with a supervisor called `boss`. words: what each actor heard."""
+    """System on one kind of spawner, with a supervisor named `boss`. words: messages that each actor received."""
 
     system: ActorSystem
     never_blocks = False  # the actors of this side

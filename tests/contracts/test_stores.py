@@ -17,7 +17,7 @@ PATIENCE = 10.0  # seconds
 
 
 class Side:
-    """A disk; `open` is what a server that starts on it has for a store, once the one before is closed."""
+    """Disk of a server. `open` closes the store of the previous server, and returns that of the next one."""
 
     def __init__(self) -> None:
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -29,7 +29,7 @@ class Side:
         raise NotImplementedError
 
     def crash(self) -> None:
-        """The server's process is gone at this moment, and another one starts on what is on the disk."""
+        """Kill the server's process, and start another one on the same disk."""
         self._posted = queue.SimpleQueue()
         self._open()
 

@@ -37,7 +37,7 @@ PATIENCE = 10.0  # seconds
 
 
 class Side:
-    """One implementation in front of an API server. came: what callbacks brought, in order, as (what, value)."""
+    """Transport implementation with its API server. came: (callback, value) of each callback in order."""
 
     transport: Transport
     clock: Clock
@@ -208,7 +208,7 @@ AFTER = 1.0  # seconds, the smallest value of a Retry-After header
 
 
 class Refusing:
-    """The server refuses requests of these names: name → (status, how often). handled: the names, as they came."""
+    """Server that refuses requests for some names: name → (status, how often). handled: names in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plan: dict[str, tuple[int, float]] = {}

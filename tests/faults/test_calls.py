@@ -1,4 +1,4 @@
-"""Seeded runs of a controller that calls what is outside: a fake of its setting, and all that may go wrong with it."""
+"""Seeded runs of a controller with external calls to a fake, with all kinds of faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Enrolment:
 
 
 class Careless(Enrolment):
-    """Names each attempt differently, as one does who does not think of a lost answer."""
+    """Reconciler whose calls have a new name for each attempt, so that a lost outcome causes duplicates."""
 
     attempts = 0
 
@@ -117,7 +117,7 @@ SETTING = Setting(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_goes_wrong_everybody_is_entered_once(seed: int) -> None:
+def test_each_name_is_entered_once_with_any_faults(seed: int) -> None:
     must_hold(seed, setting=SETTING)
 
 
@@ -128,7 +128,7 @@ def test_call_with_a_new_name_per_retry_is_found() -> None:
     assert "was entered 2 times" in result.violations[0].text
 
 
-def test_faults_of_calls_are_drawn_where_there_are_calls() -> None:
+def test_faults_of_calls_are_drawn_for_settings_with_calls() -> None:
     def kinds(setting: Setting) -> set[Any]:
         return {fault.kind for seed in range(60) for fault in setting.plan(seed)}
 
@@ -152,6 +152,6 @@ def test_fake_outlives_its_managers_and_is_recreated_for_each_run() -> None:
     assert directories[0].asked == directories[1].asked, "a seed determines it"
 
 
-def test_controllers_that_need_an_outside_are_refused_without_one() -> None:
+def test_controllers_that_need_a_missing_outside_are_refused() -> None:
     with pytest.raises(TypeError, match="a function of its `outside`"):
         Setting(controllers=lambda directory: (spec(directory),))

@@ -34,7 +34,7 @@ SHARES = {USUAL.name: 1, EVERYTHING.name: 40}  # divisors of the number of seeds
         for setting in SETTINGS.values()
     ],
 )
-def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
+def test_seeded_runs_violate_no_invariant(setting: Setting, seeds: int, part: int) -> None:
     campaign = run_campaign(setting, range(part, seeds, PARTS))
     campaign.must_hold()
     assert campaign.runs == len(range(part, seeds, PARTS))
@@ -42,13 +42,13 @@ def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: 
 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: FaultKind) -> None:
-    """A campaign that injects nothing finds nothing."""
+    # A campaign that injects no faults finds nothing.
     faults, setting = plan_with(kind), NODES_SETTING if kind in OF_CALLS else USUAL
     assert any(run(seed, faults, setting=setting).struck[kind] for seed in range(4)), faults
 
 
 def plan_with(kind: FaultKind) -> tuple[Fault, ...]:
-    """One fault of this kind, and what gives it an opportunity."""
+    """Return a fault of this kind, and further faults that give it an opportunity."""
     drawn = draw_fault(random.Random(str(kind)), kind, seconds=30.0, process="manager*", actors=["*"])
     until = 140.0 if kind is FaultKind.BOOKMARKS_WITHHELD else 20.0
     fault = dataclasses.replace(drawn, start=1.2, until=until, rate=1.0, most=3, resource="*")

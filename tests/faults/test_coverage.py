@@ -92,7 +92,7 @@ def test_coverages_of_runs_add_up() -> None:
     assert both.planned == lost.planned
 
 
-def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_the_coverage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "1", "--coverage"]) == 0
     shown = capsys.readouterr().out
     assert f"{REPLICASET}:\n  " in shown

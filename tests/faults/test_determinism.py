@@ -29,5 +29,5 @@ def test_the_trace_is_the_same_in_every_process() -> None:
     assert digests("random") == first
 
 
-def test_and_within_one_process() -> None:
+def test_runs_of_one_process_are_equal() -> None:
     assert run(6, traced=True).digest == run(6, traced=True).digest

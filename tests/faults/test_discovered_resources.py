@@ -1,4 +1,4 @@
-"""Whatever goes wrong, the census ends up with what there is, of resources that came and went meanwhile too."""
+"""The census converges to the existing objects of discovered resources, with any faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESOURCES = ("pods", "things", "configmaps")
 
 
 class Changes:
-    """Pods, a custom resource and its objects, which come and go by chance. All belong to one owner."""
+    """Random creations and deletions of pods, of a custom resource and of its objects. All belong to one owner."""
 
     def __init__(self, cluster: SimulatedCluster, seed: int) -> None:
         self._cluster, self._chance = cluster, random.Random(seed)
@@ -74,7 +74,7 @@ class Changes:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_in_the_end_it_has_counted_what_there_is(seed: int, log: FilteringBoundLogger) -> None:
+def test_census_converges_to_the_existing_objects(seed: int, log: FilteringBoundLogger) -> None:
     faults = draw_plan(seed, seconds=SECONDS, actors=ACTORS, resources=RESOURCES)
     cluster = SimulatedCluster(log=log, seed=seed, faults=faults)
     changes = Changes(cluster, seed)

@@ -1,4 +1,4 @@
-"""Bugs of our own that simulated runs have found: each is replayed from its seed and its shrunk plan."""
+"""Bugs of kcm that simulated runs have found, replayed from their seeds and shrunk plans."""
 
 from __future__ import annotations
 
@@ -95,22 +95,22 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("seed", "plan"), FOUND.values(), ids=FOUND.keys())
-def test_it_is_mended(seed: int, plan: str) -> None:
+def test_bug_stays_fixed(seed: int, plan: str) -> None:
     assert check(seed, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
 
 @pytest.mark.parametrize("seed", [10647, 11122])
-def test_an_observed_generation_does_not_go_back(seed: int) -> None:
+def test_observed_generation_does_not_decrease(seed: int) -> None:
     assert check(seed, setting=COMBINED_WORKLOADS).violations == []
 
 
-def test_a_manager_that_is_shown_the_past_takes_no_living_node_its_route() -> None:
+def test_stale_list_does_not_delete_routes_of_existing_nodes() -> None:
     plan = "process-crashed 8..9 process=manager*; list-stale 9..40 seconds=8.6 process=manager* resource=nodes"
     assert check(0, parse_faults(plan), setting=COMBINED_NODES).violations == []
 
 
 def test_a_rollback_does_not_count_on_pods_that_are_about_to_go() -> None:
-    """It came while the ReplicaSet that was to grow again was being scaled down, and its status was from before."""
+    """The rollback came while its ReplicaSet was being scaled down, with an outdated status."""
     plan = "watch-lagging 6.99..44.26 rate=0.5 seconds=0.5 process=manager*"
     assert check(5063, parse_faults(plan), setting=COMBINED_NODES).violations == []
 
@@ -121,12 +121,12 @@ def test_events_do_not_count_as_writes_of_workloads() -> None:
     assert check(305091, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
 
-def test_a_pod_with_a_finalizer_takes_two_writes_to_go() -> None:
-    """A false alarm: a Job was suspended, whose pod lost its finalizer and was deleted."""
+def test_removal_of_a_pod_with_finalizer_counts_as_two_writes() -> None:
+    """False alarm: the pod of a suspended Job lost its finalizer and was deleted."""
     assert check(17, (), setting=JOBS_SETTING).violations == []
 
 
-def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -> None:
+def test_unsent_retry_does_not_undo_a_creation_with_unknown_outcome() -> None:
     """False alarm: the creation of a pod was retried with its name without the lease, and so not sent."""
     plan = (
         "partition 10.75..30.88 rate=0.3 seconds=0.05 process=manager*; "
@@ -139,7 +139,7 @@ def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -
 
 
 def test_two_leaders_who_do_not_see_the_same_write_over_each_other() -> None:
-    """A false alarm: a lease was stolen, and only one of the two saw all pods."""
+    """False alarm: a lease was stolen, and only one of the two leaders saw all pods."""
     plan = "partition 8.07..37.5 rate=0.1 seconds=0.5 process=manager* resource=pods; lease-stolen 15.11.. seconds=1"
     assert check(480355, parse_faults(plan), setting=COMBINED_WORKLOADS).violations == []
 
@@ -150,8 +150,8 @@ def test_pod_deleted_before_the_outcome_of_its_creation_is_not_surplus() -> None
     assert check(5005, parse_faults(plan), setting=COMBINED_NODES).violations == []
 
 
-def test_pods_become_available_though_the_clock_was_wrong_as_they_became_ready() -> None:
-    """It was an hour behind: they were to be looked at again in an hour, also once it had been set right."""
+def test_pods_become_available_after_a_clock_jump() -> None:
+    """The clock was an hour behind, and the keys were requeued after an hour even after it had been corrected."""
     plan = "clock-jumped 4.43..27.39 seconds=-3600 process=manager*"
     patient = dataclasses.replace(COMBINED_WORKLOADS, actions=lambda _: (PATIENT,))
     assert check(0, parse_faults(plan), setting=patient).violations == []
@@ -168,8 +168,8 @@ def test_controller_paused_while_it_hangs_keeps_its_old_state() -> None:
     assert check(8000082, parse_faults(plan), setting=briefly).violations == []
 
 
-def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> None:
-    """A false alarm: with the strategy Recreate no pod comes before those on silent nodes are gone."""
+def test_user_does_not_wait_for_pods_that_need_silent_nodes() -> None:
+    """False alarm: with the strategy Recreate, new pods wait for the deletion of those on silent nodes."""
     actions = (1, 11, 13, 16, 26)
     assert check(9000170, (), setting=NODES_SETTING, actions=actions).violations == []
 

@@ -1,4 +1,4 @@
-"""Read your own writes: however late the watches are, nothing is done twice."""
+"""Controllers read their own writes: nothing is done twice, however late the watches are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.objects import replica_set
 
 
 class LateWatches:
-    """A transport whose watches show everything `seconds` late, in order."""
+    """Transport whose watches are `seconds` late, in order."""
 
     def __init__(self, inner: Transport, clock: VirtualClock) -> None:
         self._inner, self._clock = inner, clock
@@ -44,7 +44,7 @@ class LateWatches:
 
 
 def late_manager(cluster: SimulatedCluster, log: FilteringBoundLogger, seconds: float) -> ControllerSystem:
-    """Its tables are synced; from now on they lag behind. (A watch that lags from the start would be cut as silent.)"""
+    """Start a manager whose watches lag once its tables are synced. Watches that lag from the start would be cut."""
     transport = LateWatches(cluster.transport, cluster.clock)
     options = Options()
     manager = ControllerSystem(

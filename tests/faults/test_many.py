@@ -1,4 +1,4 @@
-"""Many seeds come to the same, wherever they are carried out; those that fail are tried first the next time."""
+"""Campaigns have the same results on any executor, and run failed seeds first the next time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OnDemand(Future[Any]):
 
 
 class Broken(Executor):
-    """All of its workers are gone."""
+    """Executor whose workers have all died."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -81,7 +81,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
         yield made
 
 
-def test_results_and_reports_come_in_order_as_in_sequence(executor: Executor, in_sequence: list[Tried]) -> None:
+def test_parallel_results_and_reports_equal_sequential_ones(executor: Executor, in_sequence: list[Tried]) -> None:
     found: list[Tried] = []
     campaign = run_campaign(FLAWED, SEEDS, executor=executor, seen=found.append)
     assert list(map(shown, found)) == list(map(shown, in_sequence))
@@ -108,7 +108,7 @@ def test_a_campaign_that_must_hold_fails_with_all_reports(in_sequence: list[Trie
     assert str(raised.value).endswith(campaign.summary())
 
 
-def test_a_setting_that_others_would_not_find_is_named_before_anything_runs() -> None:
+def test_setting_without_importable_name_is_refused_before_any_run() -> None:
     changed = dataclasses.replace(USUAL, settled=1.0)
     with pytest.raises(ValueError, match="'workloads' is another setting: name it module:ATTRIBUTE"):
         run_campaign(changed, SEEDS, jobs=2)
@@ -164,7 +164,7 @@ def test_broken_executor_names_the_seed_without_result() -> None:
 
 
 def odd_ones_fail(*, but: tuple[int, ...] = ()) -> Setting:
-    """The run of an odd number never settles."""
+    """Return a setting in which runs with odd numbers never settle."""
 
     def unsettled(cluster: Any) -> list[str]:
         return ["odd"] if cluster.odd else []
@@ -183,7 +183,7 @@ def odd_ones_fail(*, but: tuple[int, ...] = ()) -> Setting:
 
 
 def tried(setting: Setting, seeds: range, failing: Path) -> list[tuple[int, bool]]:
-    """(seed, failed), in the order in which they were tried."""
+    """Run a campaign, and return (seed, failed) in the order of the runs."""
     found: list[Tried] = []
     run_campaign(setting, seeds, failing=failing, shrink=False, seen=found.append)
     return [(result.seed, bool(result.violations)) for result in found]

@@ -67,7 +67,7 @@ FIRST = {
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 
 
-def test_each_mutant_has_a_name_of_its_own() -> None:
+def test_mutant_names_are_unique() -> None:
     names = [mutant.name for mutant in MUTANTS]
     assert len(set(names)) == len(names)
     assert set(FIRST) <= set(names)

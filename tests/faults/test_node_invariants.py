@@ -63,7 +63,7 @@ def no_patience() -> Any:
 
 
 def no_second_look() -> Any:
-    """A pod whose time once ran out is evicted, whatever has become of its node's taints."""
+    """An eviction that is due is carried out even if the taint was removed."""
 
     def judge(self: TaintEvictionReconciler, key: str) -> Any:
         known = self._evictions.get(key)
@@ -79,12 +79,12 @@ def no_account() -> Any:
 
 
 def no_question() -> Any:
-    """A node that is not ready is taken to be gone from the cloud."""
+    """Nodes that are not ready count as deleted from the cloud."""
     return patch.object(CloudNodeLifecycleReconciler, "_result_of", lambda self, outcome, asked, question: False)
 
 
 def no_reading() -> Any:
-    """Routes of nodes that are not ready are taken back."""
+    """Routes of nodes that are not ready are deleted."""
     plan = node_route.plan_routes
 
     def ready_only(nodes: Any, routes: Any, clusters: Any) -> Any:

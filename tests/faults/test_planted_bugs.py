@@ -56,8 +56,8 @@ def test_a_planted_bug_is_found_within_200_seeds(flaws: Flaws, draw: Draw, first
 
 
 @pytest.mark.parametrize(("flaws", "draw", "first"), PATTERNS.values(), ids=PATTERNS.keys())
-def test_each_pattern_of_sieve_finds_the_bug_that_it_is_about(flaws: Flaws, draw: Draw, first: int) -> None:
-    """And not because the bug shows without any fault."""
+def test_each_sieve_pattern_finds_its_bug(flaws: Flaws, draw: Draw, first: int) -> None:
+    # The bug must not be found without faults.
     setting = flawed_setting(flaws, draw=draw)
     run = first_violation(setting, first=first)
     assert run is not None

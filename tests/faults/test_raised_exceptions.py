@@ -42,7 +42,7 @@ def nothing(*_: Any) -> Any:
 
 
 class Reader:
-    """Does something with each ConfigMap."""
+    """Reconciler that calls a function for each ConfigMap."""
 
     def __init__(self, context: ControllerContext, *, look: Callable[[], object], hear: Callable[[], object]) -> None:
         self._maps, self._look, self._hear = context.tables[CONFIGMAPS], look, hear
@@ -121,7 +121,7 @@ def test_raised_exception_is_a_violation_with_traceback(spec: ControllerSpec, wh
     assert 'raise KeyError("no such word")' in text
 
 
-def test_an_author_may_allow_what_is_raised_and_it_is_still_reported() -> None:
+def test_permitted_exception_is_still_reported() -> None:
     spec = reading(look=bad)
     assert check(0, (), setting=setting(spec, raises=(LookupError,))).violations == []
     never = setting(spec, raises=(LookupError,), unsettled=lambda _cluster: ("it is never",))
@@ -187,7 +187,7 @@ def test_a_reconciler_that_waits_for_the_world_outside_raises(look: Callable[[],
     assert re.search(text, violation.text)
 
 
-def test_outside_of_actors_one_may_wait() -> None:
+def test_blocking_outside_of_actors_is_permitted() -> None:
     cluster = SimulatedCluster(log=quiet_log())
     cluster.run_for(1.0)
     sleep(0.0)

@@ -1,4 +1,4 @@
-"""A failing actor is restarted alone, and the rest works on."""
+"""A failing actor is restarted alone, while all others continue."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_rollout_survives_the_death_of_any_actor_at_any_moment(
     assert any(entry["log_level"] == "error" and "killed" in str(entry) for entry in logs.entries)
 
 
-def test_an_actor_that_fails_too_often_is_left_stopped_and_the_others_work_on(cluster: SimulatedCluster) -> None:
+def test_actor_that_fails_too_often_stays_stopped_while_others_run(cluster: SimulatedCluster) -> None:
     cluster.hollow_nodes()
     manager = cluster.manager()
     cluster.run_for(5.0)
@@ -104,7 +104,7 @@ REPLICASET_QUEUE = (Queue(watches=(Watch(REPLICASETS, to=itself),)),)
 
 
 class Picky:
-    """Raises on one object, and makes a note of each look at the others."""
+    """Reconciler that raises for one object, and records its syncs of the others."""
 
     def __init__(self, looks: list[tuple[float, Key]], monotonic: Callable[[], float]) -> None:
         self._looks, self._monotonic = looks, monotonic
@@ -130,7 +130,7 @@ def picky(cluster: SimulatedCluster, looks: list[tuple[float, Key]]) -> Controll
     return cluster.manager(controllers=[spec])
 
 
-def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_that_one_with_backoff(
+def test_exception_for_one_object_is_retried_with_backoff_without_affecting_others(
     cluster: SimulatedCluster, picky: ControllerSystem, looks: list[tuple[float, Key]], logs: LogCapture
 ) -> None:
     cluster.run_for(3.0)
@@ -187,7 +187,7 @@ def test_object_deleted_while_an_informer_is_down_is_reconciled(
     assert known == {"default/stays"}
 
 
-def test_a_controller_is_switched_off_and_on_while_the_others_work(cluster: SimulatedCluster) -> None:
+def test_controller_is_disabled_and_enabled_while_others_run(cluster: SimulatedCluster) -> None:
     manager = cluster.manager(controllers=BUILT_IN)
     cluster.run_for(3.0)
     manager.disable("replicaset-controller")
@@ -219,7 +219,7 @@ def test_a_paused_controller_keeps_its_queue(cluster: SimulatedCluster) -> None:
     assert len(cluster.list(PODS, "default")) == 2
 
 
-def test_everything_is_looked_at_again_after_the_resync_period(
+def test_all_keys_are_reconciled_after_the_resync_period(
     cluster: SimulatedCluster, looks: list[tuple[float, Key]]
 ) -> None:
     spec = ControllerSpec(
@@ -235,7 +235,7 @@ def test_everything_is_looked_at_again_after_the_resync_period(
     assert [key for _, key in looks] == ["default/good"] * 4
 
 
-def test_an_annotation_that_looks_like_a_version_stops_no_controller_after_its_restart(
+def test_annotation_named_resource_version_does_not_stop_a_restarted_controller(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.hollow_nodes()

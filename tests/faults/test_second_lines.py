@@ -1,4 +1,4 @@
-"""Mutants that do no harm, and what keeps them from it: each such line is shown to hold by itself."""
+"""Mutants without effect, because a second safeguard prevents it; each safeguard is tested by itself."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def test_bug_with_a_second_safeguard_causes_no_violation(mutant: Mutant) -> None
     [(replaced_actors_work_on, 0), (replaced_actors_write_on, 1)],
     ids=["it handles its mail", "and does not look whether it was replaced"],
 )
-def test_a_dispatcher_that_was_replaced_sends_nothing_that_it_finds_in_its_mail(
-    mutation: Mutation, sent: int, log: FilteringBoundLogger
-) -> None:
+def test_replaced_dispatcher_sends_no_queued_commands(mutation: Mutation, sent: int, log: FilteringBoundLogger) -> None:
     world, transport = World(log=log), ScriptedTransport()
     system = world.system()
     limits = DispatchLimits(needs_lease=False)

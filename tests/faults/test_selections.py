@@ -39,7 +39,7 @@ def mirrored(cluster: SimulatedCluster) -> list[str]:
 
 
 def change(cluster: SimulatedCluster, chance: random.Random, there: dict[str, str]) -> None:
-    """A ConfigMap comes, goes, or is labelled otherwise. there: labels by key."""
+    """Create, delete or relabel a ConfigMap. there: labels by key."""
     key = f"{chance.choice(EVERYWHERE)}/{chance.choice('abcd')}"
     namespace, name = key.split("/")
     if key not in there:
@@ -104,7 +104,7 @@ def test_controller_receives_the_same_changes_beside_any_other(log: FilteringBou
         (there_now.discard if type == "DELETED" else there_now.add)(key)
 
 
-def test_tables_are_shared_where_one_contains_the_other(log: FilteringBoundLogger) -> None:
+def test_narrower_selection_shares_the_wider_table(log: FilteringBoundLogger) -> None:
     assert table_ids((mirror(), WHOLE), log) == ["v1/configmaps", "v1/secrets"]
     assert table_ids((mirror(), SHOP), log) == [
         "v1/configmaps?namespace=blog&labels=app=web",

@@ -34,7 +34,7 @@ from tests.support.census import CONFIGMAPS
 NO_RETRY = (34, *range(50))  # seeds; that which finds a retry that is lost comes first, as in test_planted_bugs.py
 
 
-def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
+def test_failure_report_contains_seed_shrunk_faults_messages_and_replay() -> None:
     setting = flawed_setting(Flaws(no_retry=True))
     failed = next(result for result in (check(seed, setting=setting) for seed in NO_RETRY) if result.violations)
     shown = small(failed, setting=setting)
@@ -164,8 +164,7 @@ def test_report_contains_only_messages_about_concerned_objects() -> None:
 
 
 def test_an_unsettled_that_forgets_something_is_hinted_at() -> None:
-    """It does not wait for pods, so the run without faults is compared with one whose watch is still late."""
-
+    # The function does not wait for pods, so that the run without faults is compared with a run whose watch is late.
     def end(cluster: SimulatedCluster) -> dict[str, int]:
         return {"pods": len(cluster.list(PODS))}
 

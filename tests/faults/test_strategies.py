@@ -57,7 +57,7 @@ def test_the_values_that_trials_draw_are_shrunk_to_the_simplest_that_fail() -> N
     assert too_large(cluster) == ["8 is too large"]
 
 
-def test_actions_may_be_a_strategy_of_ones_own() -> None:
+def test_actions_may_be_a_custom_strategy() -> None:
     sizes = st.lists(st.integers(0, 50), max_size=4)
     own = sizes.map(lambda drawn: [configured(1.0 + n, f"map-{n}", size) for n, size in enumerate(drawn)])
     simplest = find(user_actions(SETTING, actions=own), lambda actions: len(actions.actions) > 0, settings=QUIETLY)
@@ -98,6 +98,6 @@ def test_failing_user_actions_are_reported_with_a_replay() -> None:
 
 @settings(QUIETLY, max_examples=3)
 @given(user_actions(dataclasses.replace(USUAL, scenarios=1)), plans())
-def test_user_actions_are_done_whatever_goes_wrong(actions: UserActions, plan: Plan) -> None:
+def test_user_actions_succeed_with_any_faults(actions: UserActions, plan: Plan) -> None:
     assert actions.number == 0
     must_hold(actions, faults=plan)

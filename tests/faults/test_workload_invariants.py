@@ -25,7 +25,7 @@ REPLICA_SETS = "kcm.actors.controllers.workloads.replicaset.reconciler"
 
 
 def no_surge() -> Any:
-    """The new ReplicaSet has its full size at once."""
+    """The new ReplicaSet is scaled to its full size at once."""
 
     def full(deployment: Any, new: Any, old: Any) -> list[Resize]:
         size = deployment.replicas
@@ -35,7 +35,7 @@ def no_surge() -> Any:
 
 
 def no_patience() -> Any:
-    """The old ReplicaSets are emptied at once."""
+    """The old ReplicaSets are scaled to zero at once."""
 
     def empty(deployment: Any, new: Any, old: Any) -> list[Resize]:
         return [Resize(replica_set.name, 0) for replica_set in old if replica_set.replicas]
@@ -44,13 +44,13 @@ def no_patience() -> Any:
 
 
 def no_rounding_down() -> Any:
-    """Percentages of what may be unavailable are rounded as those of what may be too many."""
+    """Percentages of maxUnavailable are rounded up as those of maxSurge."""
     right = objects.scaled_value
     return patch.object(objects, "scaled_value", lambda value, total, *, round_up: right(value, total, round_up=True))
 
 
 def no_comparison() -> Any:
-    """A status is written whenever it was counted."""
+    """Statuses are written even if they are unchanged."""
     right = ReplicaSetReconciler.reconcile.__globals__["next_status"]
 
     def always(status: Any, counts: Any, **more: Any) -> Any:
@@ -61,7 +61,7 @@ def no_comparison() -> Any:
 
 
 def no_trust() -> Any:
-    """Before each look at a ReplicaSet it is read live."""
+    """Each ReplicaSet is read live before each sync."""
     right = ReplicaSetReconciler.reconcile
 
     def live(self: ReplicaSetReconciler, key: str) -> Any:
@@ -73,7 +73,7 @@ def no_trust() -> Any:
 
 
 def no_haste() -> Any:
-    """A status is written ten times, now with and now without what is available."""
+    """A status is written ten times, alternately with and without available pods."""
     right = ReplicaSetReconciler.reconcile.__globals__["write_status"]
 
     def slowly(resource: Any, obj: Any, status: Any) -> Any:
@@ -113,7 +113,7 @@ def created(entry: Entry) -> str:
 
 
 def no_end() -> Any:
-    """Each step of a rollout is taken for its last, and what was scaled down just now for history."""
+    """Each step of a rollout counts as the last one, so that ReplicaSets that were just scaled down are deleted."""
     ended = patch.object(reconciler, "is_complete", lambda *_: True)
     idle = patch.object(revisions, "_is_idle", lambda replica_set: not replica_set.replicas)
 
@@ -147,8 +147,8 @@ def test_faulty_controller_violates_only_this_invariant(spoil: Spoil, invariant:
     assert run(seed, ()).violations == []
 
 
-def test_replica_sets_that_are_not_shown_are_found_by_what_there_is() -> None:
-    """In a rollout upon a rollout, which these actions have."""
+def test_missing_replica_sets_violate_the_check_of_the_server() -> None:
+    # The actions of this seed start a rollout during another one.
     with no_siblings_shown():
         violations = run(9, (), setting=COMBINED_WORKLOADS).violations
     assert {violation.invariant for violation in violations} == {"never larger than a Deployment allows"}

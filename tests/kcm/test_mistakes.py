@@ -18,7 +18,7 @@ SPEC = kcm.ControllerSpec(name="web", build=lambda _context: None)
 
 
 class Silent:
-    """A transport that sends nothing."""
+    """Transport that sends nothing."""
 
     def send(self, *_: Any, **__: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The public names: grouped by module, typed, imported when they are first used, and documented."""
+"""Public names are grouped by module, typed, imported on first use, and documented."""
 
 from __future__ import annotations
 

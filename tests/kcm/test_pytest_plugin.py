@@ -1,4 +1,4 @@
-"""The fixtures as pytest of another project meets them."""
+"""The fixtures of the pytest plugin in another project."""
 
 from __future__ import annotations
 

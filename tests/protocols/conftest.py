@@ -1,4 +1,4 @@
-"""Property tests that give the same examples in every run: a failure is the change's, never the day's."""
+"""Settings of property tests: the same examples in every run, so that failures are caused by changes only."""
 
 from hypothesis import settings
 

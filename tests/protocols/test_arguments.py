@@ -1,4 +1,4 @@
-"""Checks of what authors pass."""
+"""Checks of arguments that authors pass."""
 
 from __future__ import annotations
 

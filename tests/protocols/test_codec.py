@@ -1,4 +1,4 @@
-"""Every message survives the wire, tags keep their meaning, and no bytes do more than raise DecodeError."""
+"""Every message survives encoding and decoding, tags are stable, and invalid bytes raise DecodeError only."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
 
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
-    """Any value that a field with this annotation may hold."""
+    """Return a strategy of values for a field with this annotation."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return st.one_of([values_of(argument) for argument in arguments])
@@ -147,7 +147,7 @@ def messages_of(message_type: type) -> st.SearchStrategy[Any]:
 
 
 def sample_of(message_type: type) -> Any:
-    """One message of the type, with something in every field, those with a default too."""
+    """Return a message of the type with a value in every field, also in fields with defaults."""
     plain = {str: "s", bytes: b"b", bool: True, int: 7, float: 1.5, OwnerRef: OwnerRef("v1", "Pod", "p", "u")}
     thing = discovery.ServedResource(group="g", version="v1", plural="things", kind="Thing", namespaced=True)
     structured = {

@@ -1,4 +1,4 @@
-"""Conditions: found, set without needless writes, removed; and the list that was given stays as it was."""
+"""Conditions are found, set without needless writes, and removed, without modifying the given list."""
 
 from __future__ import annotations
 

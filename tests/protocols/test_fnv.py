@@ -1,4 +1,4 @@
-"""FNV hashes: the published values, and that text of known length is hashed like any other."""
+"""FNV hashes: the published values, and equality of the variants for texts of known length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod templates as Go dumps them. The hashes are of the revisions that kube-controller-manager 1.36.2 made."""
+"""Pod templates in Go's dump format. The expected hashes are revisions of kube-controller-manager 1.36.2."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_quantity_keeps_its_text_where_go_does(quantity: Any, number: int, sca
     ],
 )
 def test_quantity_of_many_digits_is_a_decimal(quantity: str, words: str, form: str) -> None:
-    """The dumps are Go's."""
+    # The expected dumps were made by Go.
     number = f"Dec:(*inf.Dec){{unscaled:(big.Int){{neg:(bool)false abs:(big.nat)[{words}]}} scale:(inf.Scale)9}}"
     small = "i:(resource.int64Amount){value:(int64)0 scale:(resource.Scale)0}"
     dumped = dump(quantity, "resource.Quantity")

@@ -1,4 +1,4 @@
-"""Template hashes: those of upstream, stable, independent of the order of keys, different after a collision."""
+"""Template hashes: equal to upstream's, stable, independent of the order of keys, different after a collision."""
 
 from __future__ import annotations
 

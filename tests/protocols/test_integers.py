@@ -1,4 +1,4 @@
-"""Integers in text, and every place that reads one: none is narrower than upstream's, and none wider."""
+"""Parsers of integers accept exactly the ranges that upstream accepts."""
 
 from __future__ import annotations
 

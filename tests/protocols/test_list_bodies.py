@@ -1,4 +1,4 @@
-"""Lists as kube-apiserver writes them, and as others may, in pieces of any size."""
+"""Lists in the format of kube-apiserver and of other servers, in pieces of any size."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BODIES = {
 
 
 def read(body: bytes, size: int) -> tuple[list[Any], str, int]:
-    """Items, the list's version, and how many items were there before the end. size: of a piece."""
+    """Return the items, the list's version, and the number of items before the end. size: size of the pieces."""
     reader = ListReader()
     items = [item for at in range(0, len(body), size) for item in reader.feed(body[at : at + size])]
     page = reader.end()

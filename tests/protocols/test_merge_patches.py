@@ -1,4 +1,4 @@
-"""RFC 7386, by its own cases among objects."""
+"""The examples of RFC 7386 with objects."""
 
 from __future__ import annotations
 

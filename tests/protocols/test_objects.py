@@ -1,4 +1,4 @@
-"""Keys, identity and owners of objects, well-formed and not."""
+"""Keys, identities and owners of valid and invalid objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IntOrString: counts as they are, percentages scaled, everything else refused."""
+"""IntOrString: counts are returned, percentages scaled, and other values refused."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ POD: Object = {
 
 
 def changed(**parts: Object) -> Object:
-    """POD, with these fields of its metadata, spec or status replaced."""
+    """Return POD with these fields of its metadata, spec or status replaced."""
     return {part: {**POD[part], **parts.get(part, {})} for part in POD}
 
 

@@ -1,4 +1,4 @@
-"""Quantities: what text means, its canonical form, and arithmetic that never rounds by accident."""
+"""Quantities: values, canonical format, and exact arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of a cloud, as commands and outcomes carry them."""
+"""Encoding of cloud routes in commands and outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Semantic equality: what a Go encoder would leave out does not count, and what it would keep does."""
+"""Semantic equality ignores exactly the fields that a Go encoder omits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource versions, and that of an object in a response."""
+"""Resource versions, and the version of the object in a response."""
 
 from __future__ import annotations
 

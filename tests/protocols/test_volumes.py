@@ -1,4 +1,4 @@
-"""Malformed volumes and claims: the field that is wrong is named, and their tables hold them as unreadable."""
+"""Malformed volumes and claims: the error names the field, and tables contain them as unreadable."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ PEM = serialization.Encoding.PEM
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its key, PEM, in files."""
+    """Certificate and its key in PEM files."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """Signs certificates, which it keeps in a directory."""
+    """Certificate authority whose certificates are files in a directory."""
 
     def __init__(self, directory: Path, name: str = "authority", *, signed_by: Authority | None = None) -> None:
         self._directory = directory

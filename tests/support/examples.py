@@ -1,4 +1,4 @@
-"""The examples as modules: they are in no package, and import each other by their names."""
+"""Import of the example modules, which are in no package and import each other by name."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The public builders of objects, under the name by which tests of kcm itself have them."""
+"""The public builders of objects, for tests of kcm itself."""
 
 from kcm.actors.simulation.objects import *  # noqa: F403

@@ -42,8 +42,8 @@ with_each_failure = pytest.mark.parametrize("outcome", FAILURES, ids=lambda outc
 class OneWriteFails:
     """Server that fails one write and accepts all other commands as `otherwise` does.
 
-    outcome: of the failing write; None if no write fails.
-    number: of the failing write, counted from 0.
+    outcome: outcome of the failing write; None if no write fails.
+    number: index of the failing write.
     met: whether the write occurred, or no write fails.
     """
 

@@ -1,4 +1,4 @@
-"""The API server as other programs start it for their tests."""
+"""The API server as a fixture of other programs' tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def create(transport: Transport, name: str) -> int:
     return transport.request(Request(method="POST", path=CONFIGMAPS, body=body), client="test", timeout=10.0).status
 
 
-def test_one_without_a_directory_leaves_nothing_behind() -> None:
+def test_api_server_without_a_directory_leaves_no_files() -> None:
     with ApiServer() as server:
         kubeconfig = server.kubeconfig
         assert server.url.startswith("https://127.0.0.1:")
@@ -37,7 +37,7 @@ def test_one_without_a_directory_leaves_nothing_behind() -> None:
         _ = server.url
 
 
-def test_one_with_a_directory_holds_again_what_it_held(tmp_path: Path) -> None:
+def test_api_server_with_a_directory_keeps_its_objects(tmp_path: Path) -> None:
     server = ApiServer(tmp_path / "kept", durability="relaxed")
     with server, api_transport(server.kubeconfig) as transport:
         assert create(transport, "a") == 201

@@ -1,4 +1,4 @@
-"""A command line that may name controllers of other packages."""
+"""Command lines that name controllers of other packages."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ WEBSITE = ControllerSpec(
 )
 
 
-def test_controllers_are_named_by_alias_upstreams_and_ones_own() -> None:
+def test_controllers_flag_accepts_aliases_and_custom_controllers() -> None:
     options = read_options(["--controllers=deployment,-website"], controllers=(*BUILT_IN, WEBSITE))
     assert options.generic.controllers == ("deployment-controller", "-website-controller")
 
 
-def test_a_controller_that_is_not_given_is_not_known() -> None:
+def test_controller_that_was_not_passed_is_unknown() -> None:
     with pytest.raises(InvalidOptionsError, match='"website" is not in the list of known controllers'):
         read_options(["--controllers=website"])
 
 
-def test_a_controller_takes_the_place_of_one_that_is_not_built_yet() -> None:
+def test_custom_controller_may_replace_an_unimplemented_one() -> None:
     expander = replace(WEBSITE, name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",))
     options = read_options(["--controllers=persistentvolume-expander"], controllers=(*BUILT_IN, expander))
     assert options.generic.controllers == ("persistentvolume-expander-controller",)

@@ -38,7 +38,7 @@ def test_unverified_server_is_logged_once(server: str, verify: bool, count: int)
         assert (warning["server"], warning["config"]) == (server, "admin.conf context c")
 
 
-def test_own_commands_of_a_named_program_keep_our_name() -> None:
+def test_own_client_of_a_named_program_keeps_the_user_agent_kcm() -> None:
     # Writes of --apply are not those of a controller.
     agents = user_agents("kube-controller-manager", {OWN_CLIENT: ("kcm", "")})
     assert agents.header(OWN_CLIENT).partition("/")[0] == "kcm"

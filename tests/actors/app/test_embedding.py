@@ -1,4 +1,4 @@
-"""A ControllerSystem inside another program: what it leaves alone, and how it ends."""
+"""A ControllerSystem inside another program: isolation from the program, and its end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Silent:
 
 
 class AppActor(pykka.ThreadingActor):
-    """An actor of the program around us."""
+    """Actor of the embedding program."""
 
     def on_receive(self, message: Any) -> Any:
         return f"heard {message}"
@@ -74,7 +74,7 @@ def app() -> Iterator[pykka.ActorRef[AppActor]]:
     pykka.ActorRegistry.stop_all()
 
 
-def test_the_program_around_keeps_its_signals_its_logging_and_its_threads() -> None:
+def test_embedding_program_keeps_its_signals_logging_and_threads() -> None:
     def state() -> tuple[Any, ...]:
         root = logging.getLogger()
         return (
@@ -101,7 +101,7 @@ def test_the_program_around_keeps_its_signals_its_logging_and_its_threads() -> N
         assert not thread.is_alive(), thread.name
 
 
-def test_lines_go_through_the_programs_own_logging(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_go_through_the_embedding_programs_logging(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="kcm")
     with ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")]) as system:
         system.log.info("one hundred %", pods=3, name="of a fact")
@@ -115,7 +115,7 @@ def test_lines_go_through_the_programs_own_logging(caplog: pytest.LogCaptureFixt
     assert "not shown" not in caplog.text
 
 
-def test_a_program_that_stops_or_addresses_all_its_actors_means_its_own(app: pykka.ActorRef[AppActor]) -> None:
+def test_pykka_registry_of_the_program_does_not_reach_the_systems_actors(app: pykka.ActorRef[AppActor]) -> None:
     with ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")]) as system:
         assert app.ask("you", timeout=PATIENCE) == "heard you"
         pykka.ActorRegistry.broadcast({"nothing": "of ours"})
@@ -125,7 +125,7 @@ def test_a_program_that_stops_or_addresses_all_its_actors_means_its_own(app: pyk
         assert system.actors.undecodable == 0
 
 
-def test_our_end_is_not_the_end_of_the_programs_actors(app: pykka.ActorRef[AppActor]) -> None:
+def test_end_of_the_system_does_not_stop_the_programs_actors(app: pykka.ActorRef[AppActor]) -> None:
     with ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")]):
         pass
     assert app.ask("you", timeout=PATIENCE) == "heard you"
@@ -144,7 +144,7 @@ def test_actor_that_calls_exit_does_not_end_the_process(app: pykka.ActorRef[AppA
         assert app.ask("you", timeout=PATIENCE) == "heard you"
 
 
-def test_two_systems_of_one_process_do_not_know_of_each_other() -> None:
+def test_two_systems_in_one_process_are_independent() -> None:
     first = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
     second = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
     with first, second:
@@ -164,14 +164,14 @@ def test_a_system_is_started_once() -> None:
     assert system.stop(), "it was drained"
 
 
-def test_a_system_that_never_started_has_nothing_to_drain() -> None:
+def test_unstarted_system_has_nothing_to_drain() -> None:
     system = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
     assert system.stop()
     with pytest.raises(RuntimeError, match="is started once"):
         system.start()
 
 
-def test_an_interrupt_while_it_drains_stops_the_actors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_while_draining_stops_the_actors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_timeout: float) -> bool:
         raise KeyboardInterrupt
 

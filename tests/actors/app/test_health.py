@@ -102,19 +102,19 @@ class HealthRig:
         self.vitals.say(MANAGER, manager_says({"controller:one": child}, at=self.clock.monotonic()))
 
 
-def test_a_controller_that_is_switched_off_is_well() -> None:
+def test_disabled_controller_is_healthy() -> None:
     rig = HealthRig()
     rig.vitals.say(MANAGER, manager_says({}))
     assert rig.check() is None
 
 
-def test_one_whose_turn_has_not_come_is_well_however_its_tables_are() -> None:
+def test_controller_not_started_yet_is_healthy_with_any_tables() -> None:
     rig = HealthRig()
     rig.child(alive=False, started_at=None)
     assert rig.check() is None
 
 
-def test_a_standby_of_long_that_just_took_over_is_given_its_time() -> None:
+def test_new_leader_has_time_to_start_after_a_long_standby() -> None:
     rig = HealthRig()
     rig.clock.advance_to(10_000.0)
     rig.table.claim().replace([], 5)
@@ -125,7 +125,7 @@ def test_a_standby_of_long_that_just_took_over_is_given_its_time() -> None:
     assert rig.check() == "still waits for its own earlier writes"
 
 
-def test_a_table_that_is_not_synced_or_deaf_is_named() -> None:
+def test_unsynced_or_silent_table_is_named() -> None:
     rig = HealthRig()
     rig.child(started_at=0.0)
     rig.vitals.say("controller:one", SAID)
@@ -152,7 +152,7 @@ def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:
     assert check() is None
 
 
-def test_lease_that_may_not_be_read_is_a_notice_once_a_lease_would_have_expired() -> None:
+def test_unreadable_lease_is_reported_after_the_lease_duration() -> None:
     clock, vitals = VirtualClock(), Vitals()
     check = leader_check(vitals=vitals, election=Election(identity="a", namespace="d", name="lease"), clock=clock)
     failure = 'cannot get leases.coordination.k8s.io d/lease: User "jane" cannot get resource "leases"'
@@ -179,7 +179,7 @@ def test_silent_manager_and_stopped_infrastructure_are_reported() -> None:
     assert check() == "controller-manager hangs: it has said nothing for 61 s"
 
 
-def test_all_is_well_from_the_first_second_of_a_sound_cluster_on(log: FilteringBoundLogger) -> None:
+def test_healthy_cluster_is_healthy_from_the_first_second(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
     manager = cluster.manager()
     cluster.run_for(1.0)
@@ -201,7 +201,7 @@ def test_calls_that_hang_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_system_has_a_check_of_its_calls_and_counts_what_hangs(log: FilteringBoundLogger) -> None:
+def test_system_checks_its_calls_and_counts_hung_ones(log: FilteringBoundLogger) -> None:
     system = SimulatedCluster(log=log).manager()
     assert system.checks()["calls"]() is None
     assert system.metrics.gauge(HUNG_CALLS).value == 0

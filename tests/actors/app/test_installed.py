@@ -1,4 +1,4 @@
-"""Controllers of other packages, by entry point."""
+"""Controllers of other packages, loaded by entry points."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
+def test_package_declares_one_or_several_controllers(strangers: Any) -> None:
     strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
     installed = load_controllers([point("website", "one"), point("more", "some")], (*BUILT_IN, *UNBUILT))
     assert [spec.name for spec in installed.specs] == ["a-controller", "b-controller", "website-controller"]
@@ -83,7 +83,7 @@ def test_broken_controller_is_reported_and_does_not_affect_others(strangers: Any
         ),
     ],
 )
-def test_a_package_that_breaks_while_it_is_imported_is_a_trouble(
+def test_package_that_fails_to_import_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, trouble: str
 ) -> None:
     (tmp_path / "kcm_breaking.py").write_text(body)

@@ -1,4 +1,4 @@
-"""A child process that is started again, on a clock of the test's own."""
+"""A child process that is restarted, on a clock of the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcm.runtime.process.children import ChildProcess, start_module
 
 
 class Nursery:
-    """Starts children that do nothing, and remembers how many. refuse: fail to start so often."""
+    """Starts idle child processes and counts them. refuse: number of starts that fail."""
 
     def __init__(self) -> None:
         self.started, self.refuse = 0, 0
@@ -52,13 +52,13 @@ def look(kept: KeptChild, logs: LogCapture) -> Callable[[float], None]:
 
 
 def kill(kept: KeptChild) -> None:
-    """And wait until the kernel has taken note."""
+    """Kill the child, and wait until the kernel has reaped it."""
     assert kept.pid is not None
     os.kill(kept.pid, signal.SIGKILL)
     os.waitid(os.P_PID, kept.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_a_child_that_runs_is_left_alone(
+def test_running_child_is_not_restarted(
     kept: KeptChild, look: Callable[[float], None], nursery: Nursery, logs: LogCapture
 ) -> None:
     for now in (0.0, 1.0, 1000.0):
@@ -97,7 +97,7 @@ def waits(
     return [entry["seconds"] for entry in logs.entries if "seconds" in entry]
 
 
-def test_one_that_ends_again_and_again_waits_longer_each_time(
+def test_repeatedly_ending_child_is_restarted_with_backoff(
     kept: KeptChild, look: Callable[[float], None], logs: LogCapture
 ) -> None:
     assert waits(kept, look, logs, runs_for=10.0, times=7) == [1, 2, 4, 8, 16, 30, 30]
@@ -107,9 +107,7 @@ def test_backoff_is_reset_after_a_steady_run(kept: KeptChild, look: Callable[[fl
     assert waits(kept, look, logs, runs_for=60.0, times=3) == [1, 1, 1]
 
 
-def test_one_that_cannot_be_started_is_tried_again(
-    kept: KeptChild, look: Callable[[float], None], nursery: Nursery
-) -> None:
+def test_failed_start_of_a_child_is_retried(kept: KeptChild, look: Callable[[float], None], nursery: Nursery) -> None:
     look(0.0)
     kill(kept)
     nursery.refuse = 1

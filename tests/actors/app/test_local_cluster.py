@@ -1,4 +1,4 @@
-"""A cluster that a program starts by itself, and a system on it with metrics of its own."""
+"""A local cluster started by a program, with a system that has metrics of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GREETED = Family(name="greeted_nodes_total", kind="counter", help="Nodes that we
 
 
 class Greeter:
-    """Annotates each node once, and counts them."""
+    """Reconciler that annotates each node once, and counts the nodes."""
 
     def __init__(self, context: ControllerContext, greeted: threading.Semaphore) -> None:
         self._nodes, self._metrics, self._greeted = context.tables[NODES], context.metrics, greeted
@@ -45,7 +45,7 @@ class Greeter:
             self._greeted.release()
 
 
-def test_a_program_starts_a_cluster_with_nodes_and_renders_metrics_of_its_own(tmp_path: Path) -> None:
+def test_program_starts_a_cluster_with_nodes_and_renders_its_metrics(tmp_path: Path) -> None:
     greeted = threading.Semaphore(0)
     spec = ControllerSpec(
         name="greeter",
@@ -70,7 +70,7 @@ def test_a_program_starts_a_cluster_with_nodes_and_renders_metrics_of_its_own(tm
         os.kill(pid, 0)
 
 
-def test_nodes_that_end_by_themselves_are_started_again(tmp_path: Path) -> None:
+def test_hollow_nodes_that_end_are_restarted(tmp_path: Path) -> None:
     with LocalCluster.start(tmp_path, nodes=1) as cluster:
         assert cluster.nodes is not None
         first = cluster.nodes.pid
@@ -87,7 +87,7 @@ def test_nodes_that_end_by_themselves_are_started_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"nodes": -1}, {"zones": 0}, {"port": 65536}], ids=str)
-def test_numbers_that_make_no_sense_are_an_error(tmp_path: Path, wrong: dict[str, int]) -> None:
+def test_invalid_numbers_raise_an_error(tmp_path: Path, wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="nodes is 0 or more, zones 1 or more, port 0 to 65535"):
         LocalCluster.start(tmp_path, **wrong)  # type: ignore[arg-type]
 

@@ -57,7 +57,7 @@ def server_for(*argv: str, embeds_cluster: bool = False, logged: LogCapture | No
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nothing listens on now."""
+    """Return ports of the loopback interface that are not in use."""
     probes = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
     ports = [probe.getsockname()[1] for probe in probes]
     for probe in probes:
@@ -127,7 +127,7 @@ def test_default_of_plain_http_on_loopback_is_logged(argv: tuple[str, ...], logg
     assert (line in parse_options(argv).warnings) is logged
 
 
-def test_with_an_embedded_cluster_https_is_for_this_host_and_takes_another_port_where_its_own_is_taken() -> None:
+def test_embedded_cluster_serves_https_on_loopback_and_replaces_a_used_port() -> None:
     logged = LogCapture()
     with contextlib.ExitStack() as closing:
         with contextlib.suppress(OSError):  # another process may have the port
@@ -175,7 +175,7 @@ def test_pages_of_the_component_can_be_switched_off(gate: str, path: str, other:
         assert path not in shown
 
 
-def test_more_paths_can_be_for_everybody() -> None:
+def test_always_allowed_paths_can_be_extended() -> None:
     (port,) = free_ports(1)
     paths = "--authorization-always-allow-paths=/healthz,/metrics*"
     with running(f"--bind-address={LOOPBACK}", f"--secure-port={port}", paths) as (secure,):
@@ -183,11 +183,11 @@ def test_more_paths_can_be_for_everybody() -> None:
         assert over_https(secure, "/configz")[0] == 403
 
 
-def test_nothing_is_served_when_nothing_is_asked_for() -> None:
+def test_nothing_is_served_without_ports() -> None:
     assert server_for("--secure-port=0") is None
 
 
-def test_a_certificate_that_is_not_there_is_named() -> None:
+def test_missing_certificate_is_named() -> None:
     with pytest.raises(TlsError, match=r"^/nowhere/c: No such file or directory$"):
         server_for("--tls-cert-file=/nowhere/c", "--tls-private-key-file=/nowhere/k")
 
@@ -203,7 +203,7 @@ def test_a_certificate_that_is_not_there_is_named() -> None:
         (("--requestheader-client-ca-file=/nowhere/ca",), "/nowhere/ca: No such file or directory"),
     ],
 )
-def test_tls_that_cannot_be_had_as_asked_is_not_served_any_weaker(flags: tuple[str, ...], fault: str) -> None:
+def test_unavailable_tls_settings_are_refused_and_not_weakened(flags: tuple[str, ...], fault: str) -> None:
     with pytest.raises(TlsError, match=fault):
         server_for(*flags)
 
@@ -267,7 +267,7 @@ def fetched(pages: Pages, path: str) -> tuple[int, str]:
     return get(http.client.HTTPConnection(host, int(port), timeout=10), path)
 
 
-def test_a_program_serves_its_metrics_health_and_configuration() -> None:
+def test_program_serves_metrics_health_and_configuration() -> None:
     with served("127.0.0.1:0", checks={"mine": lambda: "not yet"}) as (pages, metrics):
         metrics.counter(COUNTED).inc(3)
         status, text = fetched(pages, "/metrics")
@@ -294,7 +294,7 @@ class Talkative(Idle):
         return DebugPage(f"{path} {dict(query)}", "text/html") if path == "/all" else None
 
 
-def test_a_controller_of_ones_own_has_pages() -> None:
+def test_custom_controller_has_debug_pages() -> None:
     (port,) = free_ports(1)
     built = threading.Event()
     controllers = [spec("idle-controller"), spec("talkative-controller", lambda _context: Talkative(built))]
@@ -309,14 +309,14 @@ def test_a_controller_of_ones_own_has_pages() -> None:
         assert fetched(pages, "/debug/controllers/nobody/all")[0] == 404
 
 
-def test_a_controller_that_does_not_run_has_no_pages() -> None:
+def test_disabled_controller_has_no_debug_pages() -> None:
     (port,) = free_ports(1)
     controllers = [spec("talkative-controller", lambda _context: Talkative(threading.Event()))]
     with served("", "--secure-port=0", f"--port={port}", controllers=controllers) as (pages, _):
         assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
 
 
-def test_everybody_who_reaches_a_plain_address_sees_no_pages_of_controllers() -> None:
+def test_plain_address_serves_no_debug_pages() -> None:
     built = threading.Event()
     controllers = [spec("talkative-controller", lambda _context: Talkative(built))]
     with served("127.0.0.1:0", controllers=controllers, started=True) as (pages, _):

@@ -1,4 +1,4 @@
-"""Plan of the tables of a system, and what each controller sees of them."""
+"""Plan of the tables of a system, and the objects that each controller sees in them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_whole_table_serves_narrower_selections_and_each_controller_sees_its_own
     assert lister(plan, "there", PODS).get("default/a") is None
 
 
-def test_a_controller_that_runs_alone_has_a_table_of_what_it_asked_for_and_no_more() -> None:
+def test_single_controller_has_a_table_of_its_selection_only() -> None:
     plan = planned(spec("web", Watch(PODS, to=itself, labels="app=web", namespaces=("shop", "blog"))))
     assert list(plan.tables) == ["v1/pods?namespace=blog&labels=app=web", "v1/pods?namespace=shop&labels=app=web"]
     fill(
@@ -111,7 +111,7 @@ def test_ensure_refuses_objects_outside_the_selection() -> None:
             drive_steps(ensure(pods, asked), lambda _command: Done(b"{}"), tables=Tables({}))
 
 
-def test_one_that_is_disabled_widens_nobodys_watch_and_uses_what_there_is() -> None:
+def test_disabled_controller_widens_no_watch_and_uses_existing_tables() -> None:
     plan = planned(
         spec("off", Watch(PODS, to=itself)),
         spec("on", Watch(PODS, to=itself, namespaces=("shop",))),
@@ -124,7 +124,7 @@ def test_one_that_is_disabled_widens_nobodys_watch_and_uses_what_there_is() -> N
     assert lister(plan, "off", PODS).objects() == []
 
 
-def test_a_controller_sees_all_that_its_watches_and_reads_of_a_resource_select() -> None:
+def test_controller_sees_the_union_of_its_watches_and_reads() -> None:
     plan = planned(
         spec("one", Watch(PODS, to=itself, labels="app=web"), reads=(PODS,)),
         spec(
@@ -141,7 +141,7 @@ def test_a_controller_sees_all_that_its_watches_and_reads_of_a_resource_select()
         planned(spec("one", Watch(PODS, to=itself, labels="app=web"), Watch(PODS, to=itself, labels="app=db")))
 
 
-def test_indexes_of_a_controller_work_on_what_it_selects() -> None:
+def test_indexes_of_a_controller_contain_its_selection_only() -> None:
     index = Index(PODS, "name", lambda obj: [obj["metadata"]["name"], *(obj.get("spec", {}))])
     plan = planned(
         spec("all", Watch(PODS, to=itself)),
@@ -174,7 +174,7 @@ def unsaid(obj: Mapping[str, Any]):  # type: ignore[no-untyped-def]
     return obj
 
 
-def test_a_spec_declares_facts_of_its_own_resource() -> None:
+def test_spec_may_declare_facts_of_its_resource() -> None:
     watch = Watch(CONFIGMAPS, to=itself, interest=Interest(changed=("keys",)))
     plan = planned(spec("sizes", watch, facts=(Facts(CONFIGMAPS, size),)), spec("other", reads=(CONFIGMAPS,)))
     fill(
@@ -214,7 +214,7 @@ def test_namespaces_may_follow_from_options() -> None:
         _ = watch.selection
 
 
-def test_the_indexes_that_an_interest_names_are_those_of_its_own_controller_where_it_selects() -> None:
+def test_index_of_an_interest_must_belong_to_its_selective_controller() -> None:
     index = Index(PODS, "mine", lambda _obj: ())
     interest = Interest(indexed=(("mine", "x"),))
     planned(spec("one", indexes=(index,)), spec("all", Watch(PODS, to=itself, interest=interest)))

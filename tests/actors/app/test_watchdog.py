@@ -1,4 +1,4 @@
-"""The watchdog ends a process that cannot work any more, and its lease is taken over."""
+"""The watchdog ends a process that cannot work any more, so that its lease is taken over."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Transport:
 
 
 class Rig:
-    """A watchdog with 60 s of patience, and what it watches."""
+    """Watchdog with a limit of 60 s, and the actors that it watches."""
 
     def __init__(self) -> None:
         self.clock, self.vitals, self.transport = VirtualClock(), Vitals(), Transport()
@@ -77,7 +77,7 @@ def test_suspended_time_does_not_count_as_silence() -> None:
 
 
 @pytest.mark.parametrize("name", [DISPATCHER, ELECTOR])
-def test_without_what_all_writes_rest_on_the_process_is_of_no_use(name: str) -> None:
+def test_essential_actor_that_gave_up_ends_the_process(name: str) -> None:
     rig = Rig()
     rig.says(**{name: replace(CHILD, alive=False, failures=9, last_error="no")})
     assert rig.look() is None
@@ -100,9 +100,7 @@ def test_permanently_broken_transport_ends_the_process() -> None:
     assert rig.look() == "it broke"
 
 
-def test_a_manager_that_hangs_is_replaced_by_a_standby_and_writes_nothing_more(
-    log: FilteringBoundLogger, logs: LogCapture
-) -> None:
+def test_hung_manager_is_replaced_by_a_standby_and_stops_writing(log: FilteringBoundLogger, logs: LogCapture) -> None:
     cluster = SimulatedCluster(log=log)
     first = cluster.manager(election=Election(identity="one", namespace="kube-system", name="kube-controller-manager"))
     cluster.run_for(5.0)
@@ -131,7 +129,7 @@ def test_a_manager_that_hangs_is_replaced_by_a_standby_and_writes_nothing_more(
     first.halt()
 
 
-def test_a_hung_manager_that_comes_to_starts_nothing_again(log: FilteringBoundLogger) -> None:
+def test_hung_manager_that_resumes_restarts_nothing(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
     first = cluster.manager(election=Election(identity="one", namespace="kube-system", name="kube-controller-manager"))
     cluster.run_for(5.0)
@@ -144,7 +142,7 @@ def test_a_hung_manager_that_comes_to_starts_nothing_again(log: FilteringBoundLo
         first.actors.spawn(first._plan.infrastructure[0])
 
 
-def test_a_process_that_stood_still_is_not_ended_by_its_watchdog(log: FilteringBoundLogger) -> None:
+def test_suspended_process_is_not_ended_by_its_watchdog(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log, faults=parse_faults("process-paused 10..310 process=manager"))
     manager = cluster.manager()
     cluster.run_for(400.0)
@@ -159,14 +157,14 @@ def test_a_dispatcher_that_fails_too_often_ends_the_process(log: FilteringBoundL
     assert manager.end == "dispatcher failed too often: InjectedError: crashed"
 
 
-def test_a_dispatcher_that_hangs_again_and_again_ends_the_process(log: FilteringBoundLogger) -> None:
+def test_repeatedly_hung_dispatcher_ends_the_process(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log, faults=parse_faults("actor-hung 5.. actor=dispatcher process=manager"))
     manager = cluster.manager()
     assert cluster.run_until(lambda: manager.end is not None, within=300.0)
     assert str(manager.end).startswith("dispatcher failed too often: 4 of its threads hang; hung: ")
 
 
-def test_a_manager_that_dies_without_a_word_is_started_again(log: FilteringBoundLogger) -> None:
+def test_vanished_manager_is_restarted(log: FilteringBoundLogger) -> None:
     faults = parse_faults("actor-vanished 5.. actor=controller-manager process=manager most=1")
     cluster = SimulatedCluster(log=log, faults=faults)
     manager = cluster.manager()

@@ -1,4 +1,4 @@
-"""`run-kcm apiserver`: the process that people start and end."""
+"""The process of `run-kcm apiserver`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def test_it_serves_alone_until_a_signal_and_keeps_what_it_holds(tmp_path: Path) -> None:
+def test_api_server_serves_until_a_signal_and_stores_its_objects(tmp_path: Path) -> None:
     place = f"--embedded-dir={tmp_path / 'kcm'}"
     with serving(place, "--service-cluster-ip-range=10.7.0.0/16") as (process, greeting):
         found = re.search(r"serves on (\S+), without controllers[\s\S]*export KUBECONFIG=(\S+)", greeting)
@@ -52,7 +52,7 @@ def test_it_serves_alone_until_a_signal_and_keeps_what_it_holds(tmp_path: Path) 
         assert process.wait(20) == 0
 
 
-def test_in_memory_it_stores_nothing(tmp_path: Path) -> None:
+def test_api_server_in_memory_stores_nothing(tmp_path: Path) -> None:
     with serving(f"--embedded-dir={tmp_path / 'kcm'}", "--embedded-in-memory") as (process, greeting):
         assert greeting.endswith("what it holds is gone then.\n")
         process.send_signal(signal.SIGTERM)
@@ -71,7 +71,7 @@ def test_in_memory_it_stores_nothing(tmp_path: Path) -> None:
         ("--service-cluster-ip-range=10.0.0.0", "--service-cluster-ip-range: "),
     ],
 )
-def test_a_mistake_is_named_in_one_line(
+def test_invalid_argument_is_reported_in_one_line(
     argument: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -80,7 +80,7 @@ def test_a_mistake_is_named_in_one_line(
     assert line.startswith(f"Error: {complaint}")
 
 
-def test_help_names_its_own_flags_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_only_flags_of_the_api_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert apiserver.main(["--help"]) == 0
     printed = capsys.readouterr().out
     assert "--embedded-in-memory" in printed

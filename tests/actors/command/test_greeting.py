@@ -41,7 +41,7 @@ def a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_log_line_overwrites_live_line_which_is_drawn_again_below() -> None:
+def test_log_line_overwrites_live_line_which_is_redrawn_below() -> None:
     screen = Screen()
     line = LiveLine(screen)
     line.show("2 pods (0 ready)")
@@ -69,12 +69,12 @@ def test_a_live_line_fits_into_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
         (3, 2, "with 3 hollow nodes in 2 zones."),
     ],
 )
-def test_the_greeting_counts_nodes_and_the_zones_that_they_are_in(nodes: int, zones: int, says: str) -> None:
+def test_greeting_counts_nodes_and_zones(nodes: int, zones: int, says: str) -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=nodes, zones=zones, applied=[])
     assert text.splitlines()[0].endswith(says)
 
 
-def test_greeting_counts_controllers_that_are_not_built() -> None:
+def test_greeting_counts_unimplemented_controllers() -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], not_built=["one", "two"])
     assert "Not built yet: 2 controllers of kube-controller-manager (docs/mixed-cluster.md)." in text.splitlines()
     assert "Not built" not in greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[])
@@ -109,7 +109,7 @@ def node_object(name: str, ready: str | None) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"conditions": conditions}}
 
 
-def test_only_a_terminal_is_shown_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_line_is_shown_on_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
     line = LiveLine(log)
     line.show("2 pods")
@@ -131,7 +131,7 @@ def test_lasting_line_erases_the_live_line() -> None:
 
 
 class Nodes:
-    """A server whose nodes have these states of readiness."""
+    """Server with a node for each given status of the condition Ready."""
 
     def __init__(self, *ready: str) -> None:
         self.ready, self.asked = ready, 0
@@ -144,7 +144,7 @@ class Nodes:
         return Response(status=200, body=json.dumps({"items": items}).encode())
 
 
-def test_the_greeting_comes_once_when_the_nodes_are_ready() -> None:
+def test_greeting_is_printed_once_when_the_nodes_are_ready() -> None:
     printed: list[str] = []
     nodes = Nodes()
     welcome = Welcome("hello", nodes=2, ask=nodes, say=printed.append)

@@ -43,7 +43,7 @@ def read(tmp_path: Path, content: str | bytes) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_a_file_holds_objects_and_lists_of_them(tmp_path: Path, content: str, names: list[str]) -> None:
+def test_file_may_contain_objects_and_lists(tmp_path: Path, content: str, names: list[str]) -> None:
     assert [obj["metadata"]["name"] for obj in read(tmp_path, content)] == names
 
 
@@ -85,7 +85,7 @@ def test_invalid_manifest_is_reported_in_one_line(tmp_path: Path, content: str |
     assert "\n" not in text
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"cannot read .*nothing.yml: No such file"):
         read_manifests(tmp_path / "nothing.yml")
 
@@ -118,7 +118,7 @@ def obj(kind: str, api_version: str = "v1", **meta: str) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", **meta}}
 
 
-def test_each_object_is_applied_where_it_belongs() -> None:
+def test_each_object_is_applied_in_its_namespace() -> None:
     server = Server()
     printed = apply(manifest(obj("Pod"), obj("Pod", namespace="n"), obj("Node", namespace="n")), server)
     assert printed == ["pod/a", "pod/a", "node/a"]
@@ -128,7 +128,7 @@ def test_each_object_is_applied_where_it_belongs() -> None:
 
 
 @pytest.mark.parametrize("unknown", [obj("Riddle"), obj("Pod", "nothing.example/v1")])
-def test_a_kind_that_the_server_does_not_know_is_named(unknown: dict[str, Any]) -> None:
+def test_unknown_kind_is_named(unknown: dict[str, Any]) -> None:
     with pytest.raises(
         ManifestError, match=f"^file:3: the server knows no {unknown['kind']} in {unknown['apiVersion']}"
     ):

@@ -16,7 +16,7 @@ from kcm.runtime.simulation.clock import VirtualClock
 
 
 class Script:
-    """Another run-kcm, whose start proceeds by one step with each look."""
+    """Another run-kcm, whose start advances by one step with each poll."""
 
     def __init__(self, directory: Path, steps: Iterator[Callable[[], object]]) -> None:
         self.directory, self.clock, self._steps = directory, VirtualClock(), steps
@@ -26,7 +26,7 @@ class Script:
         next(self._steps, lambda: None)()
 
     def run(self, timeout: float) -> float:
-        """Return the seconds until it is ready."""
+        """Wait, and return the seconds until the run is ready."""
         begun = self.clock.monotonic()
         wait.until_ready(self.directory, timeout=timeout, clock=self.clock, sleep=self.sleep)
         return self.clock.monotonic() - begun
@@ -82,7 +82,7 @@ def test_invalid_arguments_exit_with_2(arguments: list[str], error: str, capsys:
     assert error in capsys.readouterr().err
 
 
-def test_cluster_in_memory_has_a_temporary_directory_of_its_own() -> None:
+def test_cluster_in_memory_has_its_own_temporary_directory() -> None:
     server = EmbeddedServerOptions(in_memory=True)
     with ExitStack() as closing:
         first, second = (directory_of(server, given=(), closing=closing) for _ in range(2))

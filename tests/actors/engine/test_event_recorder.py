@@ -1,4 +1,4 @@
-"""Events: counted, combined, limited, written in order and never waited for."""
+"""Events are counted, aggregated, limited, and written in order in the background."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def event(
     )
 
 
-def test_the_same_event_again_is_counted() -> None:
+def test_repeated_event_is_counted() -> None:
     correlator = Correlator()
     tellings = [correlator.correlate(event(), now=100.0 * i) for i in range(11)]
     assert [telling.count for telling in tellings if telling] == list(range(1, 12))
@@ -54,7 +54,7 @@ def test_source_may_send_25_events_at_once_about_one_object() -> None:
     assert correlator.correlate(event(), now=400.0) is not None, "one more each five minutes"
 
 
-def test_other_reasons_share_that_limit_and_other_objects_do_not() -> None:
+def test_rate_limit_is_shared_by_reasons_but_not_by_objects() -> None:
     correlator = Correlator()
     for i in range(25):
         correlator.correlate(event(), now=float(i))
@@ -103,7 +103,7 @@ def test_another_field_path_is_another_event() -> None:
     ("name", "is_kept"),
     [("web", True), ("a" * 236, True), ("a" * 238, False), ("system:controller:job", False), ("Web", False)],
 )
-def test_event_about_object_whose_name_suits_no_event_is_named_by_a_uuid(name: str, is_kept: bool) -> None:
+def test_event_about_an_object_with_an_invalid_name_is_named_by_a_uuid(name: str, is_kept: bool) -> None:
     write = Correlator().correlate(event(name=name), now=1.8e9)
     assert write is not None
     assert write.name.startswith(f"{name}.") is is_kept
@@ -111,7 +111,7 @@ def test_event_about_object_whose_name_suits_no_event_is_named_by_a_uuid(name: s
 
 
 class RecorderRig:
-    """An event recorder; the test is its dispatcher."""
+    """Event recorder under test; the test plays its dispatcher."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.world = World(log=log)
@@ -141,7 +141,7 @@ def rig(log: FilteringBoundLogger) -> RecorderRig:
     return RecorderRig(log)
 
 
-def test_an_event_is_written_as_upstream_writes_it(rig: RecorderRig) -> None:
+def test_event_is_written_as_upstream(rig: RecorderRig) -> None:
     rig.record(event())
     create = rig.commands[0]
     assert isinstance(create, Create)
@@ -167,7 +167,7 @@ def test_an_event_is_written_as_upstream_writes_it(rig: RecorderRig) -> None:
     assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_combined_event_names_no_reporting_component_as_upstreams_does_not(rig: RecorderRig) -> None:
+def test_aggregated_event_has_no_reporting_component_as_upstream(rig: RecorderRig) -> None:
     for i in range(10):
         rig.record(event(f"Created pod: {i}"))
         rig.settle(Done(b"{}"))
@@ -176,7 +176,7 @@ def test_a_combined_event_names_no_reporting_component_as_upstreams_does_not(rig
     assert {body["source"]["component"] for body in bodies} == {"replicaset-controller"}
 
 
-def test_one_is_on_its_way_at_a_time_and_the_next_follows(rig: RecorderRig) -> None:
+def test_events_are_written_one_at_a_time(rig: RecorderRig) -> None:
     rig.record(event("one"), event("two"))
     assert len(rig.commands) == 1
     rig.settle(Done(b"{}"))
@@ -202,7 +202,7 @@ def test_repeated_event_updates_its_queued_write(rig: RecorderRig) -> None:
     assert rig.commands[-1].key == f"d/{written[1]['metadata']['name']}"
 
 
-def test_a_burst_of_pods_takes_a_write_for_each_of_its_events(rig: RecorderRig) -> None:
+def test_burst_of_similar_events_is_aggregated(rig: RecorderRig) -> None:
     rig.record(*(event(f"Created pod: {i}") for i in range(300)))
     while len(rig.commands) < 10:
         rig.settle(Done(b"{}"))
@@ -222,7 +222,7 @@ def test_repeated_event_is_patched_or_created_again_if_deleted(rig: RecorderRig)
     assert isinstance(rig.commands[-1], Create)
 
 
-def test_without_an_answer_it_is_tried_twelve_times_ten_seconds_apart(rig: RecorderRig) -> None:
+def test_event_without_response_is_retried_twelve_times_every_ten_seconds(rig: RecorderRig) -> None:
     rig.record(event())
     for _ in range(20):
         if len(rig.submits) > 0:

@@ -44,7 +44,7 @@ def seen(cluster: SimulatedCluster, times: list[float], look: Callable[[], Any])
     return found
 
 
-def test_a_zone_falls_silent_and_comes_back(cluster: SimulatedCluster, log: Any) -> None:
+def test_silent_zone_recovers(cluster: SimulatedCluster, log: Any) -> None:
     cluster.hollow_nodes(nodes=4, zones=2)
     cluster.run_for(5)
     begin(cluster, log, "zone-silent 10..20 object=zone-a")

@@ -17,7 +17,7 @@ FLEET = make_fleet(nodes=3, zones=2)
 
 
 def hollow_node(name: str = "hollow-node-0", *, fleet: Mapping[str, HollowNode] = FLEET, **changes: Any) -> Object:
-    """A node as it registers itself. changes: annotations and labels (added), spec, allocatable (replaced in parts)."""
+    """Build a node as it registers itself. changes: annotations and labels to add; spec and allocatable to replace."""
     made = new_node(fleet[name], now=NOW - 3600)
     made["metadata"]["annotations"].update(changes.get("annotations", {}))
     made["metadata"]["labels"].update(changes.get("labels", {}))
@@ -31,7 +31,7 @@ def nodes(fleet: Mapping[str, HollowNode] = FLEET) -> list[Object]:
 
 
 def unassigned(name: str = "web", *, requests: Mapping[str, str] | None = None, **spec: Any) -> Object:
-    """A new pod with one container. spec: further fields; annotations and owner (a uid) go into its metadata."""
+    """Build a new pod with one container. spec: further fields; annotations and owner (a uid) are put into metadata."""
     owner = spec.pop("owner", None)
     container: Object = {"name": "web", "image": "nginx"}
     if requests is not None:
@@ -46,14 +46,14 @@ def unassigned(name: str = "web", *, requests: Mapping[str, str] | None = None, 
 
 
 def bound(name: str = "web", *, to: str = "hollow-node-0", **spec: Any) -> Object:
-    """A pod that was just bound to a node."""
+    """Build a pod that was just bound to a node."""
     made = unassigned(name, **spec)
     made["spec"]["nodeName"] = to
     return made
 
 
 def deleted(pod: Object, *, grace: int = 30, **metadata: Any) -> Object:
-    """The pod after its deletion was requested."""
+    """Return the pod after its deletion was requested."""
     stamps = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": grace, **metadata}
     return {**pod, "metadata": {**pod["metadata"], **stamps}}
 

@@ -62,7 +62,7 @@ def test_node_is_silent_only_with_the_value_true(text: str, silent: bool) -> Non
         ("often", 61.0, (False, None)),
     ],
 )
-def test_a_node_that_flaps_is_silent_every_other_turn(
+def test_flapping_node_is_silent_in_every_other_period_of_the_clock(
     text: str, now: float, expected: tuple[bool, float | None]
 ) -> None:
     assert silence(annotated(FLAP, text), now=now) == expected

@@ -26,7 +26,7 @@ from kcm.runtime.apiserver.storage.store import MemoryStore
 
 @pytest.fixture
 def hollow(cluster: SimulatedCluster) -> SimulatedCluster:
-    """A cluster of three hollow nodes in two zones, a second old."""
+    """Return a cluster of three hollow nodes in two zones, one second after its start."""
     cluster.manager(controllers=hollow_specs(nodes=3, zones=2))
     cluster.run_for(1)
     return cluster
@@ -65,7 +65,7 @@ def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own()
     ]
 
 
-def test_every_client_of_the_hollow_cluster_is_named_as_the_program_that_it_stands_for() -> None:
+def test_hollow_clients_have_the_names_of_upstream_programs() -> None:
     clients = {spec.client for spec in hollow_specs(nodes=1, zones=1, volumes=True)}
     assert clients == PROGRAMS.keys()
     agents = user_agents("hollow-cluster", PROGRAMS)
@@ -105,7 +105,7 @@ def test_each_kubelet_writes_as_its_node_what_a_node_may_write(hollow: Simulated
     assert of_kubelets
 
 
-def test_nodes_come_up_ready_in_their_zones(hollow: SimulatedCluster) -> None:
+def test_nodes_start_ready_in_their_zones(hollow: SimulatedCluster) -> None:
     nodes = hollow.list(NODES)
     assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == [
         "zone-a",
@@ -127,7 +127,7 @@ def test_heartbeats_renew_leases_and_write_nothing_else(hollow: SimulatedCluster
     assert changed <= 1  # the early first repetition of a status
 
 
-def test_a_pod_is_scheduled_runs_and_goes(hollow: SimulatedCluster) -> None:
+def test_pod_is_scheduled_run_and_deleted(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web"))
     hollow.run_for(1)
     pod = hollow.get(PODS, "default/web")
@@ -150,7 +150,7 @@ def test_a_running_pod_is_written_once_and_then_left_alone(hollow: SimulatedClus
     assert int(hollow.get(PODS, "default/web")["metadata"]["resourceVersion"]) == version
 
 
-def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow: SimulatedCluster) -> None:
+def test_unschedulable_pod_waits_for_a_suitable_node(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", nodeSelector={"disk": "ssd"}))
     hollow.run_for(20)
     (recorded,) = events(hollow)
@@ -164,7 +164,7 @@ def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow: SimulatedCl
     assert phases(hollow) == {"web": "Running"}
 
 
-def test_a_full_cluster_takes_the_next_pod_when_one_goes(make_cluster: Callable[..., Any]) -> None:
+def test_pending_pod_is_scheduled_after_a_deletion(make_cluster: Callable[..., Any]) -> None:
     cluster = make_cluster()
     cluster.manager(controllers=hollow_specs(nodes=1, zones=1, pods_per_node=2))
     for name in "abc":
@@ -271,7 +271,7 @@ def test_a_rejected_pod_fails_at_once(hollow: SimulatedCluster) -> None:
     assert hollow.get(PODS, "default/web")["status"]["reason"] == "OutOfcpu"
 
 
-def test_a_pod_that_is_slow_to_stop_is_there_so_long(hollow: SimulatedCluster) -> None:
+def test_slowly_stopping_pod_exists_until_it_has_stopped(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", annotations={behaviour.TERMINATE_AFTER: "8"}))
     hollow.run_for(1)
     hollow.delete(PODS, "default/web")
@@ -281,7 +281,7 @@ def test_a_pod_that_is_slow_to_stop_is_there_so_long(hollow: SimulatedCluster) -
     assert phases(hollow) == {}
 
 
-def test_a_silent_node_neither_beats_nor_stops_its_pods_until_it_speaks_again(hollow: SimulatedCluster) -> None:
+def test_silent_node_sends_no_heartbeats_and_stops_no_pods(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web"))
     hollow.run_for(1)
     name = hollow.get(PODS, "default/web")["spec"]["nodeName"]

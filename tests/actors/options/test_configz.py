@@ -1,4 +1,4 @@
-"""Options as /configz and /flagz show them."""
+"""Options in /configz and /flagz."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_settings_without_effect_are_listed_separately() -> None:
     assert own["featureGates"]["WatchListClient"] is True
 
 
-def test_every_flag_is_shown_in_the_words_in_which_it_could_be_given() -> None:
+def test_every_flag_is_shown_in_its_command_line_format() -> None:
     shown = flag_values(options("--controllers=*,-job", "--v=2", "--feature-gates=PodDeletionCost=false"))
     assert list(shown) == sorted(flag.name for flag in FLAGS)
     assert shown["controllers"] == "[*,-job-controller]"

@@ -1,4 +1,4 @@
-"""Options that controllers bring along."""
+"""Options that controllers declare."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_unparsed_options_are_the_defaults() -> None:
     assert Options()[WebsiteOptions] == WebsiteOptions()
 
 
-def test_one_group_is_replaced_and_the_others_stay() -> None:
+def test_replacing_one_group_keeps_the_others() -> None:
     changed = options("--website-port=80").with_group(NodeIpamOptions(mask_size=26))
     assert (changed[WebsiteOptions].port, changed[NodeIpamOptions].mask_size) == (80, 26)
 
@@ -53,7 +53,7 @@ def test_they_have_a_section_in_help_a_block_in_configz_and_a_line_in_flagz() ->
     assert flag_values(read)["website-port"] == "80"
 
 
-def test_flags_of_what_is_not_built_yet_are_accepted_with_a_warning() -> None:
+def test_flags_of_unimplemented_controllers_are_accepted_with_a_warning() -> None:
     read = parse_options(["--website-port=80"], unbuilt=(WEBSITE,))
     assert read.warnings == ("Flag --website-port has no effect yet",)
     assert options("--website-port=80").warnings == ()
@@ -68,7 +68,7 @@ def test_their_checks_count_among_the_others() -> None:
     )
 
 
-def test_an_unknown_controller_is_an_error_that_names_the_known_ones() -> None:
+def test_unknown_controller_raises_an_error_with_the_known_ones() -> None:
     with pytest.raises(InvalidOptionsError) as caught:
         options("--controllers=nope")
     assert caught.value.known_controllers == ("website-controller",)
@@ -89,5 +89,5 @@ def test_no_flag_may_be_declared_twice() -> None:
         parse_options([], controllers=(greedy,))
 
 
-def test_nothing_is_both_built_and_unbuilt() -> None:
+def test_no_controller_is_both_implemented_and_unimplemented() -> None:
     assert {spec.name for spec in BUILT_IN}.isdisjoint(spec.name for spec in UNBUILT)

@@ -127,7 +127,7 @@ def test_deprecated_and_ga_gates_cause_warnings() -> None:
         ),
     ],
 )
-def test_gates_whose_dependencies_are_off_are_refused(settings: str, errors: list[str]) -> None:
+def test_gate_with_disabled_dependencies_is_refused(settings: str, errors: list[str]) -> None:
     assert resolve([tuple(each.split("=")) for each in settings.split(",")])[1] == errors  # type: ignore[misc]
 
 

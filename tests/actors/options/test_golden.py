@@ -25,11 +25,11 @@ def shown_configz() -> str:
     return json.dumps(configuration(read_options([])), indent=1) + "\n"
 
 
-def test_help_is_what_it_was() -> None:
+def test_help_is_unchanged() -> None:
     assert shown_help() == HELP.read_text()
 
 
-def test_configz_is_what_it_was() -> None:
+def test_configz_is_unchanged() -> None:
     assert shown_configz() == CONFIGZ.read_text()
 
 

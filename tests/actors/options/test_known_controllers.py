@@ -30,7 +30,7 @@ ALL = (*BUILT_IN, *UNBUILT)
         ([], False, False, False),
     ],
 )
-def test_the_first_item_that_names_it_decides_else_the_star(chosen: list[str], foo: bool, bar: bool, off: bool) -> None:
+def test_first_matching_item_decides_otherwise_the_star(chosen: list[str], foo: bool, bar: bool, off: bool) -> None:
     decided = [is_enabled(name, chosen, on_by_default=name != "off") for name in ("foo", "bar", "off")]
     assert decided == [foo, bar, off]
 
@@ -39,7 +39,7 @@ def test_a_name_that_begins_like_another_is_another() -> None:
     assert not is_enabled("foo", ["foo-controller", "--foo"], on_by_default=True)
 
 
-def test_every_canonical_name_is_well_formed_and_taken_once() -> None:
+def test_canonical_names_are_well_formed_and_unique() -> None:
     names = [controller.name for controller in ALL]
     assert [name for name in names if not re.fullmatch(r"[a-z]([-a-z]*[a-z])?-controller", name)] == []
     assert [name for name, count in Counter(names).items() if count > 1] == []
@@ -53,7 +53,7 @@ def test_exactly_three_are_off_by_default() -> None:
     }
 
 
-def test_an_alias_belongs_to_one_controller_and_is_nobodys_name() -> None:
+def test_alias_belongs_to_one_controller_and_is_no_canonical_name() -> None:
     known = aliases_of(ALL)
     assert known["replication"] == known["replicationcontroller"] == "replicationcontroller-controller"
     assert known["node"] == "node-lifecycle-controller"
@@ -67,6 +67,6 @@ def test_an_alias_belongs_to_one_controller_and_is_nobodys_name() -> None:
         UnbuiltController(name="other-controller", aliases=("ttl-controller",)),
     ],
 )
-def test_two_controllers_may_not_claim_one_alias(taken: UnbuiltController) -> None:
+def test_alias_of_two_controllers_is_refused(taken: UnbuiltController) -> None:
     with pytest.raises(ValueError, match="is taken"):
         aliases_of((*ALL, taken))

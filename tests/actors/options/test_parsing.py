@@ -76,12 +76,12 @@ def test_a_line_that_cannot_be_read_is_refused(argv: tuple[str, ...], text: str)
     assert str(error.value) == text
 
 
-def test_empty_arguments_are_let_pass() -> None:
+def test_empty_arguments_are_ignored() -> None:
     assert options("", "--v=1", "").logging.verbosity == 1
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("-h",), ("--version",), ("--version=raw",)])
-def test_asking_for_help_or_the_version_checks_nothing_else(argv: tuple[str, ...]) -> None:
+def test_help_and_version_skip_all_other_checks(argv: tuple[str, ...]) -> None:
     asked = options(*argv, "--hollow-zones=0", "--feature-gates=Foo=true")
     assert asked.process.help or asked.process.version
 
@@ -96,7 +96,7 @@ def test_setting_a_gate_that_will_go_is_warned_about() -> None:
     )
 
 
-def test_flags_of_later_issues_are_accepted_with_a_warning_and_those_of_this_one_without() -> None:
+def test_flags_without_effect_are_accepted_with_a_warning() -> None:
     assert options("--concurrent-ephemeralvolume-syncs=3", "--log-file=x").warnings == (
         "Flag --concurrent-ephemeralvolume-syncs has no effect yet",
         "Flag --log-file has no effect: Kubernetes 1.26 removed it",
@@ -104,7 +104,7 @@ def test_flags_of_later_issues_are_accepted_with_a_warning_and_those_of_this_one
     assert options("--concurrent-rc-syncs=3", "--leader-elect", "--log_dir=d", "--v=2", "--port=0").warnings == ()
 
 
-def test_help_names_every_flag_that_is_not_hidden() -> None:
+def test_help_lists_every_flag_that_is_not_hidden() -> None:
     text = help_text(options(), columns=100)
     for flag in FLAGS:
         assert (re.search(rf"^  .{{4}}--{flag.name}( |$)", text, re.MULTILINE) is not None) is not flag.hidden, (

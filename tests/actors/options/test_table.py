@@ -1,4 +1,4 @@
-"""All options and their flags: defaults, names, and what follows from several of them."""
+"""All options and their flags: defaults, names, and values derived from several options."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def test_defaults_are_those_of_the_reference(name: str, default: object) -> None
     assert Options().value_of(flag) == flag.default == default
 
 
-def test_every_flag_has_a_name_of_its_own_and_a_line_of_help() -> None:
+def test_every_flag_has_a_unique_name_and_a_line_of_help() -> None:
     names = [name for flag in FLAGS for name in (flag.name, *flag.former)]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)
     assert [flag.name for flag in FLAGS if not flag.help.endswith(".")] == []
 
 
-def test_every_field_is_reached_by_its_flag() -> None:
+def test_every_field_is_set_by_its_flag() -> None:
     words = {"duration": "7s", "pattern=N,...": "a=7", "cert,key[:name,...]": "7.crt,7.key:seven"}
     for flag in FLAGS:
         word = flag.kind.bare or words.get(flag.kind.name, "7")
@@ -108,7 +108,7 @@ def test_every_field_is_reached_by_its_flag() -> None:
         (("--port=0", "--address=127.0.0.1"), None),
     ],
 )
-def test_plain_http_is_served_only_when_asked_for(argv: tuple[str, ...], served: tuple[str, int] | None) -> None:
+def test_plain_http_is_served_only_if_enabled(argv: tuple[str, ...], served: tuple[str, int] | None) -> None:
     assert options(*argv).plain_http == served
 
 

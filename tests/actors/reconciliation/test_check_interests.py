@@ -1,4 +1,4 @@
-"""A watch that names a fact or an index which its table does not have is refused before anything runs."""
+"""A watch that names a fact or an index that its table does not have is refused before the start."""
 
 from __future__ import annotations
 

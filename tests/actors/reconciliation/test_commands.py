@@ -1,4 +1,4 @@
-"""Commands as reconcilers write them."""
+"""Construction of commands."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_object_without_a_namespace_is_refused_at_construction() -> None:
         create(NODES, {"metadata": {"name": "n"}}, namespace="d")
 
 
-def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
+def test_undeclared_table_is_named_in_the_error() -> None:
     with pytest.raises(KeyError, match="v1/pods is neither watched nor read by this controller"):
         Tables({})[PODS]
 
@@ -72,12 +72,12 @@ def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
         apply(WEBSITES, shop()),
     ],
 )
-def test_kind_and_api_version_are_put_back_as_tables_leave_them_out(command: Any) -> None:
+def test_kind_and_api_version_omitted_by_tables_are_restored(command: Any) -> None:
     body = decode_object(command.body)
     assert (body["apiVersion"], body["kind"]) == ("example.com/v1", "Website")
 
 
-def test_the_body_of_a_subresource_with_a_kind_of_its_own_is_left_alone() -> None:
+def test_body_of_a_subresource_with_its_own_kind_is_unchanged() -> None:
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", **shop(spec={"replicas": 1})}
     assert decode_object(update(DEPLOYMENTS, scale, subresource="scale").body) == scale
 
@@ -102,7 +102,7 @@ def test_object_of_another_kind_is_refused_at_the_call(fields: Object, error: st
 
 
 class Shops:
-    """Opens each shop, by every word that writes, and beside it one that is its copy."""
+    """Reconciler that writes each shop, and a copy of it, by every function that writes."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._websites = tables[WEBSITES]
@@ -143,8 +143,8 @@ CRD = {
 }
 
 
-def test_an_object_of_ones_own_kind_is_written_without_saying_its_kind(cluster: SimulatedCluster) -> None:
-    """A server refuses a custom resource without it: it has no types for it."""
+def test_custom_object_is_written_without_naming_its_kind(cluster: SimulatedCluster) -> None:
+    # A server has no types for custom resources, so it refuses an object without kind.
     cluster.create(CRDS, CRD)
     cluster.manager(controllers=[SHOPS])
     cluster.create(WEBSITES, {"metadata": {"name": "shop"}})

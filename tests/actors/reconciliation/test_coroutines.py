@@ -1,4 +1,4 @@
-"""`async def reconcile`: the same words with `await`, driven, recorded, replayed and simulated like a generator."""
+"""Reconcilers with `async def reconcile`: driven, recorded, replayed and simulated like generators."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def copies(configmap: Object) -> list[Any]:
 
 
 class Copier:
-    """Three Secrets for each ConfigMap, and a note that it has them."""
+    """Reconciler that creates three Secrets for each ConfigMap, and records this in it."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._configmaps, self._secrets = tables[CONFIGMAPS], tables[SECRETS]
@@ -116,7 +116,7 @@ def spec(reconciler: Any) -> ControllerSpec:
 
 
 def recorded(reconciler: Any, path: Path, make_cluster: Callable[..., SimulatedCluster]) -> Path:
-    """A run in which it crashes in the midst of its work."""
+    """Record a run in which the controller crashes between its writes."""
     cluster = make_cluster(seed=5)
     writers: list[JournalWriter] = []
 
@@ -190,7 +190,7 @@ async def awaiting(key: Key) -> None:
     await must(patch(SECRETS, f"d/{key}", {}))
 
 
-def test_a_step_of_ones_own_goes_with_both_and_may_use_both() -> None:
+def test_custom_step_works_in_generators_and_coroutines() -> None:
     class Yields:
         def reconcile(self, key: Key) -> Reconciliation:
             assert (yield from both_ways(key)) == key
@@ -228,7 +228,7 @@ def test_a_step_is_a_generator_function() -> None:
 # Outcomes, and what authors get wrong.
 
 
-def test_a_failure_is_raised_where_it_is_awaited() -> None:
+def test_failure_is_raised_at_the_await() -> None:
     class Careful(WithAwait):
         async def _note(self, key: Key) -> None:  # type: ignore[override]
             with pytest.raises(CommandError, match="Conflict: newer"):
@@ -336,7 +336,7 @@ def test_error_of_an_author_gets_no_hint() -> None:
     assert not hasattr(raised.value, "__notes__")
 
 
-def test_future_that_is_awaited_by_hand_is_refused_where_it_is_awaited() -> None:
+def test_future_awaited_directly_is_refused_at_the_await() -> None:
     bench = Bench({CONFIGMAPS: [], SECRETS: []})
     with pytest.raises(TypeError, match="not <Future pending>; no event loop runs in a controller"):
         drive(Waits(tables=bench.tables), "default/a", bench.accept, tables=bench.tables)

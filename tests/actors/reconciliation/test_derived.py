@@ -1,4 +1,4 @@
-"""The indexes that specs declare."""
+"""Indexes that specs declare."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def nowhere(_pod: Object) -> Iterable[str]:
     return ()
 
 
-def test_equal_indexes_are_one() -> None:
+def test_equal_indexes_are_merged() -> None:
     again = Index(PODS, NODE, node_of)
     assert indexes_of([spec("a", PODS_BY_NODE), spec("b", again), spec("c")]) == {PODS.id: {NODE: node_of}}
 
@@ -31,7 +31,7 @@ def test_resources_have_namespaces_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("other", [nowhere, lambda _pod: ("n1",)])
-def test_two_indexes_of_one_name_are_an_error_that_names_both_controllers(
+def test_different_indexes_with_one_name_are_refused_with_both_controllers(
     other: Callable[[Object], Iterable[str]],
 ) -> None:
     with pytest.raises(ValueError, match="a-controller and b-controller declare different indexes 'node' of"):

@@ -109,7 +109,7 @@ def test_a_user_does_not_wait_for_the_first_list(cluster: SimulatedCluster) -> N
     assert len(seen) == 31
 
 
-def test_controllers_of_one_client_have_one_rate_limit(cluster: SimulatedCluster) -> None:
+def test_controllers_with_one_client_share_its_rate_limit(cluster: SimulatedCluster) -> None:
     def of(name: str, qps: float) -> ControllerSpec:
         return ControllerSpec(name=name, client="one", qps=qps, build=lambda _context: None)
 

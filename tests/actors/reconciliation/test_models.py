@@ -121,7 +121,7 @@ def test_a_lister_returns_models_and_the_same_while_the_object_is_the_same() -> 
 
 
 @pytest.mark.parametrize("model", [PydanticWebsite, StructWebsite, DictWebsite])
-def test_any_kind_of_model_goes_both_ways(model: type[Any]) -> None:
+def test_every_kind_of_model_is_decoded_and_encoded(model: type[Any]) -> None:
     resource = Resource(group="example.com", version="v1", plural="websites", kind="Website", model=model)
     tables = Bench({resource: [website("blog", replicas=3)]}).tables
     blog = tables[resource].get("default/blog")
@@ -131,7 +131,7 @@ def test_any_kind_of_model_goes_both_ways(model: type[Any]) -> None:
     assert body["spec"] == {"image": "nginx", "replicas": 3}
 
 
-def test_models_are_read_when_they_are_asked_for_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_decoded_on_demand_and_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcm.runtime.tables.typed.MOST_MODELS", 2)
     lister = bench(*(website(name) for name in "abc")).tables[WEBSITES]
     models: Any = lister
@@ -187,7 +187,7 @@ class Websites:
         return None
 
 
-def test_a_malformed_object_is_held_back_named_once_and_shown_by_the_check(
+def test_malformed_object_is_held_back_logged_once_and_reported_by_the_check(
     cluster: SimulatedCluster, logs: LogCapture
 ) -> None:
     cluster.create(CRDS, DEFINITION)
@@ -307,5 +307,5 @@ def test_a_reconciler_over_models_is_driven_by_hand() -> None:
     assert body["status"] == {"ready": 4}
 
 
-def test_a_codec_is_made_once() -> None:
+def test_codec_is_built_once() -> None:
     assert codec_of(Website) is codec_of(Website)

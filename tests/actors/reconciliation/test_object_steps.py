@@ -34,7 +34,7 @@ def configmap(name: str = "web", namespace: str = "shop", version: int = 1, **me
 
 
 def seen_by(watch: Watch[Key], *objects: Object) -> Lister:
-    """The lister of a controller with this watch, whose informer has listed the objects."""
+    """Return the lister of a controller with this watch, after its informer has listed the objects."""
     spec = ControllerSpec(name="c", build=lambda _context: None, queues=(Queue(watches=(watch,)),))
     plan = plan_tables((spec,), options=Options(), enabled=("c",), make_table=frozen_table)
     for table in plan.tables.values():
@@ -115,7 +115,7 @@ def test_object_is_not_patched_out_of_the_selection(labels: Object) -> None:
 
 
 def test_object_of_another_shard_is_left_alone() -> None:
-    """The field is unknown before the creation, so only the live object shows that it is not selected."""
+    # The field is unknown before the creation, so only the live object shows that it is not selected.
     theirs = pod("web", version=9, node="n2")
     lister = seen_by(Watch(PODS, to=itself, fields="spec.nodeName=n1"))
     with pytest.raises(
@@ -136,7 +136,7 @@ def test_object_is_moved_into_the_selection_if_wanted_names_its_labels() -> None
 
 
 class Stamping:
-    """Stamp each ConfigMap of the shard; `wanted` names only the stamp."""
+    """Reconciler that stamps each ConfigMap of the shard; `wanted` contains only the stamp."""
 
     def __init__(self, configmaps: Lister, shard: str) -> None:
         self._configmaps, self._shard = configmaps, shard

@@ -1,4 +1,4 @@
-"""Calls of what is outside, as a reconciler writes them: what is refused where its author sees it, what comes back."""
+"""External calls in reconcilers: refusal of wrong arguments at the call, and results."""
 
 from __future__ import annotations
 

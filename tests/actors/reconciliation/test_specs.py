@@ -80,12 +80,12 @@ def test_mypy_checks_the_keys_of_a_queue_and_what_an_actor_is_built_with(tmp_pat
     assert found == [n for n, line in enumerate(SOURCE.splitlines(), 1) if line.endswith("# error")], done.stdout
 
 
-def test_two_queues_of_one_name_are_refused() -> None:
+def test_queues_with_the_same_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two queues, passes or sources of x-controller have one name"):
         ControllerSpec(name="x-controller", build=lambda _context: None, queues=(Queue("x"), Queue("x")))
 
 
-def test_one_thing_in_place_of_a_tuple_of_them_is_refused() -> None:
+def test_single_value_instead_of_a_tuple_is_refused() -> None:
     watch = Watch(PODS, to=itself)
     with pytest.raises(TypeError, match="watches of queue 'x': expected a tuple, got Watch"):
         Queue("x", watches=watch)  # type: ignore[arg-type]

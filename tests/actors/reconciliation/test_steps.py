@@ -51,6 +51,6 @@ def test_commands_that_must_succeed_raise_the_first_failure() -> None:
     assert (raised.value.command, raised.value.failure) == (COMMANDS[2], NotFound("b"))
 
 
-def test_no_commands_are_sent_where_there_are_none() -> None:
+def test_empty_batch_sends_no_commands() -> None:
     assert run(must_all([])) == ([], [])
     assert run(in_batches([], 2)) == ([], [])

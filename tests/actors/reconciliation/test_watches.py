@@ -33,7 +33,7 @@ JOB = OwnerRef("batch/v1", "Job", "web", "u1")
         ("DELETED", None, None, [], []),
     ],
 )
-def test_dependent_concerns_its_controller_and_if_asked_for_its_successor(
+def test_dependent_enqueues_its_controller_and_optionally_its_successor(
     type: str, before: OwnerRef | None, after: OwnerRef | None, owner: list[Key], successor: list[Key]
 ) -> None:
     tables = Bench({REPLICASETS: [replica_set("web", namespace="d", metadata={"uid": "u2"})]}).tables

@@ -85,7 +85,7 @@ def test_a_child_is_owned_by_its_uid() -> None:
     assert owned(bench.tables[CONFIGMAPS], by=owner("u2")) == []
 
 
-def test_a_child_is_put_into_its_owners_namespace_and_never_has_one_in_another() -> None:
+def test_child_gets_its_owners_namespace_and_another_one_is_refused() -> None:
     assert own({"metadata": {"name": "a"}}, by=owner(), of=SETS)["metadata"]["namespace"] == "d"
     of_the_cluster = {"metadata": {"name": "n", "uid": "u"}}
     assert own(configmap(), by=of_the_cluster, of=NODES)["metadata"]["namespace"] == "d"
@@ -195,7 +195,7 @@ def status_of(bench: Bench, step: Step[Any]) -> list[Object]:
     return bodies(run(step, bench)[0], Patch)
 
 
-def test_a_status_is_written_where_it_differs() -> None:
+def test_status_is_written_if_it_differs() -> None:
     bench = Bench({SETS: [owner(status={"replicas": 1, "observedGeneration": 1, "conditions": []})]})
     lister = bench.tables[SETS]
     web = lister.get("d/web")
@@ -208,7 +208,7 @@ def test_a_status_is_written_where_it_differs() -> None:
     assert int(second["metadata"]["resourceVersion"]) > 7
 
 
-def test_a_status_never_goes_backwards() -> None:
+def test_status_with_an_older_generation_is_not_written() -> None:
     bench = Bench({SETS: [owner(status={"observedGeneration": 5, "replicas": 1})]})
     lister = bench.tables[SETS]
     assert status_of(bench, patch_status(lister, owner(), {"observedGeneration": 4, "replicas": 9})) == []
@@ -220,7 +220,7 @@ def test_a_status_never_goes_backwards() -> None:
     assert body["metadata"]["resourceVersion"] == "7"
 
 
-def test_a_status_is_not_written_to_another_of_that_name_nor_to_what_is_gone() -> None:
+def test_status_is_not_written_to_a_replaced_or_deleted_object() -> None:
     bench = Bench({SETS: [owner("u2")]})
     assert run(patch_status(bench.tables[SETS], owner("u1"), {"replicas": 9}), bench)[1] == [None]
     gone = run(patch_status(bench.tables[SETS], owner("u2"), {"replicas": 9}), bench, lambda _: NotFound())
@@ -248,7 +248,7 @@ def test_a_condition_keeps_its_time_while_its_status_is_the_same() -> None:
     assert other == {"type": "Other"}
 
 
-def test_a_condition_that_the_api_would_refuse_is_refused_where_its_author_sees_it() -> None:
+def test_invalid_condition_is_refused_at_the_call() -> None:
     with pytest.raises(ValueError, match="the status of condition Ready is one of True, False, Unknown, not 'yes'"):
         set_condition(None, "Ready", "yes", "R", now=0.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the reason of condition Ready is a word like NotReady, not 'not yet'"):
@@ -258,7 +258,7 @@ def test_a_condition_that_the_api_would_refuse_is_refused_where_its_author_sees_
 # Finalizers.
 
 
-def test_a_finalizer_is_added_and_removed_with_the_version_that_was_looked_at() -> None:
+def test_finalizer_writes_require_the_version_that_was_read() -> None:
     theirs = owner()
     theirs["metadata"]["finalizers"] = ["theirs/one"]
     bench = Bench({SETS: [theirs]})
@@ -377,7 +377,7 @@ def test_ensured_objects_are_restored_and_finalizers_wait_for_the_external_call(
 
 
 def test_a_conflict_is_not_repeated_while_the_watch_is_late() -> None:
-    """The driver reads the object live after a patch of a version that met a conflict, as after an update."""
+    # The driver reads the object live after a conflict of a patch with a version, as after an update.
     from kcm.actors.engine.controller.own_writes import stale_update
 
     bench = Bench({SETS: [owner()]})

@@ -1,4 +1,4 @@
-"""The simulated cluster as tests use it."""
+"""The simulated cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reconcilers driven by hand that call what is outside."""
+"""The driver of reconcilers makes external calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Waiting(Asking):
         yield from call(self.wait)
 
 
-def test_calls_are_made_here_and_now() -> None:
+def test_calls_are_made_synchronously() -> None:
     bench, asking = Bench({PODS: ()}), Asking()
     drive(asking, "d/a", bench.accept, tables=bench.tables)
     assert asking.answers == [2, 4]

@@ -1,4 +1,4 @@
-"""Metrics of hollow pods in a simulated cluster: what docs/autoscaling.md shows of it."""
+"""Metrics of hollow pods in a simulated cluster, as in docs/autoscaling.md."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ from tests.faults.mutants.mutant import Mutant
 
 
 def late_accounts(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """The watch of accounts is late, and no other."""
+    """Draw a stall of the watch of service accounts only."""
     late = (5.0, 10.0, 20.0)[seed % 3]
     kind, resource = FaultKind.WATCH_LAGGING, "serviceaccounts"
     return (Fault(kind=kind, start=1.0, until=seconds, seconds=late, process=process, resource=resource),)
 
 
 def cache_says_which_accounts_are_gone() -> Any:
-    """A token whose account no table shows is deleted, though the watch of accounts may only be late."""
+    """Tokens of accounts missing in the table are deleted, although the watch of accounts may be late."""
 
     def trusting(self: Tokens, key: SecretKey) -> Step[Object | None]:
         yield from ()
@@ -41,7 +41,7 @@ def cache_says_which_accounts_are_gone() -> Any:
 
 
 def new_namespaces_are_not_looked_at() -> Any:
-    """Certificates are restored where they were before, and published nowhere else."""
+    """Certificates are restored where they existed, but not published in new namespaces."""
 
     def leave(*_: Any) -> Step[None]:
         yield from ()

@@ -21,7 +21,7 @@ LONG_AGO = float("-inf")
 
 @contextmanager
 def first_size_is_not_remembered() -> Iterator[None]:
-    """After a start nothing is known of what was recommended before, and the first proposal counts alone."""
+    """A new incarnation does not use the current replicas as a recommendation."""
 
     def forgotten(replicas: int, _at: float) -> Recommendation:
         return Recommendation(replicas, LONG_AGO)

@@ -22,7 +22,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def looked_at_once() -> Iterator[None]:
-    """A token that has not expired yet is looked at again when it changes, and not when it expires."""
+    """An unexpired token is not requeued for its expiry."""
     right = TokenCleaner.reconcile
 
     def reconcile(self: TokenCleaner, key: Key) -> Reconciliation:
@@ -34,7 +34,7 @@ def looked_at_once() -> Iterator[None]:
 
 
 def deleted_as_the_cache_shows_it() -> Any:
-    """The uid alone is a precondition, as upstream's: a token that was given more time goes."""
+    """As upstream, deletions have only a uid precondition, so that an extended token is deleted."""
 
     def lax(resource: Any, which: Any, *, unchanged: bool = False) -> Any:
         return delete(resource, which)
@@ -57,7 +57,7 @@ def failed_updates_are_forgotten() -> Iterator[None]:
 
 
 def signed_whatever_it_became() -> Any:
-    """The ConfigMap is written without its version: what a user has just changed in it is lost."""
+    """The ConfigMap is written without its resourceVersion, so that a concurrent change of a user is lost."""
 
     def lax(resource: Any, obj: Any) -> Any:
         meta = {field: value for field, value in obj["metadata"].items() if field != "resourceVersion"}
@@ -68,7 +68,7 @@ def signed_whatever_it_became() -> Any:
 
 
 def late(resource: str) -> Any:
-    """The watch shows everything later than it was, and at some time nothing for a while."""
+    """Draw a lagging watch that also stalls for some time."""
 
     def draw(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
         at = round(random.Random(f"late {resource} {seed}").uniform(5.0, seconds * 0.7), 2)

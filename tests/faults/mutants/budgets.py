@@ -27,7 +27,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def counts_are_written_over_an_eviction() -> Iterator[None]:
-    """After a conflict, what was counted before is written to the version that an eviction has made."""
+    """After a conflict, the old counts are written to the version that records an eviction."""
 
     def write(_self: DisruptionReconciler, _key: Key, budget: Object, status: Object) -> Step[None]:
         yield from write_status(POD_DISRUPTION_BUDGETS, budget, status, retries=1)
@@ -68,7 +68,7 @@ def failures_to_count_are_recorded_at_every_retry() -> Iterator[None]:
 
 
 def a_budget_of_daemons(_scenario: Scenario) -> Iterator[Action]:
-    """DaemonSets have no scale, so that a budget with a percentage of their pods cannot be counted."""
+    """Create a budget with a percentage of a DaemonSet's pods, which has no scale and so cannot be counted."""
     labels = {"app": "daemon"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "v1"}]}}
     meta = {"name": "daemon", "namespace": NAMESPACE}
@@ -78,7 +78,7 @@ def a_budget_of_daemons(_scenario: Scenario) -> Iterator[Action]:
 
 
 def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """The watch of pods, and it alone, shows everything later than it was."""
+    """Draw a lag of the watch of pods only."""
     late = random.Random(f"late pods {seed}").choice((0.1, 0.5, 2.0, 5.0))
     lagging = FaultKind.WATCH_LAGGING
     return (Fault(kind=lagging, start=0.0, until=seconds, seconds=late, process=process, resource="pods"),)

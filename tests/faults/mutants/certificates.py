@@ -22,7 +22,7 @@ from tests.faults.mutants.mutant import Mutant
 
 
 def whoever_asks_is_approved() -> Any:
-    """The approver looks at what is asked for, and not at whether who asks may have it."""
+    """Requests are approved without authorization of their users."""
 
     def is_allowed(self: Approver, request: Object, subresource: str) -> Step[bool]:
         yield from ()
@@ -33,7 +33,7 @@ def whoever_asks_is_approved() -> Any:
 
 @contextmanager
 def keys_are_read_once() -> Iterator[None]:
-    """The authority is what the files had when the signer was made."""
+    """The signer reads the files of the authority only at its start."""
     begin, read = KeyFiles.__init__, KeyFiles.authority
     first: dict[KeyFiles, Authority] = {}
 

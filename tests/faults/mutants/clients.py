@@ -1,4 +1,4 @@
-"""Mutants of what every controller stands on: watches, tables, retries, and reading one's own writes."""
+"""Mutants of the common layer of controllers: watches, tables, retries, and own writes."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def expectations_expire() -> Iterator[None]:
 
 @contextmanager
 def cache_only() -> Iterator[None]:
-    """Decisions rest on the cache alone, however late it is."""
+    """Decisions are based on the table without own writes."""
     with _random_names(), patch.object(Overlay, "wrote", lambda self, raw: None):
         yield
 
 
 @contextmanager
 def resumed_from_an_item() -> Iterator[None]:
-    """After a list in pages the watch begins at the version of the last item in it, and not at the list's."""
+    """After a paged list, the watch begins at the version of the last item instead of the list's."""
     list_anew, replace = Informer._list, TableWriter.replace
 
     def in_pages(self: Informer) -> None:
@@ -126,7 +126,7 @@ def failures_are_dropped() -> Iterator[None]:
 
 
 def dropped_later(self: WorkQueue, key: str, delay: float, now: float) -> None:
-    """Nothing is looked at again after a while."""
+    """Ignore requests to requeue a key later."""
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def names_are_drawn_anew() -> Iterator[None]:
-    """Each try has a name of its own, as where the server draws it: a creation whose outcome is lost is made twice."""
+    """Each creation has a new name, as with generateName, so that retries create duplicates."""
     tries = itertools.count()
 
     def choose(self: PodNames, owner: Object, nodes: Sequence[str], *, taken: Callable[[Key], bool]) -> dict[str, str]:
@@ -34,7 +34,7 @@ def names_are_drawn_anew() -> Iterator[None]:
 
 @contextmanager
 def pods_that_wait_count_nowhere() -> Iterator[None]:
-    """Not on the node that they are for, until they are bound."""
+    """Unbound pods do not count on their target node."""
 
     def bound(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
         return by_node([pod for pod in pods if pod.facts.node])

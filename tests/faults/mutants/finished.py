@@ -1,4 +1,4 @@
-"""A mutant of the controller of finished Jobs."""
+"""Mutant of the TTL controller for finished Jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def deleted_as_the_cache_shows_it() -> Iterator[None]:
-    """The Job is not read again before its deletion, so that a time that was extended meanwhile does not count."""
+    """The Job is not read live before its deletion, so that an extended TTL is ignored."""
 
     def reconcile(self: TtlAfterFinished, key: Key) -> Reconciliation:
         job = self._jobs.get(key)
@@ -37,7 +37,7 @@ def deleted_as_the_cache_shows_it() -> Iterator[None]:
 
 
 def jobs_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """The watch shows everything later than it was, and at some time nothing for longer than a Job has."""
+    """Draw a lagging watch of Jobs that also stalls for longer than the TTL of a Job."""
     at = round(random.Random(f"late jobs {seed}").uniform(5.0, seconds * 0.7), 2)
     stalled = Fault(kind=FaultKind.WATCH_STALLED, start=at, until=at + 30.0, process=process, resource="jobs")
     return (stalled,)

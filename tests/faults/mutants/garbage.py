@@ -14,7 +14,7 @@ from tests.faults.mutants.mutant import Mutant
 
 
 def cache_says_who_is_absent() -> Any:
-    """An owner that no table shows is taken for gone, though its watch may only be late."""
+    """Owners missing in the tables count as deleted, although their watch may be late."""
 
     def trusting(self: OwnerLookups, item: Item, *, gone: bool) -> Reconciliation:
         del gone

@@ -35,7 +35,7 @@ def counted_with_the_finalizer_in_place() -> Iterator[None]:
 
 @contextmanager
 def let_go_as_the_cache_shows_it() -> Iterator[None]:
-    """A pod that is one too many loses its finalizer, though it may have succeeded meanwhile."""
+    """Surplus pods lose their finalizer by the table, although they may have succeeded meanwhile."""
 
     def anyhow(pod: Entry, *, unchanged: bool = False) -> Patch:
         del unchanged
@@ -61,7 +61,7 @@ def a_job_that_is_gone_keeps_its_pods() -> Iterator[None]:
 
 
 def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """The watch of pods, and it alone, shows everything later than it was."""
+    """Draw a lag of the watch of pods only."""
     late = random.Random(f"late pods of jobs {seed}").choice((0.5, 2.0, 5.0))
     lagging = FaultKind.WATCH_LAGGING
     return (Fault(kind=lagging, start=0.0, until=seconds, seconds=late, process=process, resource="pods"),)

@@ -48,7 +48,7 @@ def sound_end(setting: Setting, scenario: int) -> dict[str, Any]:
 
 
 class Hunt:
-    """Looks for one mutant. Its runs have to come to what the sound system comes to without faults."""
+    """Search for one mutant. Its runs must reach the end state of the correct system without faults."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
@@ -73,7 +73,7 @@ class Hunt:
 
 
 def row(mutant: Mutant, result: Search) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     if result.first is None:
         verdict = f"no: {mutant.held_by}" if mutant.held_by else "no"
         cells = [verdict, "-", "-", f"{result.spent:.0f}"]

@@ -1,4 +1,4 @@
-"""A bug that Kubernetes, or a client of it, once had: rebuilt as a small mutation of our runtime or of a reconciler."""
+"""Known bugs of Kubernetes or its clients, as small mutations of the runtime or of a reconciler."""
 
 from __future__ import annotations
 

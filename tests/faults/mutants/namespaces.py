@@ -18,7 +18,7 @@ from tests.faults.mutants.mutant import Mutant
 
 
 def failures_count_as_empty() -> Any:
-    """Whatever the server refuses, or does not answer, is taken for a resource that is not served."""
+    """Failed requests count as resources that are not served."""
 
     def anything(outcome: Outcome) -> bool:
         return not isinstance(outcome, Done)
@@ -27,7 +27,7 @@ def failures_count_as_empty() -> Any:
 
 
 def pods_go_with_the_rest() -> Any:
-    """All is deleted at once, pods too."""
+    """All content is deleted at once, without deleting pods first."""
 
     def nothing(_self: NamespaceController, _namespace: Object) -> Step[tuple[Content, int]]:
         yield from ()

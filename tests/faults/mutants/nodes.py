@@ -52,7 +52,7 @@ def late_leases_are_believed() -> Iterator[None]:
 
 @contextmanager
 def evictions_are_not_cancelled() -> Iterator[None]:
-    """A pod that was to go when its time was up goes, also when the taint has gone before."""
+    """A scheduled eviction is carried out even if the taint was removed."""
 
     def kept(self: TaintEvictionReconciler, key: str) -> Any:
         return
@@ -74,7 +74,7 @@ def evictions_are_not_cancelled() -> Iterator[None]:
 
 @contextmanager
 def a_missing_node_is_gone() -> Iterator[None]:
-    """The pods of a node that the cache does not show are removed at once."""
+    """Pods of nodes missing in the table are deleted at once."""
 
     def at_once(self: PodGarbageCollector, pods: Any, present: Any) -> Any:
         return {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}

@@ -1,4 +1,4 @@
-"""Invariants for the settings of mutants: true in every run, but of use only where their bug has its occasion."""
+"""Invariants for the settings of mutants; they are valid in every run, but useful only for certain bugs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class NothingListedAgain:
 
 
 class NoFlood:
-    """However often pods fail, their owner does not make one after the other."""
+    """Owners do not create pods in rapid succession, however often the pods fail."""
 
     name = "no flood of pods"
 
@@ -100,8 +100,9 @@ class NoFlood:
 
 
 class OwnersLive:
-    """No pod is created for an owner that is known to be deleted as work on it begins, and none adopted for one that is
-    gone, unless it was there when it was last read live.
+    """No pod is created for an owner known to be deleted at the beginning of the sync.
+
+    No pod is adopted by a deleted owner, unless its last live read preceded the deletion.
     """
 
     name = "pods are made and adopted for owners that live"

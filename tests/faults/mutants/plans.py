@@ -1,4 +1,4 @@
-"""Plans of faults that provoke a mutant's bug; arguments as of kcm.runtime.simulation.plan.draw_plan."""
+"""Fault plans that provoke the bugs of mutants. Arguments: see kcm.runtime.simulation.plan.draw_plan."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from kcm.runtime.simulation.plan import draw_plan
 
 
 def stalls(seed: int, **arguments: Any) -> tuple[Fault, ...]:
-    """Watches that are late or silent, and nothing else."""
+    """Draw late or silent watches only."""
     return draw_plan(seed, **arguments, kinds=(FaultKind.WATCH_LAGGING, FaultKind.WATCH_STALLED))
 
 
 def takeovers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """The leader stands still for longer than its lease lasts, and comes to with mail in every box."""
+    """Draw a pause of the leader that is longer than its lease, while messages are pending."""
     start = 3.0 + seed % 50 / 10
     return (Fault(kind=FaultKind.PROCESS_PAUSED, start=start, until=start + 20.0, process="manager"),)
 
 
 def http_held(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """The thread of HTTP stands still until the lease is over, or nearly."""
+    """Draw a hold of the HTTP thread until about the end of the lease."""
     start = 2.0 + seed % 10 / 5
     return (Fault(kind=FaultKind.HTTP_HELD, start=start, until=start + 9.0 + seed % 7, process="manager*"),)
 
 
 def busy_cloud(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """Calls wait for a thread of the cloud while the manager is cut off from the server, until its lease is over."""
+    """Draw slow calls while the manager is cut off from the server until its lease has expired."""
     start = 10.0 + seed % 20
     return (
         Fault(kind=FaultKind.CALL_DELAYED, start=0.0, until=start + 30.0, seconds=12.0, process="manager*"),
@@ -35,27 +35,27 @@ def busy_cloud(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
 
 
 def slow_balancers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """The cloud takes its time with some load balancers, and less with others."""
+    """Draw delays of some calls for load balancers."""
     chance, seconds = 0.3 + seed % 5 / 10, 5.0 + seed % 7 * 3
     return (Fault(kind=FaultKind.CALL_DELAYED, rate=chance, until=100.0, seconds=seconds, resource="loadbalancers"),)
 
 
 def hangs(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """The dispatcher hangs for so long that it is replaced, and comes to."""
+    """Draw a hang of the dispatcher that is long enough for a replacement, and ends later."""
     start = seed % 40 / 2
     hung = Fault(kind=FaultKind.ACTOR_HUNG, start=start, actor="dispatcher", process="manager*", most=1, seconds=50.0)
     return (hung,)
 
 
 def forgetful_servers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """The server starts again twice, and knows nothing of what happened before."""
+    """Draw two restarts of the server, which then has no event history."""
     first = 5.0 + seed % 20 / 2
     kind, away = FaultKind.SERVER_RESTARTED, 1.0 + seed % 3
     return tuple(Fault(kind=kind, start=start, until=start + away) for start in (first, first + 15.0))
 
 
 def stale_pods(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """A manager starts again, reads current specs, and is shown pods as they were."""
+    """Draw a restart of the manager, which then lists current owners and old pods."""
     crash = 20.0 + seed % 10 / 5
     return (
         Fault(kind=FaultKind.PROCESS_CRASHED, start=crash, until=crash + 0.5, process="manager*"),
@@ -76,10 +76,10 @@ def all_silent(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
 
 
 def away_when_a_node_comes(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """The manager is away from 28 s for some twelve more."""
+    """Draw a crash of the manager at 28 s, for about twelve seconds."""
     return (Fault(kind=FaultKind.PROCESS_CRASHED, start=28.0, until=40.0 + seed % 5, process="manager*"),)
 
 
 def nothing(_seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """No fault: the actions are enough."""
+    """Draw no faults: the actions are sufficient."""
     return ()

@@ -29,7 +29,7 @@ from tests.faults.mutants.scenarios import killed_and_scaled, many_pods
 
 @contextmanager
 def lease_is_not_looked_at() -> Iterator[None]:
-    """A manager that has led once writes on."""
+    """A manager that has been the leader once continues to write."""
     refusal = Dispatcher._refusal
 
     def any_time(self: Dispatcher, job: Any, now: float) -> str | None:
@@ -44,7 +44,7 @@ def lease_is_not_looked_at() -> Iterator[None]:
 
 @contextmanager
 def time_begins_in_the_thread_of_http() -> Iterator[None]:
-    """The lease is looked at when a write is handed over; its time counts from when the thread of HTTP comes to it."""
+    """The lease is checked when a request is handed over, but its time limit begins in the HTTP thread."""
     depart = _Exchange.depart
 
     def fresh(self: _Exchange) -> None:
@@ -62,7 +62,7 @@ def time_begins_in_the_thread_of_http() -> Iterator[None]:
 
 @contextmanager
 def cloud_calls_begin_any_time() -> Iterator[None]:
-    """The lease is looked at when a call is handed over, and the call begins when a thread is free."""
+    """The lease is checked when a call is handed over, but not when the call begins."""
     add = CallPool.add
 
     def always(self: CallPool, call: Any, on_outcome: Any, _permit: Permit) -> int:
@@ -74,7 +74,7 @@ def cloud_calls_begin_any_time() -> Iterator[None]:
 
 @contextmanager
 def suspended_time_does_not_count() -> Iterator[None]:
-    """The process's clock stands still while the machine is suspended, as CLOCK_MONOTONIC does."""
+    """The process's clock stops while the machine is suspended, as CLOCK_MONOTONIC does."""
     pause, lost = World.pause, dict[ProcessClock, float]()
 
     def suspend(self: World, process: SimulatedProcess, seconds: float) -> None:
@@ -102,7 +102,7 @@ def suspended_time_does_not_count() -> Iterator[None]:
 
 @contextmanager
 def replaced_actors_work_on() -> Iterator[None]:
-    """An actor that was replaced while it hung handles its mail when it comes to."""
+    """An actor that was replaced while it hung handles its pending messages when it resumes."""
     handle = Actor._handle  # type: ignore[attr-defined]
     with patch.object(Actor, "on_receive", lambda self, frame: handle(self, frame)):
         yield
@@ -110,7 +110,7 @@ def replaced_actors_work_on() -> Iterator[None]:
 
 @contextmanager
 def replaced_actors_write_on() -> Iterator[None]:
-    """And a dispatcher that was replaced sends what it finds there."""
+    """In addition, a replaced dispatcher sends its pending commands."""
     drain = Dispatcher._drain
 
     def drain_on(self: Dispatcher, client: str) -> None:
@@ -138,7 +138,7 @@ def deleted_by_name() -> Iterator[None]:
 
 @contextmanager
 def names_come_again() -> Iterator[None]:
-    """Pods are numbered, as a StatefulSet's: the next one has the name of the one that went."""
+    """Pods are numbered as those of a StatefulSet, so that names are reused."""
 
     def names(owner: Any, wanted: int, *, taken: Any) -> list[str]:
         numbered = (f"{name_of(owner)}-{number}" for number in range(1000))
@@ -151,7 +151,7 @@ def names_come_again() -> Iterator[None]:
 
 @contextmanager
 def deleted_by_name_that_comes_again() -> Iterator[None]:
-    """Both."""
+    """Names are reused, and deletions have no uid precondition."""
     with deleted_by_name(), names_come_again():
         yield
 

@@ -1,4 +1,4 @@
-"""Mutants of the resourcequota controller, and of the admission that it works with."""
+"""Mutants of the resourcequota controller and of its admission plugin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_first_count_may_be_late() -> Any:
 
 
 def usage_is_overwritten() -> Any:
-    """The status is written whatever was charged since the quota was read."""
+    """The status is written without its resourceVersion, so that later charges are lost."""
 
     def unconditional(resource: Resource, obj: Object, *, subresource: str = "") -> Any:
         meta = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}

@@ -37,12 +37,12 @@ def with_image(image: str) -> Object:
 
 
 def changed(*changes: str) -> Callable[[Scenario], tuple[Action, ...]]:
-    """ReplicaSets and ReplicationControllers to which nothing happens but these changes."""
+    """Draw ReplicaSets and ReplicationControllers with only these changes."""
     return workload_actions((REPLICASETS, REPLICATION_CONTROLLERS), changes)
 
 
 def rollouts(scenario: Scenario) -> tuple[Action, ...]:
-    """A Deployment that rolls from image to image, one after the other or one upon the other."""
+    """Draw a Deployment with successive or overlapping rollouts."""
     chance = scenario.chance("rollouts")
     strategy = chance.choice(
         ({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
@@ -53,14 +53,14 @@ def rollouts(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def many_pods(scenario: Scenario) -> tuple[Action, ...]:
-    """More pods than the rate limit lets through at once."""
+    """Create more pods at once than the rate limit permits."""
     chance = scenario.chance("many pods")
     first = create(2.0, REPLICASETS, workload(REPLICASETS, "set", chance.randint(50, 70), "v1"))
     return first, merge(20.0, REPLICASETS, SET, scaled(chance.randint(5, 20)))
 
 
 def slow_to_be_available(scenario: Scenario) -> tuple[Action, ...]:
-    """Pods count as available only after some seconds: minReadySeconds."""
+    """Draw workloads with minReadySeconds."""
     chance = scenario.chance("min ready")
     spec = {"minReadySeconds": chance.randint(3, 9)}
     return (
@@ -89,7 +89,7 @@ def killed_and_scaled(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def a_node_comes_anew(scenario: Scenario) -> tuple[Action, ...]:
-    """At 30 s a node is deleted and made once more: it has no range yet."""
+    """Delete and recreate a node at 30 s, so that it has no CIDR."""
     name = f"hollow-node-{scenario.number % 3}"
 
     def anew(cluster: SimulatedCluster) -> bool:
@@ -103,7 +103,7 @@ def a_node_comes_anew(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def squatters(scenario: Scenario) -> tuple[Action, ...]:
-    """Another object takes the very name that a Deployment's next ReplicaSet would have: a collision of hashes."""
+    """Create an object with the name that the Deployment's next ReplicaSet will have: a hash collision."""
     chance = scenario.chance("squatters")
     at = round(chance.uniform(6, 15), 2)
 
@@ -128,7 +128,7 @@ def squatters(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def deleted_in_the_foreground(scenario: Scenario) -> tuple[Action, ...]:
-    """An owner goes once all that it owns is gone."""
+    """Delete an owner in the foreground."""
     chance = scenario.chance("foreground")
     at = round(chance.uniform(5, 20), 2)
 
@@ -143,7 +143,7 @@ def deleted_in_the_foreground(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def scaled_while_it_rolls(scenario: Scenario) -> tuple[Action, ...]:
-    """A rollout without surge, scaled down right at its beginning."""
+    """Start a rollout without surge, and scale down right after its beginning."""
     chance = scenario.chance("scaled while it rolls")
     replicas = chance.randint(3, 6)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
@@ -178,7 +178,7 @@ def rejected(scenario: Scenario) -> tuple[Action, ...]:
 
 
 def hosts_and_their_service_change(scenario: Scenario) -> tuple[Action, ...]:
-    """A Service with a load balancer changes at about the same time as the nodes that it may send to."""
+    """Change a Service with a load balancer at about the same time as its target nodes."""
     chance = scenario.chance("hosts")
     spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
     actions = [create(1.0, SERVICES, {"metadata": {"name": "web", "namespace": NAMESPACE}, "spec": spec})]

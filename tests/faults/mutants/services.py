@@ -50,7 +50,7 @@ def slices_are_read_from_a_late_cache() -> Iterator[None]:
 
 @contextmanager
 def what_an_update_leaves_as_it_is_counts_as_stale() -> Iterator[None]:
-    """After an update the version before it counts as stale, also if the update changed nothing; and some do."""
+    """The version before an update counts as stale, even if the update changed nothing."""
     write, stale = EndpointsReconciler._write, WeakKeyDictionary[EndpointsReconciler, dict[str, str]]()
 
     def tracking(self: EndpointsReconciler, key: str, *arguments: Any, **more: Any) -> Any:
@@ -75,7 +75,7 @@ def load_balancers_are_not_guarded() -> Iterator[None]:
 
 @contextmanager
 def hosts_are_updated_beside_the_queue() -> Iterator[None]:
-    """A change of nodes calls the cloud for each load balancer, whatever else is under way for its Service."""
+    """A change of nodes calls the cloud for each load balancer, concurrently with syncs of its Service."""
 
     def at_once(self: ServiceLoadBalancerReconciler, due: Sequence[str]) -> Any:
         for key in due:

@@ -16,7 +16,7 @@ from tests.faults.mutants.mutant import Mutant
 
 @contextmanager
 def successors_wait_for_nobody() -> Iterator[None]:
-    """A pod that is not ready yet, or is being deleted, counts as one that is there."""
+    """Pods that are unready or terminating do not delay their successors."""
     step_for_replica = reconciler.step_for_replica
 
     def hasty(stateful_set: Any, pod: PodFacts | None, *, now: float) -> PodStep:
@@ -30,7 +30,7 @@ def successors_wait_for_nobody() -> Iterator[None]:
 
 @contextmanager
 def updates_wait_for_nobody() -> Iterator[None]:
-    """A pod of an old revision is deleted while those above it are not ready again."""
+    """A rolling update deletes a pod while its successors are not ready."""
 
     def hasty(stateful_set: Any, members: Any, *, update: str, now: float) -> list[int]:
         found = (ordinal for ordinal in reversed(members.replicas) if ordinal >= (stateful_set.partition or 0))

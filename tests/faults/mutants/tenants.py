@@ -1,4 +1,4 @@
-"""Mutants of examples/tenant_operator.py: what authors of operators get wrong, looked for by that example's trial."""
+"""Mutants of examples/tenant_operator.py: typical bugs of operators, searched by the example's trial."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _ensure_by_name(lister: Lister, wanted: Object) -> Step[Object]:
 
 @contextmanager
 def uid_not_compared() -> Iterator[None]:
-    """A namespace whose owner has the tenant's name counts as its own: its predecessor's as well.
+    """Owned namespaces are recognized by the tenant's name, and so include its predecessor's.
 
-    `ensure` refuses what has another owner, so that this author does without it.
+    `ensure` refuses an object with another owner, so it is not used.
     """
     names = {"controlled_by": _is_of_that_name, "ensure": _ensure_by_name}
     with mock.patch.multiple(tenant_operator, **names):
@@ -50,7 +50,7 @@ def uid_not_compared() -> Iterator[None]:
 
 @contextmanager
 def status_from_memory() -> Iterator[None]:
-    """The status names the namespaces that were made, as the operator remembers, and not those that are there."""
+    """The status contains the namespaces that the operator remembers, and not the existing ones."""
     provide = Tenants._provide
     made: dict[int, set[str]] = {}  # by reconciler: a new one remembers nothing
 
@@ -84,7 +84,7 @@ def no_requeue() -> AbstractContextManager[Any]:
 
 @contextmanager
 def called_again() -> Iterator[None]:
-    """A call is made again as another request, which opens another account, unless the status names the first one."""
+    """Each call has a new request id, and so opens another account unless the status names the first one."""
     reconcile, requests = Tenants.reconcile, itertools.count(1)
 
     class Requests:
@@ -113,7 +113,7 @@ def called_again() -> Iterator[None]:
 
 
 def wrong_namespace_watched() -> AbstractContextManager[Any]:
-    """Quotas are watched in a namespace of the operator's own, and not in those of the tenants."""
+    """Quotas are watched in the operator's namespace instead of the tenants'."""
 
     def watch(resource: Any, **arguments: Any) -> Watch[Any]:
         return Watch(resource, **arguments, namespaces=("default",) if resource is tenant_operator.QUOTAS else None)

@@ -38,7 +38,7 @@ def claims_go_as_the_cache_shows_their_pods() -> Iterator[None]:
 
 @contextmanager
 def claims_name_their_volume_first() -> Iterator[None]:
-    """The claim is written before the volume, so that another claim may get the volume where that fails."""
+    """The claim is written before the volume, so that another claim may get the volume if that write fails."""
 
     def bind(self: Writes, volume: Object, claim: Object) -> Step[None]:
         naming = bound_claim(claim, volume)
@@ -55,7 +55,7 @@ def claims_name_their_volume_first() -> Iterator[None]:
 
 
 def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """The watch of pods shows nothing for a while."""
+    """Draw a stall of the watch of pods."""
     at = round(random.Random(f"late pods of claims {seed}").uniform(2.0, seconds * 0.4), 2)
     stalled = FaultKind.WATCH_STALLED
     return (Fault(kind=stalled, start=at, until=at + 30.0, process=process, resource="pods"),)

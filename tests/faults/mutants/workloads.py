@@ -49,7 +49,7 @@ def collisions_are_not_counted() -> Iterator[None]:
 
 @contextmanager
 def owners_are_not_read_live() -> Iterator[None]:
-    """An owner that adopts a pod is not read live first."""
+    """Owners are not read live before an adoption."""
 
     def no_obstacle(owner: Any, owners: Any) -> Any:
         return None
@@ -61,7 +61,7 @@ def owners_are_not_read_live() -> Iterator[None]:
 
 @contextmanager
 def going_owners_make_pods() -> Iterator[None]:
-    """An owner that is being deleted replaces the pods that go with it."""
+    """A terminating owner replaces the pods that are deleted with it."""
     with patch("kcm.actors.controllers.workloads.replicaset.reconciler.is_deleting", lambda owner: False):
         yield
 
@@ -84,7 +84,7 @@ def availability_is_looked_at_once() -> Iterator[None]:
 
 @contextmanager
 def failed_pods_are_replaced_at_once() -> Iterator[None]:
-    """However soon they fail, and however often."""
+    """Failed pods are replaced without backoff."""
     with patch(
         "kcm.actors.controllers.workloads.replicaset.reconciler.next_delay", lambda delay, **_: ReplacementDelay()
     ):
@@ -108,7 +108,7 @@ def surge_of_each() -> Iterator[None]:
 
 @contextmanager
 def new_pods_count_before_they_are_available() -> Iterator[None]:
-    """Old pods go as soon as new ones are wanted."""
+    """Old pods are deleted without waiting for new ones to be available."""
 
     def hasty(deployment: Any, new: Any, old: Any) -> Any:
         sizes = {each.name: each.replicas for each in active(old)}
@@ -121,14 +121,14 @@ def new_pods_count_before_they_are_available() -> Iterator[None]:
 
 @contextmanager
 def recreate_does_not_wait() -> Iterator[None]:
-    """The first new pod is made while the last old one still runs."""
+    """The first new pod is created while an old one still runs."""
     with patch("kcm.actors.controllers.workloads.deployment.reconciler.old_pods_running", lambda *_: False):
         yield
 
 
 @contextmanager
 def history_is_what_is_old() -> Iterator[None]:
-    """Old ReplicaSets beyond the history limit are deleted, pods or not."""
+    """Old ReplicaSets beyond the history limit are deleted even if they have pods."""
     with patch("kcm.actors.controllers.workloads.deployment.revisions._is_idle", lambda replica_set: True):
         yield
 

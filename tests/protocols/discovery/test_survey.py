@@ -1,4 +1,4 @@
-"""Discovery finds what is served, aggregated or group by group; a broken group keeps what was known of it."""
+"""Discovery of served resources, aggregated or by group; a failing group keeps its last known resources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETS = served(APPS, "replicasets", "ReplicaSet")
 
 
 def aggregated(*groups: tuple[GroupVersion, list[ServedResource] | None]) -> dict[str, Any]:
-    """None: stale."""
+    """Build an aggregated discovery document. None: a stale group version."""
     items: dict[str, dict[str, Any]] = {}
     for (group, version), resources in groups:
         item = items.setdefault(group, {"metadata": {"name": group} if group else {}, "versions": []})

@@ -1,4 +1,4 @@
-"""A run in which a resource comes and goes is recorded, and replayed without a difference."""
+"""Record and replay of a run in which resources are added and removed."""
 
 from __future__ import annotations
 

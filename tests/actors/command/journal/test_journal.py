@@ -1,4 +1,4 @@
-"""A recorded run of a simulated cluster, shown as a table and replayed."""
+"""A recorded run of a simulated cluster, as a table and replayed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def journal(tmp_path: Path, recorded: Path) -> Path:
-    """A copy of it, which a test may change."""
+    """Copy the recorded journal, so that a test may modify it."""
     return Path(shutil.copytree(recorded.parent, tmp_path, dirs_exist_ok=True)) / recorded.name
 
 
@@ -103,7 +103,7 @@ def test_the_same_code_yields_the_same_commands(
 
 
 class Spendthrift:
-    """A mutant: labels every pod that it creates."""
+    """Reconciler with a bug: it labels every pod that it creates."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -161,7 +161,7 @@ def test_controller_missing_from_journal_is_an_error(
         again(journal, actor, log, incarnation=incarnation)
 
 
-def test_a_controller_is_replayed_where_others_of_the_run_are_not_installed(journal: Path, log: Any) -> None:
+def test_controller_is_replayed_without_other_controllers_of_the_run(journal: Path, log: Any) -> None:
     alone = tuple(spec for spec in BUILT_IN if spec.name == "replicaset-controller")
     done = again(journal, "replicaset-controller", log, specs=alone)
     assert done.difference is None
@@ -228,7 +228,7 @@ def test_replay_command_reports_its_result(journal: Path, capsys: pytest.Capture
     assert "'yesterday' is neither a time" in capsys.readouterr().err
 
 
-def test_a_truncated_journal_is_shown_as_far_as_it_goes(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_journal_is_shown_up_to_its_end(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = journal.read_bytes()
     journal.write_bytes(data[: len(data) // 2])
     assert journal_command.main(["show", str(journal)]) == 0
@@ -247,7 +247,7 @@ def test_an_unknown_message_is_a_line_too(capsys: pytest.CaptureFixture[str], tm
     assert [line[5] for line in show(path, capsys)] == ["Create", "(cannot"]
 
 
-def test_a_submit_names_the_queue_and_the_key_that_it_is_for() -> None:
+def test_submit_names_its_queue_and_key() -> None:
     commands = (Delete("v1/pods", "default/web-1"),)
     submit = Submit("controller:x", 1, "x", 7, commands, queue="replicaset", key="default/web")
     assert described(submit).startswith("Submit 7 for replicaset default/web: Delete v1/pods default/web-1")

@@ -1,4 +1,4 @@
-"""A run of a controller that sees a part of what there is is recorded, and replayed without a difference."""
+"""Record and replay of a run of a controller with selective watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers that call what is outside: on virtual time, with all that may go wrong, and in the journal."""
+"""Controllers with external calls: on virtual time, with faults, and in the journal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Directory:
 
 
 class Enrolment:
-    """Adds each ConfigMap to the directory, and writes down as which."""
+    """Reconciler that adds each ConfigMap to the directory, and writes the returned number."""
 
     def __init__(self, tables: Tables, add: Callable[[str], Any], **how: Any) -> None:
         self._configmaps, self._add, self._how = tables[CONFIGMAPS], add, how
@@ -155,7 +155,7 @@ def test_concurrent_calls_are_limited_by_the_spec(cluster: SimulatedCluster) -> 
     assert len(numbers(cluster)) == 7
 
 
-def test_an_async_function_whose_time_is_over_is_cancelled(cluster: SimulatedCluster, logs: Any) -> None:
+def test_async_function_is_cancelled_after_its_timeout(cluster: SimulatedCluster, logs: Any) -> None:
     directory = Directory()
     cluster.manager(controllers=(enrolment(directory.add_slowly, timeout=2.0),))
     enrol(cluster, "a")
@@ -183,7 +183,7 @@ def test_calls_of_a_controller_that_ends_are_cancelled(cluster: SimulatedCluster
     assert directory.added == (["a"] if end == "killed" else []), "its successor calls again"
 
 
-def test_nothing_is_called_without_the_lease(cluster: SimulatedCluster) -> None:
+def test_no_call_is_made_without_the_lease(cluster: SimulatedCluster) -> None:
     directory = Directory()
     leader = Election(identity="one", namespace="kube-system", name="test")
     cluster.manager(controllers=(enrolment(directory.add),), election=leader)
@@ -284,7 +284,7 @@ def again(journal: Path, spec: ControllerSpec, log: Any) -> Any:
     return replay(records, spec.name, specs=(spec,), read_options=lambda _arguments: Options(), log=log)
 
 
-def test_a_replay_takes_the_answers_from_the_journal_and_calls_nothing(journal: Path, log: Any) -> None:
+def test_replay_uses_outcomes_of_the_journal_and_makes_no_calls(journal: Path, log: Any) -> None:
     directory = Directory()
     done = again(journal, enrolment(directory.add), log)
     assert done.difference is None
@@ -292,7 +292,7 @@ def test_a_replay_takes_the_answers_from_the_journal_and_calls_nothing(journal: 
     assert directory.added == []
 
 
-def test_the_first_difference_of_other_code_is_shown(journal: Path, log: Any) -> None:
+def test_replay_shows_the_first_difference_of_changed_code(journal: Path, log: Any) -> None:
     class LoudEnrolment(Enrolment):
         def reconcile(self, key: Key) -> Reconciliation:
             number = yield from call(self._add, key.upper(), timeout=30)
@@ -308,7 +308,7 @@ def test_the_first_difference_of_other_code_is_shown(journal: Path, log: Any) ->
     assert any('"function": "Directory.add"' in line for line in lines)
 
 
-def test_calls_are_shown_with_their_arguments_and_answers(journal: Path) -> None:
+def test_calls_are_shown_with_arguments_and_outcomes(journal: Path) -> None:
     sent = [message_of(record) for record in read_journal(journal) if isinstance(record, MessageSent)]
     descriptions = [described(message) for message in sent]
     assert any(line.endswith("for enrolment default/a: Call Directory.add('a') default/a") for line in descriptions)
@@ -316,7 +316,7 @@ def test_calls_are_shown_with_their_arguments_and_answers(journal: Path) -> None
     assert any("Unknown Directory.add default/a did not return within 30 s" in line for line in descriptions)
 
 
-def test_a_cloud_and_other_calls_go_the_same_way(log: Any) -> None:
+def test_cloud_calls_and_other_calls_are_made_in_the_same_way(log: Any) -> None:
     directory = Directory()
     cluster = SimulatedCluster(log=log, cloud=FakeCloud())
     cluster.manager(controllers=(enrolment(directory.add),))
@@ -325,6 +325,6 @@ def test_a_cloud_and_other_calls_go_the_same_way(log: Any) -> None:
     assert directory.added == ["a"]
 
 
-def test_a_failed_call_is_known_by_its_failure() -> None:
+def test_error_of_a_failed_call_contains_its_failure() -> None:
     err = CommandError(outside(len, "a"), Raised(("ValueError",), "ValueError: no"))
     assert isinstance(err.failure, Raised)

@@ -1,4 +1,4 @@
-"""The controller actor: what it begins, what it waits for, and that neither a reconciler nor a peer can stop it."""
+"""The controller actor: start, waits, and robustness against its reconciler and its peers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def configmap(name: str, version: int) -> dict[str, Any]:
 
 
 class Greeter:
-    """Reconciles each key as the test determines, and records the keys."""
+    """Reconciler that calls a function of the test, and records the keys."""
 
     def __init__(self, act: Callable[[Key], Any]) -> None:
         self._act = act
@@ -74,7 +74,7 @@ def looks(_key: Key) -> Reconciliation:
 
 
 class ControllerRig:
-    """One controller; the test is its informer, its dispatcher and its manager."""
+    """Controller under test; the test plays its informer, dispatcher and manager."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ControllerRig:
         self.settle(then)
 
     def begin(self, *names: str) -> None:
-        """Its table holds these, and nothing was written under its name before."""
+        """Start the controller with these objects in its table, and without earlier writes."""
         self.listed(*names)
         self.tell(Synced(CONFIGMAPS.id), Attached(self.system.incarnation(ME), {}, []))
 
@@ -162,7 +162,7 @@ DONE = Done(b'{"metadata":{"namespace":"d","name":"a","uid":"uid-a","resourceVer
 # Until it may act.
 
 
-def test_it_acts_once_it_is_attached_and_its_tables_are_whole(log: FilteringBoundLogger) -> None:
+def test_controller_begins_once_it_is_attached_and_its_tables_are_synced(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     assert rig.kept["dispatcher"] == [Attach(ME, 1)]
     assert rig.kept[INFORMER] == [Subscribe(ME)]
@@ -173,7 +173,7 @@ def test_it_acts_once_it_is_attached_and_its_tables_are_whole(log: FilteringBoun
     assert rig.greeter.seen == ["d/a", "d/b"]
 
 
-def test_it_waits_until_its_table_shows_what_its_predecessor_wrote(log: FilteringBoundLogger) -> None:
+def test_controller_waits_until_its_table_contains_its_predecessors_writes(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.listed("a", version=10)
     rig.tell(Synced(CONFIGMAPS.id), Attached(1, {CONFIGMAPS.id: 20}, []), then=5.0)
@@ -183,7 +183,7 @@ def test_it_waits_until_its_table_shows_what_its_predecessor_wrote(log: Filterin
     assert rig.greeter.seen == ["d/a"]
 
 
-def test_after_a_restored_backup_no_version_from_before_is_waited_for(log: FilteringBoundLogger) -> None:
+def test_controller_does_not_wait_for_versions_lost_by_a_restored_backup(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.listed("a", version=100)
     rig.tell(Synced(CONFIGMAPS.id), Attached(1, {CONFIGMAPS.id: 120}, []))
@@ -202,7 +202,7 @@ def test_answer_to_an_earlier_incarnation_is_ignored(log: FilteringBoundLogger) 
 # Mail.
 
 
-def test_a_question_between_an_event_and_the_next_leaves_no_key_waiting(log: FilteringBoundLogger) -> None:
+def test_describe_between_two_events_delays_no_key(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin()
     rig.system.tell(ME, event("a"))
@@ -211,14 +211,14 @@ def test_a_question_between_an_event_and_the_next_leaves_no_key_waiting(log: Fil
     assert rig.greeter.seen == ["d/a"]
 
 
-def test_a_ping_between_an_event_and_the_next_leaves_no_key_waiting(log: FilteringBoundLogger) -> None:
+def test_ping_between_two_events_delays_no_key(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin()
     rig.tell(event("a"), Ping(1))
     assert rig.greeter.seen == ["d/a"]
 
 
-def test_it_answers_pings_while_it_works_through_a_long_queue(log: FilteringBoundLogger) -> None:
+def test_pings_are_answered_during_a_long_queue(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, looks)
     names = [f"c{number}" for number in range(1000)]
     rig.listed(*names)
@@ -321,7 +321,7 @@ RETURNS = "TypeError: a reconciliation returns RequeueAfter(seconds) or None, no
         (enqueues_before, "ValueError: Enqueue: after takes a number of seconds, 0 or more, not -1.0"),
     ],
 )
-def test_a_reconciler_that_breaks_the_rules_on_one_object_serves_the_others(
+def test_invalid_yield_for_one_object_does_not_affect_others(
     log: FilteringBoundLogger, logs: LogCapture, act: Callable[[Key], Any], error: str
 ) -> None:
     rig = ControllerRig(log, lambda key: act(key) if key == "d/bad" else greets(key))
@@ -339,9 +339,7 @@ def test_a_reconciler_that_breaks_the_rules_on_one_object_serves_the_others(
     assert next(e["error"][: len(error)] for e in logs.entries if e.get("key") == "d/bad") == error
 
 
-def test_nonsense_is_raised_at_the_yield_so_that_its_author_sees_where(
-    log: FilteringBoundLogger, logs: LogCapture
-) -> None:
+def test_invalid_yield_raises_at_the_yield(log: FilteringBoundLogger, logs: LogCapture) -> None:
     rig = ControllerRig(log, yields_text)
     rig.begin("bad")
     rig.settle(1.0)
@@ -351,7 +349,7 @@ def test_nonsense_is_raised_at_the_yield_so_that_its_author_sees_where(
     assert others
 
 
-def test_nonsense_that_is_caught_where_it_was_yielded_fails_all_the_same(log: FilteringBoundLogger) -> None:
+def test_caught_error_of_an_invalid_yield_still_fails_the_key(log: FilteringBoundLogger) -> None:
     def catches(_key: Key) -> Iterator[Any]:
         while True:
             with contextlib.suppress(TypeError):
@@ -363,7 +361,7 @@ def test_nonsense_that_is_caught_where_it_was_yielded_fails_all_the_same(log: Fi
     assert (facts["failed"], facts["in_work"]) == (1, 0)
 
 
-def test_a_watch_that_answers_with_a_text_adds_no_letters(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_watch_that_returns_a_text_enqueues_nothing(log: FilteringBoundLogger, logs: LogCapture) -> None:
     rig = ControllerRig(log, watches=(Watch(CONFIGMAPS, to=lambda change, _: change.key),))
     rig.begin("a")
     assert rig.greeter.seen == []
@@ -371,7 +369,7 @@ def test_a_watch_that_answers_with_a_text_adds_no_letters(log: FilteringBoundLog
     assert entry["error"] == "TypeError: `to` returns keys, as a list, and not the text 'd/a'"
 
 
-def test_an_object_that_a_watch_cannot_be_asked_about_is_skipped(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_object_for_which_a_watch_raises_is_skipped(log: FilteringBoundLogger, logs: LogCapture) -> None:
     def picky(change: Any, _tables: Tables) -> list[Key]:
         if change.key == "d/bad":
             raise KeyError("spec")
@@ -408,7 +406,7 @@ def test_unsent_part_of_a_batch_is_lost_with_the_dispatcher(log: FilteringBoundL
     assert rig.facts()["in_work"] == 0
 
 
-def test_commands_to_a_new_dispatcher_are_not_lost_with_the_old_one(log: FilteringBoundLogger) -> None:
+def test_commands_to_a_new_dispatcher_are_not_dropped(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.begin("a")
     new_dispatcher(rig)
@@ -430,7 +428,7 @@ def test_restarted_peer_is_detected_without_a_message(log: FilteringBoundLogger)
     assert rig.kept["dispatcher"] == [Attach(ME, 1)] * 2
 
 
-def test_a_new_informer_lets_it_look_at_everything_again(log: FilteringBoundLogger) -> None:
+def test_restarted_informer_enqueues_all_keys_again(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, looks)
     rig.begin("a", "b")
     rig.system.spawn(rig.peers[INFORMER])
@@ -463,7 +461,7 @@ def test_incarnation_replaced_during_a_message_sends_nothing_more(
 # Paused, draining, stale.
 
 
-def test_paused_it_keeps_the_queue_and_finishes_what_it_began(log: FilteringBoundLogger) -> None:
+def test_paused_controller_keeps_its_queue_and_finishes_its_syncs(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, two_at_once)
     rig.begin("a")
     rig.tell(Pause("greeter"), event("b"), event("b"))
@@ -486,7 +484,7 @@ def test_draining_controller_starts_nothing_and_sends_drained_once(log: Filterin
     assert rig.greeter.seen == ["d/a"]
 
 
-def test_one_that_is_asked_to_drain_again_answers_again(log: FilteringBoundLogger) -> None:
+def test_repeated_drain_is_answered_again(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.tell(Drain())
     rig.tell(Drain())
@@ -498,7 +496,7 @@ def deletes(key: Key) -> Reconciliation:
     return None
 
 
-def test_nothing_is_deleted_on_the_word_of_a_table_that_is_too_stale(log: FilteringBoundLogger) -> None:
+def test_nothing_is_deleted_because_of_a_stale_table(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, deletes)
     rig.begin()
     rig.settle(301.0)
@@ -512,7 +510,7 @@ def test_nothing_is_deleted_on_the_word_of_a_table_that_is_too_stale(log: Filter
 # Over days.
 
 
-def test_it_looks_again_when_it_was_asked_to_and_the_earliest_time_counts(log: FilteringBoundLogger) -> None:
+def test_key_is_requeued_at_the_earliest_requested_time(log: FilteringBoundLogger) -> None:
     delays = iter([600.0, 5.0, 600.0])
 
     def later(_key: Key) -> Reconciliation:
@@ -526,7 +524,7 @@ def test_it_looks_again_when_it_was_asked_to_and_the_earliest_time_counts(log: F
     assert len(rig.greeter.seen) == 3
 
 
-def test_a_busy_controller_does_not_ask_for_the_same_alarm_again_and_again(log: FilteringBoundLogger) -> None:
+def test_busy_controller_does_not_set_the_same_alarm_repeatedly(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, looks)
     rig.begin()
     asked: list[float] = []

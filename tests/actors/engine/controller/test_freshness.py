@@ -1,4 +1,4 @@
-"""A deletion waits while a table that it depends on is stale, and for no other."""
+"""A deletion waits while a table that it depends on is stale."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check(command: Delete | DeleteCollection, on: Tables) -> None:
     check_freshness(on, [command], now=NOW, stale_after=STALE_AFTER)
 
 
-def test_by_default_it_depends_on_what_the_spec_names() -> None:
+def test_deletions_depend_on_the_tables_of_the_spec_by_default() -> None:
     check(delete(PODS, "d/a"), tables(discovered=table(REPLICASETS, heard=0.0)))
     with pytest.raises(StaleTableError, match="nodes is 1000 s old"):
         check(delete(PODS, "d/a"), tables(nodes=0.0))

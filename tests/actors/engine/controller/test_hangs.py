@@ -53,7 +53,7 @@ def hung_threads(manager: ControllerSystem, name: str = NAME) -> float:
     raise AssertionError("no such metric")
 
 
-def test_a_key_that_hangs_holds_up_the_others_until_its_controller_is_replaced(make: Make, logs: LogCapture) -> None:
+def test_hung_key_blocks_others_until_its_controller_is_replaced(make: Make, logs: LogCapture) -> None:
     cluster, manager = make(FAULT + "most=1")
     check = manager.checks()[NAME]
     assert (check(), hung_threads(manager)) == (None, 0.0)
@@ -80,7 +80,7 @@ def test_a_key_that_hangs_holds_up_the_others_until_its_controller_is_replaced(m
     assert restarted["error"].endswith(f", at replicaset {STUCK}")
 
 
-def test_one_that_waits_for_less_than_the_limit_is_waited_for(make: Make, logs: LogCapture) -> None:
+def test_reconciler_that_blocks_for_less_than_the_limit_is_not_replaced(make: Make, logs: LogCapture) -> None:
     cluster, manager = make(FAULT + "most=1 seconds=20")
     cluster.create(REPLICASETS, replica_set("stuck"))
     cluster.run_for(19.0)
@@ -91,7 +91,7 @@ def test_one_that_waits_for_less_than_the_limit_is_waited_for(make: Make, logs: 
     assert manager.checks()[NAME]() is None
 
 
-def test_a_thread_that_comes_back_late_does_nothing_and_its_key_is_tried_again(make: Make) -> None:
+def test_thread_that_returns_late_does_nothing_and_its_key_is_retried(make: Make) -> None:
     cluster, manager = make(FAULT + "most=1 seconds=45")
     cluster.create(REPLICASETS, replica_set("stuck"))
     cluster.run_for(55.0)
@@ -105,7 +105,7 @@ def test_a_thread_that_comes_back_late_does_nothing_and_its_key_is_tried_again(m
     assert manager.checks()[NAME]() is None
 
 
-def test_one_that_hangs_again_and_again_is_tried_less_and_less(make: Make, logs: LogCapture) -> None:
+def test_repeatedly_hung_key_is_retried_with_backoff(make: Make, logs: LogCapture) -> None:
     cluster, manager = make(FAULT + "seconds=45")
     cluster.create(REPLICASETS, replica_set("stuck"))
     cluster.create(REPLICASETS, replica_set("web"))
@@ -118,7 +118,7 @@ def test_one_that_hangs_again_and_again_is_tried_less_and_less(make: Make, logs:
 
 
 def test_number_of_hung_threads_is_limited(make: Make, logs: LogCapture) -> None:
-    """The server that all reconciliations wait for is away for ten minutes."""
+    # The server that all reconciliations wait for is away for ten minutes.
     cluster, manager = make(f"reconciler-blocked 0..600 actor=controller:{NAME} seconds=600")
     for number in range(20):
         cluster.create(REPLICASETS, replica_set(f"web{number}"))
@@ -139,7 +139,7 @@ def test_number_of_hung_threads_is_limited(make: Make, logs: LogCapture) -> None
 
 
 class Waiting:
-    """Patches a ReplicaSet, waits, and patches it again; its pass waits as well."""
+    """Reconciler that patches a ReplicaSet, waits, and patches it again. Its pass waits as well."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
         self.wait = wait
@@ -202,7 +202,7 @@ class Thread:
         self.at_work = at_work
 
 
-def test_a_thread_that_is_in_the_middle_of_a_sound_step_holds_nothing_back() -> None:
+def test_thread_that_returns_in_time_holds_no_key_back() -> None:
     held = HeldBack(hung_after=30.0)
     held.learn([Thread(InWork(queue="q", key="k", since=10.0)), Thread(None)], 24.0)
     held.came_back(InWork(queue="q", key="k", since=10.0), 24.0)
@@ -210,7 +210,7 @@ def test_a_thread_that_is_in_the_middle_of_a_sound_step_holds_nothing_back() -> 
     assert held.wait("q", "k", 24.0) == 0.0
 
 
-def test_a_key_is_held_back_while_its_thread_hangs_and_for_longer_each_time() -> None:
+def test_key_is_held_back_while_its_thread_hangs_with_increasing_delay() -> None:
     held = HeldBack(hung_after=30.0)
     thread = Thread(InWork(queue="q", key="k", since=0.0))
     held.learn([thread], 30.0)

@@ -1,4 +1,4 @@
-"""A controller that starts looks at all that is there: whom many objects concern alike is decided once for them."""
+"""A starting controller enqueues keys for all listed objects, with one evaluation for objects of the same owner."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_each_owner_is_enqueued_in_the_order_of_its_first_object() -> None:
     assert enqueued(*pods, elsewhere, to=of_owners) == ["default/b", "default/a", "other/a"]
 
 
-def test_an_owner_is_asked_for_once() -> None:
+def test_each_owner_is_enqueued_once() -> None:
     asked: list[str] = []
 
     class Tracing(ItsController):
@@ -80,7 +80,7 @@ def test_an_owner_is_asked_for_once() -> None:
     assert asked == ["default/a-0"]
 
 
-def test_a_watch_that_looks_at_more_than_owners_sees_every_object() -> None:
+def test_watch_of_more_than_owners_is_called_for_every_object() -> None:
     pods = [pod(f"a-{n}", owner="a") for n in range(3)]
 
     assert enqueued(*pods, to=itself, interest=Interest(owner_kinds=("ReplicaSet",), changed=("phase",))) == [

@@ -1,4 +1,4 @@
-"""A watch whose `to` reads a discovered table is served once that table can be read."""
+"""A watch whose `to` reads a discovered table waits until that table exists."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def reading_replica_sets(change: Change, tables: Tables) -> Iterable[Key]:
     return (change.key,)
 
 
-def test_change_is_enqueued_once_the_table_that_its_watch_reads_arrives() -> None:
+def test_change_is_enqueued_once_the_table_read_by_its_watch_exists() -> None:
     scene = Scene()
     scene.change("a")
     scene.change("b", EventType.DELETED)
@@ -69,7 +69,7 @@ def test_change_is_enqueued_once_the_table_that_its_watch_reads_arrives() -> Non
     assert scene.raised == [], "no object is malformed"
 
 
-def test_deletion_in_a_table_that_has_not_arrived_is_enqueued_later_and_other_changes_by_its_listing() -> None:
+def test_deletion_is_postponed_until_the_table_exists_and_other_changes_are_listed() -> None:
     scene = Scene()
     scene.change("a", resource_id=REPLICASETS.id)
     scene.change("b", EventType.DELETED, resource_id=REPLICASETS.id)

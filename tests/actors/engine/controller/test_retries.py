@@ -30,8 +30,7 @@ def queue_after(
     max_retries: int | None,
     terminal: tuple[type[Outcome], ...] = (),
 ) -> tuple[WorkQueue, float | None]:
-    """A queue from which a key was taken that had failed so often before, and now failed once more; and the seconds
-    until it is due, if it is."""
+    """Return a queue with a key that failed this often before and fails once more, and the seconds until it is due."""
     queue, now = WorkQueue[str](now=0.0), 1.0
     for _ in range(failures):
         now += queue.add_rate_limited(KEY, now)
@@ -49,7 +48,7 @@ def seconds_said(logs: LogCapture) -> float:
 
 
 @pytest.mark.parametrize("outcome", [Refused("no route"), Unknown("cut")])
-def test_a_server_that_is_away_is_asked_every_half_minute_and_no_key_is_given_up(
+def test_unavailable_server_is_retried_every_half_minute_without_giving_up(
     outcome: Outcome, log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
     queue, wait = queue_after(MANY, failed(outcome), log, max_retries=3)
@@ -57,7 +56,7 @@ def test_a_server_that_is_away_is_asked_every_half_minute_and_no_key_is_given_up
     assert queue.failures(KEY) == MANY + 1
 
 
-def test_a_key_that_failed_too_often_waits_for_its_next_event(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_key_beyond_max_retries_waits_for_its_next_event(log: FilteringBoundLogger, logs: LogCapture) -> None:
     queue, wait = queue_after(3, ValueError("malformed"), log, max_retries=3)
     assert (wait, queue.failures(KEY)) == (None, 0)
     assert logs.entries[-1]["log_level"] == "error"
@@ -81,7 +80,7 @@ def test_stale_table_does_not_count_as_failure(log: FilteringBoundLogger, logs: 
         (RuntimeError("a bug"), "warning", True),
     ],
 )
-def test_other_failures_are_tried_again_with_backoff_and_only_bugs_show_where(
+def test_other_failures_are_retried_with_backoff_and_only_bugs_have_tracebacks(
     err: Exception, level: str, traceback: bool, log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
     queue, wait = queue_after(2, err, log, max_retries=None)
@@ -102,12 +101,12 @@ def test_permanent_failure_waits_for_the_next_event(
     assert "exc_info" not in entry
 
 
-def test_an_outcome_that_is_not_terminal_is_tried_again(log: FilteringBoundLogger) -> None:
+def test_outcome_that_is_not_terminal_is_retried(log: FilteringBoundLogger) -> None:
     _, wait = queue_after(2, failed(Invalid("a policy that may change")), log, max_retries=None)
     assert wait == pytest.approx(0.02)
 
 
-def test_retry_has_its_own_delay_and_is_not_a_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_retry_uses_its_delay_and_does_not_count_as_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
     queue, wait = queue_after(3, Retry("the directory moves", after=20.0), log, max_retries=3)
     assert (wait, queue.failures(KEY)) == (20.0, 3)
     assert logs.entries[-1]["error"] == "Retry: the directory moves"
@@ -126,6 +125,6 @@ def test_a_pass_heeds_them_too() -> None:
     assert pass_delay(ValueError("malformed"), 2, every=3600.0) == 40.0
 
 
-def test_a_traceback_is_shown_once() -> None:
+def test_traceback_is_logged_once() -> None:
     traces, err = Traces(), RuntimeError("a bug")
     assert [traces.first_of(err), traces.first_of(err)] == [err, None]

@@ -1,4 +1,4 @@
-"""A controller's work queues and periodic passes: what comes next, and when a pass comes again."""
+"""Work queues and periodic passes of a controller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Cell = tuple[str, int]
 
 
 class Sweeper:
-    """Two queues, with keys of different types, and one pass; notes what it works at, and when."""
+    """Controller with two queues of different key types and one pass; it records its work with the times."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -55,7 +55,7 @@ class Sweeper:
         return [at for at, seen in self.seen if seen == key]
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        """NodeDue stands for any message: its zone names the queue."""
+        """Enqueue a key. NodeDue stands for any message; its zone names the queue."""
         assert isinstance(message, NodeDue)
         key = (message.node, int(message.uid)) if message.zone == "cells" else message.node
         return [Enqueue(message.zone, key)]
@@ -88,7 +88,7 @@ class Sweeper:
 
 
 class Scene:
-    """One controller that watches nothing; the test is its dispatcher and its manager."""
+    """Controller without watches; the test plays its dispatcher and its manager."""
 
     def __init__(self, log: FilteringBoundLogger, *, every: float = 10.0, concurrency: int = 5) -> None:
         self.world = World(log=log)
@@ -145,7 +145,7 @@ class Scene:
 # Queues.
 
 
-def test_each_queue_has_its_own_keys_and_function(log: FilteringBoundLogger) -> None:
+def test_each_queue_has_separate_keys_and_function(log: FilteringBoundLogger) -> None:
     scene = Scene(log)
     scene.begin(row("a"), cell("a", 1))
     assert set(scene.sweeper.keys) == {"a", ("a", 1), "pass"}
@@ -178,9 +178,7 @@ def test_a_reconciliation_enqueues_keys_of_another_queue_now_or_later(log: Filte
     assert second - first == 5.0
 
 
-def test_a_queue_that_the_controller_does_not_have_is_the_keys_failure_alone(
-    log: FilteringBoundLogger, logs: LogCapture
-) -> None:
+def test_unknown_queue_fails_only_the_pass_that_names_it(log: FilteringBoundLogger, logs: LogCapture) -> None:
     scene = Scene(log)
 
     def sweep() -> Reconciliation:
@@ -207,7 +205,7 @@ def test_a_pass_begins_once_the_controller_may_act_and_then_every_period(log: Fi
     assert scene.sweeper.times("pass") == [7.0, 17.0, 27.0]
 
 
-def test_the_period_counts_from_the_end_of_a_pass_and_a_pass_never_overlaps_itself(log: FilteringBoundLogger) -> None:
+def test_period_begins_at_the_end_of_a_pass_and_passes_never_overlap(log: FilteringBoundLogger) -> None:
     scene = Scene(log)
 
     def sweep() -> Reconciliation:
@@ -244,7 +242,7 @@ def test_a_pass_without_a_period_runs_once(log: FilteringBoundLogger) -> None:
     assert scene.sweeper.times("pass") == [0.0]
 
 
-def test_a_failing_pass_is_repeated_after_its_backoff_and_at_most_its_period(log: FilteringBoundLogger) -> None:
+def test_failed_pass_is_retried_with_backoff_up_to_its_period(log: FilteringBoundLogger) -> None:
     scene = Scene(log, every=35.0)
 
     def sweep() -> Reconciliation:
@@ -259,7 +257,7 @@ def test_a_failing_pass_is_repeated_after_its_backoff_and_at_most_its_period(log
     assert scene.sweeper.times("pass") == [0.0, 10.0, 30.0, 65.0, 100.0, 135.0, 170.0]
 
 
-def test_a_failed_command_fails_the_pass_as_it_does_a_key(log: FilteringBoundLogger, logs: LogCapture) -> None:
+def test_failed_command_fails_the_pass(log: FilteringBoundLogger, logs: LogCapture) -> None:
     scene = Scene(log)
 
     def sweep() -> Reconciliation:
@@ -275,7 +273,7 @@ def test_a_failed_command_fails_the_pass_as_it_does_a_key(log: FilteringBoundLog
     assert [entry["attempt"] for entry in logs.entries if entry["event"] == "pass failed, retrying"] == [1]
 
 
-def test_a_paused_controller_begins_no_pass_and_a_draining_one_ends_those_in_work(log: FilteringBoundLogger) -> None:
+def test_paused_controller_begins_no_pass_and_draining_one_finishes_them(log: FilteringBoundLogger) -> None:
     scene = Scene(log)
     scene.begin()
     scene.tell(Pause("sweeper"), then=30.0)
@@ -287,7 +285,7 @@ def test_a_paused_controller_begins_no_pass_and_a_draining_one_ends_those_in_wor
     assert Drained(ME) in scene.kept["controller-manager"]
 
 
-def test_a_pass_is_counted_as_a_queue_of_one_key_where_it_has_a_name_in_metrics(log: FilteringBoundLogger) -> None:
+def test_named_pass_is_counted_as_a_queue_with_one_key(log: FilteringBoundLogger) -> None:
     scene = Scene(log)
     scene.begin()
     scene.world.run_for(25.0)

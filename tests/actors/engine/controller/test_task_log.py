@@ -1,4 +1,4 @@
-"""Lines of a reconciler's log contain the key."""
+"""Log lines of a reconciler contain the key."""
 
 from __future__ import annotations
 

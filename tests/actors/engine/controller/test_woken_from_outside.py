@@ -1,4 +1,4 @@
-"""Keys that come from outside: by system.enqueue, and from sources that a spec declares."""
+"""Keys enqueued from outside: by system.enqueue, and by the sources of a spec."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "woken-controller"
 
 
 class Woken:
-    """Writes down what it reconciles."""
+    """Reconciler that records its keys."""
 
     def __init__(self, seen: list[Any]) -> None:
         self._seen = seen
@@ -170,7 +170,7 @@ def test_keys_of_a_source_are_reconciled(cluster: SimulatedCluster) -> None:
     assert seen == [("other", "a"), ("other", "b")]
 
 
-def test_a_source_may_call_back_and_is_started_again_when_it_ends(cluster: SimulatedCluster) -> None:
+def test_source_may_use_a_callback_and_is_restarted_when_it_ends(cluster: SimulatedCluster) -> None:
     seen, outside = list[Any](), Outside()
     cluster.manager(controllers=(spec(seen, Source("back", outside.call_back)),))
     cluster.run_for(20.9)
@@ -179,7 +179,7 @@ def test_a_source_may_call_back_and_is_started_again_when_it_ends(cluster: Simul
     assert (seen, outside.started) == (["x", "y", "x"], 2)
 
 
-def test_a_source_that_fails_is_started_again_with_backoff_and_named(cluster: SimulatedCluster, logs: Any) -> None:
+def test_failed_source_is_logged_and_restarted_with_backoff(cluster: SimulatedCluster, logs: Any) -> None:
     seen, outside = list[Any](), Outside()
     system = cluster.manager(controllers=(spec(seen, Source("changes", outside.changes)),))
     cluster.run_for(1.0)
@@ -201,7 +201,7 @@ def test_a_source_that_fails_is_started_again_with_backoff_and_named(cluster: Si
 
 
 @pytest.mark.parametrize("end", ["disabled", "halted", "killed", "restarted"])
-def test_a_source_ends_with_its_controller(cluster: SimulatedCluster, end: str) -> None:
+def test_source_is_stopped_with_its_controller(cluster: SimulatedCluster, end: str) -> None:
     seen, outside = list[Any](), Outside()
     system = cluster.manager(controllers=(spec(seen, Source("changes", outside.changes)),))
     cluster.run_for(1.0)
@@ -224,7 +224,7 @@ def test_a_source_ends_with_its_controller(cluster: SimulatedCluster, end: str) 
     assert seen == []
 
 
-def test_a_source_begins_once_the_lease_is_held(cluster: SimulatedCluster) -> None:
+def test_source_starts_once_the_lease_is_held(cluster: SimulatedCluster) -> None:
     first, second = Outside(), Outside()
     specs = [spec([], Source("changes", feed.changes)) for feed in (first, second)]
     cluster.manager(controllers=specs[:1], election=standing("one"))
@@ -245,7 +245,7 @@ async def real(_waker: Waker) -> None:
     await asyncio.open_connection("localhost", 1)
 
 
-def test_in_a_simulation_a_source_is_async_and_waits_for_nothing_real(cluster: SimulatedCluster, logs: Any) -> None:
+def test_source_in_a_simulation_must_be_async_and_must_not_block(cluster: SimulatedCluster, logs: Any) -> None:
     cluster.manager(controllers=(spec([], Source("changes", threaded)),))
     cluster.run_for(3.0)
     errors = [str(entry.get("error")) for entry in logs.entries]

@@ -1,4 +1,4 @@
-"""Resources found by discovery come, break and go while a controller counts all objects by owner."""
+"""Resources are added, fail and are removed while a controller counts all objects by owner."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pod(name: str, make: Callable[..., Object] = owned) -> Object:
 
 
 class Scene:
-    """A cluster with the census, and what it has counted."""
+    """Cluster with the census controller and its counts."""
 
     def __init__(self, log: FilteringBoundLogger, *faults: Fault, metadata_only: bool = True) -> None:
         self.built: list[Census] = []
@@ -90,7 +90,7 @@ def test_whatever_is_served_is_counted(scene: Scene) -> None:
     assert b'"spec"' not in scene.system.tables[PODS.id].entries()[0].raw
 
 
-def test_a_resource_that_comes_is_counted_and_one_that_goes_no_more(scene: Scene) -> None:
+def test_added_resource_is_counted_and_removed_one_is_not(scene: Scene) -> None:
     scene.create(PODS, pod("a"))
     scene.until_counted(pods=1)
     scene.create(CRDS, crd())
@@ -109,7 +109,7 @@ def test_a_resource_that_comes_is_counted_and_one_that_goes_no_more(scene: Scene
     scene.until_counted(pods=2, things_example_com=1)
 
 
-def test_one_that_cannot_be_listed_stalls_its_own_table_and_health_names_it(log: FilteringBoundLogger) -> None:
+def test_unlistable_resource_stalls_only_its_table_and_is_reported(log: FilteringBoundLogger) -> None:
     broken = Fault(
         kind=FaultKind.COMMAND_ANSWERED, start=60.0, until=300.0, resource="things", process="manager", status=500
     )
@@ -202,7 +202,7 @@ def test_a_manager_that_is_restarted_finds_what_was_discovered(scene: Scene) -> 
     assert scene.system.actors.incarnation(f"informer:{THINGS.id}") == incarnation
 
 
-def test_an_informer_that_was_lost_with_the_manager_is_started_again(scene: Scene) -> None:
+def test_informer_lost_with_the_manager_is_restarted(scene: Scene) -> None:
     scene.create(CRDS, crd())
     scene.create(THINGS, owned("one"))
     scene.until_counted(things_example_com=1)
@@ -213,7 +213,7 @@ def test_an_informer_that_was_lost_with_the_manager_is_started_again(scene: Scen
     scene.until_counted(things_example_com=2)
 
 
-def test_disabled_it_needs_no_discovery(scene: Scene) -> None:
+def test_disabled_controller_needs_no_discovery(scene: Scene) -> None:
     scene.create(PODS, pod("a"))
     scene.until_counted(pods=1)
     scene.system.disable("census-controller")
@@ -239,7 +239,7 @@ def logged(logs: LogCapture) -> list[tuple[str, str]]:
         (FaultKind.COMMAND_ANSWERED, {"process": "manager", "status": 500}, {"warning", "info"}),
     ],
 )
-def test_discovery_leaves_an_outage_of_the_server_to_the_log_of_informers(
+def test_discovery_does_not_log_outages_of_the_server(
     log: FilteringBoundLogger, logs: LogCapture, kind: FaultKind, arguments: dict[str, Any], levels: set[str]
 ) -> None:
     scene = Scene(log, Fault(kind=kind, start=30.0, until=75.0, **arguments))

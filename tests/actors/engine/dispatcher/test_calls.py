@@ -1,4 +1,4 @@
-"""Calls into a cloud on their way through the dispatcher: who may call, what it costs, and what outlives whom."""
+"""Cloud calls in the dispatcher: permission, rate limits, and incarnations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
 
 
 class DispatcherRig:
-    """A dispatcher with a cloud whose calls take ten seconds, and a sender."""
+    """Dispatcher with a cloud whose calls take ten seconds, and a sender."""
 
     def __init__(self, log: FilteringBoundLogger, *, cloud: bool = True, **limits: Any) -> None:
         self.world = World(log=log)
@@ -56,7 +56,7 @@ class DispatcherRig:
         return {message.index: message.outcome for message in self.kept if isinstance(message, Settled)}
 
 
-def test_a_call_goes_to_the_cloud_and_a_command_to_the_server(log: FilteringBoundLogger) -> None:
+def test_calls_are_sent_to_the_cloud_and_commands_to_the_server(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log)
     rig.submit(EXISTS, Get("v1/nodes", "n1"), ListRoutes("c"))
     assert [call for _, call in rig.calls.made] == [EXISTS, ListRoutes("c")]
@@ -67,7 +67,7 @@ def test_a_call_goes_to_the_cloud_and_a_command_to_the_server(log: FilteringBoun
     assert rig.outcomes() == {0: Done(b"true"), 1: Done(b"{}"), 2: Done(b"[]")}
 
 
-def test_calls_cost_nothing_of_the_rate_limit(log: FilteringBoundLogger) -> None:
+def test_calls_do_not_count_towards_the_rate_limit(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, qps=0.001, burst=1)
     rig.submit(EXISTS, EXISTS, Get("v1/nodes", "n1"))
     assert len(rig.calls.made) == 2
@@ -83,7 +83,7 @@ def test_calls_are_refused_without_the_lease(log: FilteringBoundLogger) -> None:
     assert len(rig.calls.made) == 1
 
 
-def test_a_call_that_waits_for_a_thread_does_not_begin_once_the_lease_is_lost(log: FilteringBoundLogger) -> None:
+def test_queued_call_does_not_begin_after_the_lease_is_lost(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, needs_lease=True)
     rig.system.tell("dispatcher", LeaseHeld(100.0))
     rig.submit(*[EXISTS] * 17)
@@ -100,7 +100,7 @@ def test_without_a_cloud_a_call_is_refused(log: FilteringBoundLogger) -> None:
     assert rig.outcomes() == {0: Refused("there is no cloud provider")}
 
 
-def test_an_old_incarnation_does_not_call_and_a_new_one_waits_for_what_it_has_called(
+def test_old_incarnation_cannot_call_and_new_one_waits_for_its_calls(
     log: FilteringBoundLogger,
 ) -> None:
     rig = DispatcherRig(log)
@@ -121,6 +121,6 @@ def test_call_started_before_a_dispatcher_failure_is_answered(log: FilteringBoun
     assert rig.outcomes() == {0: Done(b"true")}
 
 
-def test_no_request_carries_a_call_out() -> None:
+def test_request_for_a_call_raises_type_error() -> None:
     with pytest.raises(TypeError, match="InstanceExists"):
         request_for(EXISTS)

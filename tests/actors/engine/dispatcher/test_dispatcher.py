@@ -1,4 +1,4 @@
-"""The dispatcher: rate limits by client, who may write at all, and that no answer is lost."""
+"""The dispatcher: rate limits by client, permission to write, and delivery of every outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'
 
 
 class DispatcherRig:
-    """One dispatcher, the server's end, and a sender."""
+    """Dispatcher, its server, and a sender."""
 
     def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits, tenure: Tenure | None = None) -> None:
         self.world = World(log=log)
@@ -73,7 +73,7 @@ def rig_of(log: FilteringBoundLogger, **limits: Any) -> DispatcherRig:
     return DispatcherRig(log, DispatchLimits(**{"needs_lease": False, **limits}))
 
 
-def test_each_command_of_a_batch_is_answered_by_its_index(log: FilteringBoundLogger) -> None:
+def test_outcome_of_a_batch_contains_the_index_of_its_command(log: FilteringBoundLogger) -> None:
     rig = rig_of(log)
     rig.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
     rig.transport.sent.reverse()
@@ -102,7 +102,7 @@ def test_command_without_a_name_is_refused_and_others_are_sent(
     assert rig.system.incarnation("dispatcher") == 1
 
 
-def test_each_client_has_a_rate_limit_of_its_own(log: FilteringBoundLogger) -> None:
+def test_each_client_has_its_own_rate_limit(log: FilteringBoundLogger) -> None:
     rig = rig_of(log, qps=20.0, burst=30)
     rig.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)], client="busy")
     assert len(rig.transport.sent) == 30
@@ -129,7 +129,7 @@ def test_an_old_incarnation_is_refused(log: FilteringBoundLogger) -> None:
     assert len(rig.transport.sent) == 1
 
 
-def test_a_new_incarnation_waits_for_what_the_old_one_has_under_way_and_hears_how_far_it_came(
+def test_new_incarnation_is_attached_after_commands_in_flight_with_their_versions(
     log: FilteringBoundLogger,
 ) -> None:
     rig = rig_of(log)
@@ -143,8 +143,8 @@ def test_a_new_incarnation_waits_for_what_the_old_one_has_under_way_and_hears_ho
     assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
-def test_a_new_incarnation_hears_of_what_the_old_one_has_only_looked_at(log: FilteringBoundLogger) -> None:
-    """It may have gone by it, and no table need show it yet."""
+def test_new_incarnation_receives_versions_that_the_old_one_only_read(log: FilteringBoundLogger) -> None:
+    # The old incarnation may have decided by this version, and tables may not contain it yet.
     rig = rig_of(log)
     rig.submit(Get("v1/pods", "d/a"))
     rig.transport.answer(200, POD)
@@ -174,7 +174,7 @@ def test_command_sent_before_a_dispatcher_failure_is_answered(log: FilteringBoun
     assert [type(outcome) for outcome in rig.outcomes()] == [Done]
 
 
-def test_nothing_is_written_without_the_lease_but_by_the_elector(log: FilteringBoundLogger) -> None:
+def test_only_the_elector_writes_without_the_lease(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, DispatchLimits(needs_lease=True))
     rig.submit(Get("v1/pods", "d/a"))
     assert [type(outcome) for outcome in rig.outcomes()] == [Refused]
@@ -188,7 +188,7 @@ def test_nothing_is_written_without_the_lease_but_by_the_elector(log: FilteringB
     assert len(rig.transport.sent) == 2, "an elector that hangs lets the lease run out"
 
 
-def test_no_request_may_outlive_the_lease(log: FilteringBoundLogger) -> None:
+def test_requests_expire_with_the_lease(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, DispatchLimits(needs_lease=True, timeout=30.0))
     rig.system.tell("dispatcher", LeaseHeld(rig.world.clock.monotonic() + 10.0))
     rig.world.run_for(4.0)
@@ -196,7 +196,7 @@ def test_no_request_may_outlive_the_lease(log: FilteringBoundLogger) -> None:
     assert rig.transport.sent[0][0].permit.until == pytest.approx(10.0)
 
 
-def test_a_request_may_not_go_out_any_more_once_the_lease_is_lost_or_given_back(log: FilteringBoundLogger) -> None:
+def test_permits_end_when_the_lease_is_lost_or_released(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, DispatchLimits(needs_lease=True))
     rig.system.tell("dispatcher", LeaseHeld(10.0))
     rig.world.run_for(9.9)
@@ -253,7 +253,7 @@ def test_queued_commands_are_reported_as_in_flight(log: FilteringBoundLogger) ->
     assert sorted(attached.under_way) == [[1, 0], [1, 1]]
 
 
-def test_a_dispatcher_that_was_hung_sends_nothing_more_when_it_comes_to(log: FilteringBoundLogger) -> None:
+def test_hung_dispatcher_that_resumes_sends_nothing(log: FilteringBoundLogger) -> None:
     rig = rig_of(log)
     send = rig.transport.send
 
@@ -274,8 +274,8 @@ def test_the_electors_requests_end_in_time_for_another_try(log: FilteringBoundLo
 
 
 @pytest.mark.parametrize("alien", ["99999", "9" * 30, "9" * 4301])
-def test_the_version_that_counts_as_seen_is_the_objects_own(log: FilteringBoundLogger, alien: str) -> None:
-    """An annotation of that name in a template once kept a controller from ever beginning after its next restart."""
+def test_only_the_version_in_the_objects_metadata_counts_as_written(log: FilteringBoundLogger, alien: str) -> None:
+    # An annotation of this name in a template once prevented the start of a restarted controller forever.
     rig = rig_of(log)
     rig.submit(Create("v1/pods", "d", b"{}"))
     meta = {"annotations": {"resourceVersion": alien}, "name": "a", "resourceVersion": "41"}

@@ -1,4 +1,4 @@
-"""Each command is one request to the API server, and each response says what became of it."""
+"""Requests for commands, and outcomes of responses."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_apply_without_a_manager_uses_the_client_name() -> None:
         (List("v1/pods", limit=1, continue_from="x"), "GET", "/api/v1/pods", {"limit": "1", "continue": "x"}),
     ],
 )
-def test_each_command_is_one_request(command: Command, method: str, path: str, query: dict[str, str]) -> None:
+def test_each_command_is_sent_as_one_request(command: Command, method: str, path: str, query: dict[str, str]) -> None:
     request = request_for(command, permit=Permit(7.0))
     assert (request.method, request.path, dict(request.query), request.permit) == (method, path, query, Permit(7.0))
 
@@ -157,6 +157,6 @@ def test_get_as_informer_reads_the_object_from_a_list(body: object, outcome: Out
     assert outcome_of(Response(status=403, body=b""), LISTED) == outcome_of(Response(status=403, body=b""))
 
 
-def test_it_is_read_by_their_client() -> None:
+def test_shared_reads_are_sent_as_the_informers_client() -> None:
     assert client_of(LISTED, "replicaset-controller") == "shared-informers"
     assert client_of(Get("v1/pods", "d/a"), "replicaset-controller") == "replicaset-controller"

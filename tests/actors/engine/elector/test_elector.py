@@ -48,7 +48,7 @@ def leads(cluster: SimulatedCluster, manager: ControllerSystem) -> bool:
 
 
 def crash(cluster: SimulatedCluster, manager: ControllerSystem) -> None:
-    """The whole process is gone at once."""
+    """End the whole process at once."""
     manager.halt()
 
 
@@ -83,7 +83,7 @@ def test_first_candidate_acquires_the_lease_and_announces_it(cluster: SimulatedC
     assert [e["message"] for e in cluster.list(EVENTS) if e["reason"] == "LeaderElection"] == ["one became leader"]
 
 
-def test_it_renews_every_two_seconds_and_keeps_the_time_at_which_it_took_it(cluster: SimulatedCluster) -> None:
+def test_lease_is_renewed_every_two_seconds_with_unchanged_acquire_time(cluster: SimulatedCluster) -> None:
     cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     before = lease(cluster)
@@ -95,7 +95,7 @@ def test_it_renews_every_two_seconds_and_keeps_the_time_at_which_it_took_it(clus
     assert 28 <= len(puts) <= 32
 
 
-def test_a_second_one_stands_by_with_warm_tables_and_writes_nothing(cluster: SimulatedCluster) -> None:
+def test_standby_has_synced_tables_and_writes_nothing(cluster: SimulatedCluster) -> None:
     cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     second = cluster.manager(election=election("two"))
@@ -107,7 +107,7 @@ def test_a_second_one_stands_by_with_warm_tables_and_writes_nothing(cluster: Sim
     assert len(cluster.list(PODS, "default")) == 3
 
 
-def test_the_lease_of_a_process_that_has_ended_is_taken_at_once(cluster: SimulatedCluster) -> None:
+def test_lease_of_an_ended_process_is_acquired_at_once(cluster: SimulatedCluster) -> None:
     first = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     crash(cluster, first)
@@ -137,7 +137,7 @@ def test_the_lease_of_anybody_else_is_waited_for(cluster: SimulatedCluster) -> N
     assert 10.0 < vitals.free_at - cluster.world.clock.monotonic() <= 15.0
 
 
-def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cluster: SimulatedCluster) -> None:
+def test_standby_takes_over_once_the_lease_of_a_dead_leader_expires(cluster: SimulatedCluster) -> None:
     first = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     second = cluster.manager(election=election("two"))
@@ -153,7 +153,7 @@ def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cl
     assert not any(r.method == "GET" and r.path.endswith(("pods", "replicasets")) for _, _, r in later), "no relist"
 
 
-def test_a_drained_leader_gives_the_lease_back_and_the_next_need_not_wait(cluster: SimulatedCluster) -> None:
+def test_drained_leader_releases_the_lease_and_the_next_acquires_it_at_once(cluster: SimulatedCluster) -> None:
     first = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     second = cluster.manager(election=election("two"))
@@ -181,7 +181,7 @@ def test_a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers(clust
     assert cluster.list(PODS, "default") == [], "a deposed leader writes nothing"
 
 
-def test_an_empty_holder_is_taken_at_once(cluster: SimulatedCluster) -> None:
+def test_lease_without_holder_is_acquired_at_once(cluster: SimulatedCluster) -> None:
     manager = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     crash(cluster, manager)
@@ -208,7 +208,7 @@ def test_log_contains_the_attempt_and_the_holder(cluster: SimulatedCluster, logs
     ]
 
 
-def test_a_lease_is_judged_by_our_own_clock_and_not_by_the_time_written_in_it(cluster: SimulatedCluster) -> None:
+def test_lease_expiry_is_measured_by_the_local_clock(cluster: SimulatedCluster) -> None:
     manager = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     crash(cluster, manager)
@@ -224,7 +224,7 @@ def test_a_lease_is_judged_by_our_own_clock_and_not_by_the_time_written_in_it(cl
 
 
 class Alone:
-    """An elector; the test is the dispatcher, the manager and the server."""
+    """Elector under test; the test plays the dispatcher, the manager and the server."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.world = World(log=log)
@@ -257,7 +257,7 @@ class Alone:
         self.world.run_for(0)
 
     def grant(self) -> None:
-        """The server says yes to what was asked last: the body that was sent, as it is stored."""
+        """Let the latest request succeed: the server returns the object that was sent."""
         command = self.asked[-1].commands[0]
         if isinstance(command, Get):
             self.answer(NotFound("not there"))
@@ -270,7 +270,7 @@ class Alone:
         self.world.run_for(0)
 
 
-def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> None:
+def test_lost_lease_is_not_acquired_again(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.grant()
     alone.world.run_for(2.0)  # a renewal is in flight, without a response
@@ -333,7 +333,7 @@ def test_each_failed_try_is_logged_and_reported_with_verb_and_resource(
     assert vitals.failing_since == 0.0
 
 
-def test_failure_ends_with_a_try_that_finds_the_lease_held_by_another_process(log: FilteringBoundLogger) -> None:
+def test_failure_is_cleared_if_another_process_holds_the_lease(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.answer(REFUSED)
     alone.world.run_for(5.0)
@@ -386,7 +386,7 @@ def test_transitions_that_are_null_count_as_none(log: FilteringBoundLogger) -> N
     assert renewed({"leaseTransitions": None, "holderIdentity": ""}, election("one"), now=0.0)["leaseTransitions"] == 1
 
 
-def test_before_the_lease_is_given_back_the_dispatcher_writes_nothing_more(log: FilteringBoundLogger) -> None:
+def test_dispatcher_stops_writing_before_the_lease_is_released(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.grant()
     alone.tell(Drain())
@@ -400,7 +400,7 @@ def test_before_the_lease_is_given_back_the_dispatcher_writes_nothing_more(log: 
     assert len(alone.received("controller-manager", Drained)) == 1
 
 
-def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_back(log: FilteringBoundLogger) -> None:
+def test_lease_is_released_after_the_renewal_in_flight(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.grant()
     alone.world.run_for(2.0)

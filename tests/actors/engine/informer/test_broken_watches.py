@@ -1,4 +1,4 @@
-"""A connection that breaks under a watch that worked leaves the table behind for no longer than a new watch takes."""
+"""A broken connection of a working watch delays the table only until the next watch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rig(log: FilteringBoundLogger) -> InformerRig:
     return rig
 
 
-def test_it_is_opened_again_at_once_from_the_last_version(rig: InformerRig, logs: LogCapture) -> None:
+def test_broken_watch_is_resumed_at_once_from_the_last_version(rig: InformerRig, logs: LogCapture) -> None:
     rig.world.run_for(30.0)
     rig.transport.stream.say(("ADDED", watched("b", 120)))
     rig.transport.stream.end(0, **RESET)
@@ -30,7 +30,7 @@ def test_it_is_opened_again_at_once_from_the_last_version(rig: InformerRig, logs
     assert any(entry["event"] == "watch broke, opening it again" for entry in logs.entries)
 
 
-def test_a_proxy_that_cuts_connections_every_half_minute_leaves_the_table_no_older(rig: InformerRig) -> None:
+def test_connections_cut_every_half_minute_are_resumed_without_backoff(rig: InformerRig) -> None:
     # If the cuts counted as failures, each would back off for longer, up to a minute.
     for turn in range(20):
         rig.world.run_for(30.0)
@@ -41,7 +41,7 @@ def test_a_proxy_that_cuts_connections_every_half_minute_leaves_the_table_no_old
         assert len(rig.transport.streams) == turn + 2
 
 
-def test_one_that_breaks_at_once_and_again_is_not_a_busy_loop(rig: InformerRig) -> None:
+def test_watch_that_repeatedly_breaks_at_once_backs_off(rig: InformerRig) -> None:
     rig.world.run_for(30.0)
     for _ in range(5):
         rig.transport.stream.end(0, **RESET)

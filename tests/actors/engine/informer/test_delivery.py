@@ -1,4 +1,4 @@
-"""Changes go to the subscribers that they concern, a burst in one frame, and none is forgotten on the way."""
+"""Delivery of changes to the subscribers that they concern, with one frame per burst."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def owned_pod(name: str, version: int, *, owner: str = "", node: str = "", size:
 
 
 class DeliveryRig:
-    """A table of pods, and what its subscribers are sent."""
+    """Table of pods, and the messages of its subscribers."""
 
     def __init__(self) -> None:
         self.table = Table(PODS, derive=pod_facts)
@@ -112,7 +112,7 @@ def test_frame_is_limited_in_events_and_bytes(rig: DeliveryRig) -> None:
     assert all(len(frame) < module.MOST_BYTES + 1000 for _, frame in rig.sent[:-1])
 
 
-def test_a_later_subscriber_is_not_sent_what_was_collected_before(rig: DeliveryRig) -> None:
+def test_later_subscriber_receives_no_earlier_events(rig: DeliveryRig) -> None:
     rig.writer.replace([], 1)
     rig.delivery.subscribe("early", [EVERYTHING])
     rig.show(owned_pod("a", 2))
@@ -179,7 +179,7 @@ def test_later_change_of_an_object_stays_owed_when_the_earlier_is_sent(rig: Deli
     assert rig.mail("all")[-1].events[-1].resource_version == "3"
 
 
-def test_subscribers_that_are_gone_are_dropped_by_a_successor(rig: DeliveryRig) -> None:
+def test_successor_drops_stopped_subscribers(rig: DeliveryRig) -> None:
     rig.delivery.subscribe("gone", [EVERYTHING])
     rig.delivery.subscribe("alive", [EVERYTHING])
     successor = Delivery(rig.table, rig.table.claim(), send=rig._send)
@@ -194,7 +194,7 @@ def labelled(name: str, version: int, app: str, **more: Any) -> Object:
 
 @pytest.fixture
 def divided() -> DeliveryRig:
-    """Its table serves watches of all pods, and others of those with app=web."""
+    """Return a rig whose table serves watches of all pods, and of pods with app=web."""
     rig = DeliveryRig()
     rig.table.add_indexes({"web": lambda obj: ("",) if obj["metadata"]["labels"]["app"] == "web" else ()})
     return rig
@@ -209,7 +209,7 @@ def changes(rig: DeliveryRig, name: str) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_entering_a_selection_is_added_and_leaving_it_is_deleted(divided: DeliveryRig) -> None:
+def test_entering_a_selection_is_added_and_leaving_is_deleted(divided: DeliveryRig) -> None:
     rig = divided
     rig.delivery.subscribe("web", [EVERYTHING], ["web"])
     rig.delivery.subscribe("all", [EVERYTHING])

@@ -27,7 +27,7 @@ from tests.support.scripted import Probe, ScriptedTransport
 
 
 class InformerRig:
-    """One informer of pods, its table, the server's end, and a subscriber."""
+    """Informer of pods with its table, its server and a subscriber."""
 
     def __init__(
         self, log: FilteringBoundLogger, limits: InformerLimits, transport: ScriptedTransport | None = None
@@ -74,7 +74,7 @@ def _events_of(message: Any) -> tuple[Any, ...]:
 
 
 def watched(name: str, version: int, **metadata: Any) -> Object:
-    """A pod as a watch event carries it."""
+    """Build a pod as in a watch event."""
     return {"kind": "Pod", "apiVersion": "v1", **pod(name, version=version, metadata=metadata)}
 
 
@@ -92,7 +92,7 @@ def rig(log: FilteringBoundLogger) -> InformerRig:
 
 
 def end(rig: InformerRig) -> None:
-    """The server ends the watch, as it was asked to."""
+    """End the watch after its requested timeout, as the server does."""
     rig.settle()
     rig.world.run_for(2.0)
     rig.transport.stream.end(200)
@@ -123,7 +123,7 @@ def test_streaming_list_fills_the_table_at_its_end_and_continues_as_watch(rig: I
     assert len(rig.transport.streams) == 1
 
 
-def test_without_streaming_lists_it_lists_in_pages_and_watches_from_the_lists_version(rig: InformerRig) -> None:
+def test_without_streaming_lists_pages_are_listed_and_watched_from_their_version(rig: InformerRig) -> None:
     rig.transport.stream.end(400, body=b"sendInitialEvents is forbidden")
     rig.settle()
     first = rig.transport.answer(
@@ -141,7 +141,7 @@ def test_without_streaming_lists_it_lists_in_pages_and_watches_from_the_lists_ve
 
 
 @pytest.mark.parametrize("items", [{}, {"items": None}, {"items": []}])
-def test_a_list_without_items_is_an_empty_one(rig: InformerRig, items: Object) -> None:
+def test_list_without_items_is_empty(rig: InformerRig, items: Object) -> None:
     rig.transport.stream.end(400)
     rig.settle()
     rig.transport.answer(body={"metadata": {"resourceVersion": "5"}, **items})
@@ -219,7 +219,7 @@ def test_silent_resumed_watch_is_not_a_fault_and_gets_a_shorter_timeout(rig: Inf
     assert int(rig.transport.stream.request.query["timeoutSeconds"]) >= 300
 
 
-def test_a_resumed_watch_that_does_not_even_end_is_cut_aloud(rig: InformerRig, logs: LogCapture) -> None:
+def test_resumed_watch_that_never_ends_is_cut_with_a_warning(rig: InformerRig, logs: LogCapture) -> None:
     rig.sync(watched("a", 7))
     end(rig)
     rig.world.run_for(100.0)
@@ -243,7 +243,7 @@ def test_late_data_of_a_cut_watch_is_ignored(rig: InformerRig) -> None:
     assert rig.keys() == []
 
 
-def test_a_clean_close_is_followed_by_a_watch_from_where_it_ended(rig: InformerRig) -> None:
+def test_closed_watch_is_resumed_from_its_last_version(rig: InformerRig) -> None:
     rig.sync(version=100)
     rig.transport.stream.say(("ADDED", watched("a", 120)))
     rig.settle()
@@ -254,7 +254,7 @@ def test_a_clean_close_is_followed_by_a_watch_from_where_it_ended(rig: InformerR
     assert "sendInitialEvents" not in rig.transport.stream.request.query
 
 
-def test_a_watch_that_ends_at_once_and_again_is_not_a_busy_loop(rig: InformerRig) -> None:
+def test_watch_that_repeatedly_ends_at_once_backs_off(rig: InformerRig) -> None:
     rig.sync()
     for _ in range(5):
         rig.transport.stream.end(200)
@@ -301,7 +301,7 @@ def test_recreated_object_arrives_as_modified_with_both_uids(rig: InformerRig) -
 
 
 @pytest.mark.parametrize("status", [429, 500, 0])
-def test_a_refused_watch_backs_off_without_listing_again(rig: InformerRig, status: int) -> None:
+def test_refused_watch_backs_off_without_a_list(rig: InformerRig, status: int) -> None:
     rig.sync()
     rig.transport.stream.end(status, error="" if status else "connection refused")
     rig.settle()
@@ -359,7 +359,7 @@ def test_malformed_event_is_logged_and_does_not_block_others(rig: InformerRig, l
     assert rig.table.version == 150
 
 
-def test_a_replayed_past_does_not_make_the_table_forget(rig: InformerRig) -> None:
+def test_replayed_old_events_do_not_revert_the_table(rig: InformerRig) -> None:
     rig.sync(watched("a", 90))
     rig.transport.stream.say(("MODIFIED", watched("a", 50)), ("DELETED", watched("a", 60)))
     assert rig.keys() == ["default/a"]
@@ -385,7 +385,7 @@ def test_later_subscriber_gets_synced_at_once(rig: InformerRig) -> None:
     assert rig.received[before:] == [Synced("v1/pods")]
 
 
-def test_a_new_incarnation_shuts_the_old_one_out_of_the_table(rig: InformerRig) -> None:
+def test_new_incarnation_prevents_table_writes_of_the_old_one(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     old = rig.transport.stream
     rig.system.spawn(rig.spec)
@@ -402,7 +402,9 @@ OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Set", "name": "s", "u
 @pytest.mark.parametrize(
     "change", [("DELETED", watched("a", 101)), ("MODIFIED", watched("a", 101))], ids=["gone", "released"]
 )
-def test_a_successor_sends_what_the_informer_did_not(rig: InformerRig, change: tuple[str, Object]) -> None:
+def test_successor_sends_the_events_that_the_informer_did_not_send(
+    rig: InformerRig, change: tuple[str, Object]
+) -> None:
     # The informer fails after the write to the table and before it sends the event to the subscribers.
     rig.sync(watched("a", 7, **OWNED), watched("b", 8))
 
@@ -487,7 +489,7 @@ def test_repeated_gone_responses_are_retried_with_backoff(rig: InformerRig) -> N
     assert len(rig.transport.streams) == lists + 1, "and it tries again"
 
 
-def test_a_server_that_closes_after_a_bookmark_again_and_again_is_not_a_busy_loop(rig: InformerRig) -> None:
+def test_watch_that_repeatedly_ends_after_a_bookmark_backs_off(rig: InformerRig) -> None:
     rig.sync()
     for _ in range(50):
         stream = rig.transport.stream
@@ -497,7 +499,7 @@ def test_a_server_that_closes_after_a_bookmark_again_and_again_is_not_a_busy_loo
     assert len(rig.transport.streams) < 5
 
 
-def test_a_list_that_is_never_answered_is_asked_for_again(rig: InformerRig) -> None:
+def test_list_without_a_response_is_requested_again(rig: InformerRig) -> None:
     rig.transport.stream.end(422)  # no streaming lists
     rig.settle()
     assert len(rig.transport.sent) == 1
@@ -510,7 +512,7 @@ def test_a_list_that_is_never_answered_is_asked_for_again(rig: InformerRig) -> N
     assert rig.keys() == ["default/a"], "the answer that came too late is ignored"
 
 
-def test_a_server_that_never_completes_a_streaming_list_is_asked_for_pages(rig: InformerRig) -> None:
+def test_incomplete_streaming_list_is_replaced_by_pages(rig: InformerRig) -> None:
     for _ in range(3):
         if rig.transport.sent:
             break
@@ -530,7 +532,7 @@ def frames_to(rig: InformerRig, name: str) -> list[bytes]:
     return frames
 
 
-def test_a_burst_is_sent_in_one_frame(rig: InformerRig) -> None:
+def test_burst_of_events_is_sent_in_one_frame(rig: InformerRig) -> None:
     rig.sync()
     frames = frames_to(rig, "probe")
     burst = [("ADDED", watched(f"p{number}", 100 + number)) for number in range(1, 501)]
@@ -541,7 +543,7 @@ def test_a_burst_is_sent_in_one_frame(rig: InformerRig) -> None:
     assert [key for _, key, _ in rig.events] == [f"default/p{number}" for number in range(1, 501)]
 
 
-def test_a_single_event_waits_for_no_other(rig: InformerRig) -> None:
+def test_single_event_is_sent_at_once(rig: InformerRig) -> None:
     rig.sync()
     frames = frames_to(rig, "probe")
     for number in (1, 2, 3):
@@ -575,7 +577,7 @@ def unread(logs: LogCapture) -> list[tuple[str, str]]:
     ]
 
 
-def test_an_object_that_cannot_be_read_any_more_is_known_as_it_was(rig: InformerRig, logs: LogCapture) -> None:
+def test_object_that_becomes_unreadable_keeps_its_last_state(rig: InformerRig, logs: LogCapture) -> None:
     rig.sync(watched("a", 7))
     rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 102, **NO_OWNERS)))
     assert rig.keys() == ["default/a"]
@@ -600,7 +602,7 @@ def test_unreadable_object_is_delivered_once_it_becomes_readable(rig: InformerRi
     assert rig.events == [("ADDED", "default/a", "102")]
 
 
-def test_the_deletion_of_one_that_cannot_be_read_is_a_deletion(rig: InformerRig) -> None:
+def test_deletion_of_an_unreadable_object_is_delivered(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     for name in ("a", "b"):
         rig.transport.stream.say(("MODIFIED", watched(name, 101, **NO_OWNERS)))
@@ -610,7 +612,7 @@ def test_the_deletion_of_one_that_cannot_be_read_is_a_deletion(rig: InformerRig)
     assert rig.events == [("DELETED", "default/a", "7")]
 
 
-def test_one_that_was_replaced_by_one_that_cannot_be_read_is_gone(rig: InformerRig) -> None:
+def test_object_replaced_by_an_unreadable_one_is_deleted(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     rig.transport.stream.say(("MODIFIED", watched("a", 101, uid="another", **NO_OWNERS)))
     assert rig.keys() == []
@@ -618,7 +620,7 @@ def test_one_that_was_replaced_by_one_that_cannot_be_read_is_gone(rig: InformerR
     assert [entry.uid for entry in rig.table.unreadable()] == ["another"]
 
 
-def test_a_list_keeps_what_was_known_of_one_that_cannot_be_read_and_heals_the_rest(rig: InformerRig) -> None:
+def test_list_keeps_the_last_state_of_an_unreadable_object_and_restores_others(rig: InformerRig) -> None:
     rig.sync(watched("a", 7), watched("b", 8))
     rig.transport.stream.say(("MODIFIED", watched("b", 101, **NO_OWNERS)), ("ADDED", watched("c", 102, **NO_OWNERS)))
     rig.transport.stream.end(410)
@@ -629,7 +631,7 @@ def test_a_list_keeps_what_was_known_of_one_that_cannot_be_read_and_heals_the_re
     assert rig.events == [("MODIFIED", "default/b", "104")]
 
 
-def test_a_replayed_past_heals_nothing(rig: InformerRig) -> None:
+def test_replayed_old_events_do_not_restore_unreadable_objects(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 50)))
     assert rig.events == []
@@ -637,12 +639,12 @@ def test_a_replayed_past_heals_nothing(rig: InformerRig) -> None:
 
 
 def stored(version: int, **metadata: Any) -> Object:
-    """A pod in the order in which kube-apiserver writes its fields."""
+    """Return a pod with its fields in the order of kube-apiserver."""
     meta = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": str(version), **metadata}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {}}
 
 
-def test_an_event_that_shows_what_a_write_returned_is_not_decoded_again(rig: InformerRig) -> None:
+def test_event_of_a_foreseen_version_is_not_decoded_again(rig: InformerRig) -> None:
     rig.sync()
     wrote = stored(101, managedFields=[{"manager": "kcm"}])
     entry = Overlay(rig.table).wrote(orjson.dumps(wrote))
@@ -659,7 +661,7 @@ def test_an_event_that_shows_what_a_write_returned_is_not_decoded_again(rig: Inf
 
 
 @pytest.mark.parametrize("shown", [stored(102, labels={"app": "web"}), stored(101, uid="another")])
-def test_an_event_that_shows_another_version_than_a_write_returned_is_decoded(rig: InformerRig, shown: Object) -> None:
+def test_event_of_another_version_than_foreseen_is_decoded(rig: InformerRig, shown: Object) -> None:
     rig.sync()
     Overlay(rig.table).wrote(orjson.dumps(stored(101)))
     rig.transport.stream.say(("ADDED", shown))

@@ -1,4 +1,4 @@
-"""Lists whose JSON the transport hands on as it comes."""
+"""Lists whose JSON is parsed while the transport receives it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.scripted import ScriptedStream, ScriptedTransport
 
 
 class Reading(ScriptedTransport):
-    """Implements kcm.runtime.client.api.ReadsAsItComes too."""
+    """Transport that also implements kcm.runtime.client.api.ReadsAsItComes."""
 
     def read(
         self,
@@ -47,7 +47,7 @@ def bring(rig: InformerRig, body: bytes, *, piece: int = 300) -> None:
     rig.settle()
 
 
-def test_a_list_fills_the_table_at_its_end_and_the_watch_begins_at_its_version(rig: InformerRig) -> None:
+def test_list_fills_the_table_at_its_end_and_the_watch_begins_at_its_version(rig: InformerRig) -> None:
     asked = rig.transport.stream.request
     assert (asked.path, asked.query) == ("/api/v1/pods", {})
     bring(rig, list_of(pod("a", version=7), pod("b", version=9)))
@@ -87,7 +87,7 @@ def test_changes_since_the_last_list_are_sent(rig: InformerRig) -> None:
     ],
     ids=["half", "broken off", "without a version", "no list"],
 )
-def test_a_list_that_is_not_whole_is_asked_for_again_and_at_last_in_pages(
+def test_truncated_list_is_requested_again_and_finally_in_pages(
     rig: InformerRig, body: bytes, status: int, error: str
 ) -> None:
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_a_list_that_is_not_whole_is_asked_for_again_and_at_last_in_pages(
     assert rig.keys() == ["default/b"]
 
 
-def test_half_a_list_leaves_nothing_behind_for_the_next(rig: InformerRig) -> None:
+def test_truncated_list_does_not_affect_the_next_one(rig: InformerRig) -> None:
     bring(rig, list_of(*[pod(f"old-{number}", version=7) for number in range(9)])[:-50])
     rig.transport.stream.end(0, error="reset")
     rig.world.run_for(60.0)
@@ -111,7 +111,7 @@ def test_half_a_list_leaves_nothing_behind_for_the_next(rig: InformerRig) -> Non
     assert rig.keys() == ["default/new"]
 
 
-def test_a_server_that_refuses_is_asked_again_later(rig: InformerRig) -> None:
+def test_refused_list_is_retried_later(rig: InformerRig) -> None:
     rig.transport.stream.end(403, body=b'{"message":"not you"}')
     rig.settle()
     assert len(rig.transport.streams) == 1
@@ -121,7 +121,7 @@ def test_a_server_that_refuses_is_asked_again_later(rig: InformerRig) -> None:
     assert rig.keys() == ["default/a"]
 
 
-def test_the_beginning_of_a_watch_is_understood_too(rig: InformerRig) -> None:
+def test_watch_without_read_support_fills_the_table(rig: InformerRig) -> None:
     # Journals contain such events if the transport of the recorded run has no read().
     rig.sync(watched("a", 7))
     assert rig.keys() == ["default/a"]

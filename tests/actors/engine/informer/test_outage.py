@@ -21,7 +21,7 @@ INFORMERS = 60
 
 
 class Server(ScriptedTransport):
-    """Lists nothing and keeps watches open. away: what comes of requests that it does not see."""
+    """Server with empty lists and open watches. away: response to requests during an outage."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -106,18 +106,18 @@ def rig(log: FilteringBoundLogger) -> OutageRig:
     return OutageRig(log)
 
 
-def test_one_of_them_probes_for_all(rig: OutageRig) -> None:
+def test_one_informer_probes_for_all(rig: OutageRig) -> None:
     asked = rig.away(60.0)
     assert 15 <= len(asked) <= 35
     assert {request.path for when, request in asked if when > asked[0][0] + 1.0} == {"/version"}
 
 
-def test_all_are_back_soon_after_the_server_is(rig: OutageRig) -> None:
+def test_all_informers_resume_soon_after_the_server(rig: OutageRig) -> None:
     rig.away(600.0)
     assert rig.back(4.0 + 1.0) == INFORMERS
 
 
-def test_they_do_not_come_back_at_the_same_moment(rig: OutageRig) -> None:
+def test_informers_resume_at_different_times(rig: OutageRig) -> None:
     rig.away(60.0)
     rig.back(5.0)
     times = sorted(when for when, request in rig.server.requests if request.query.get("watch"))[-INFORMERS:]
@@ -134,7 +134,7 @@ def test_error_of_a_proxy_does_not_count_as_response(rig: OutageRig) -> None:
     assert rig.back(5.0) == INFORMERS
 
 
-def test_a_resource_that_alone_gives_no_response_keeps_its_own_backoff(rig: OutageRig) -> None:
+def test_resource_that_fails_alone_has_its_own_backoff(rig: OutageRig) -> None:
     lone = rig.server.streams[0].request.path
     rig.server.cut(lambda request: request.path == lone)
     known = len(rig.server.requests)
@@ -146,7 +146,7 @@ def test_a_resource_that_alone_gives_no_response_keeps_its_own_backoff(rig: Outa
 
 
 def shown(logs: LogCapture) -> list[str]:
-    """Warnings, errors and the info lines that are shown without -v."""
+    """Return warnings, errors, and the info lines that are logged without -v."""
     return [
         entry["event"]
         for entry in logs.entries
@@ -154,7 +154,7 @@ def shown(logs: LogCapture) -> list[str]:
     ]
 
 
-def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_is_over(rig: OutageRig, logs: LogCapture) -> None:
+def test_outage_is_logged_at_its_begin_and_end(rig: OutageRig, logs: LogCapture) -> None:
     rig.world.run_for(5.0)  # a watch that ends in its first second is logged as a failure of its own
     rig.away(60.0)
     assert shown(logs) == ["API server does not respond, informers wait for it"]

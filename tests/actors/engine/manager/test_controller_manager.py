@@ -1,4 +1,4 @@
-"""The manager: one for one, whatever happens to the others, to it, or in the middle of something else."""
+"""The manager restarts each child by itself, whatever happens to others or to the manager."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Keeper(Actor):
 
 
 class ManagerRig:
-    """A manager, the actors that it may start (each keeps the messages that it receives), and why it ended."""
+    """Manager, the actors that it may start (each keeps its messages), and the reason of its end."""
 
     def __init__(self, log: FilteringBoundLogger, **plan: Any) -> None:
         self.world = World(log=log)
@@ -129,14 +129,14 @@ class ManagerRig:
         return facts
 
     def lose_manager(self) -> None:
-        """It fails, and is started again as ControllerSystem does."""
+        """Let the manager fail and be restarted, as ControllerSystem does."""
         self.system.fence(MANAGER)
         self.world.run_for(0.1)
         self.system.spawn(self.spec)
         self.world.run_for(0.5)
 
 
-def test_a_failure_of_an_incarnation_that_was_replaced_is_not_its_successors(log: FilteringBoundLogger) -> None:
+def test_failure_of_a_replaced_incarnation_does_not_count(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Restart("one"), ActorFailed("controller:one", 1, "late news"))
     assert rig.system.incarnation("controller:one") == 2
@@ -173,7 +173,7 @@ def test_vitals_match_the_state_of_children_after_each_event(
 # Pause, resume, enable, disable: at every moment.
 
 
-def test_a_pause_before_the_controller_has_started_holds_from_its_first_moment(log: FilteringBoundLogger) -> None:
+def test_pause_before_the_start_applies_from_the_start(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, leader_elect=True)
     rig.tell(Pause("one"))
     rig.tell(LeaseHeld(100.0))
@@ -181,7 +181,7 @@ def test_a_pause_before_the_controller_has_started_holds_from_its_first_moment(l
     assert rig.received("controller:two", Pause) == []
 
 
-def test_a_paused_controller_stays_so_through_restarts_of_its_own_and_of_the_manager(log: FilteringBoundLogger) -> None:
+def test_pause_survives_restarts_of_controller_and_manager(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Pause("one"))
     rig.tell(Restart("one"))
@@ -218,7 +218,7 @@ def test_a_new_manager_knows_what_was_switched_on_and_off(log: FilteringBoundLog
     assert rig.alive("controller:off")
 
 
-def test_enabled_twice_it_lives_once(log: FilteringBoundLogger) -> None:
+def test_controller_enabled_twice_is_started_once(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Enable("off"), Enable("off"))
     rig.tell(Enable("off"))
@@ -242,7 +242,7 @@ def test_unknown_controller_is_logged_and_ignored(log: FilteringBoundLogger, log
 # Children of controllers.
 
 
-def test_a_kind_of_child_that_a_controller_does_not_have_is_its_error_and_not_the_managers(
+def test_unknown_kind_of_child_is_logged_and_does_not_stop_the_manager(
     log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
     rig = ManagerRig(log)
@@ -252,7 +252,7 @@ def test_a_kind_of_child_that_a_controller_does_not_have_is_its_error_and_not_th
     assert any(e["log_level"] == "error" and e.get("kind") == "riddle" for e in logs.entries)
 
 
-def test_a_controller_stops_children_of_its_own_alone(log: FilteringBoundLogger) -> None:
+def test_controller_can_stop_only_its_own_children(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(StartChild("one", "queue", "b"))
     rig.tell(StopChild("two", "queue", "b"), StopChild("two", "controller", "one"))
@@ -307,7 +307,7 @@ def test_supervision_wakes_no_idle_actor(log: FilteringBoundLogger) -> None:
     assert rig.world.steps - steps == 600 / 5, "the manager's own looks"
 
 
-def test_vitals_are_current_at_once(log: FilteringBoundLogger) -> None:
+def test_vitals_are_current_immediately(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Disable("one"), then=0.0)
     vitals = rig.vitals.of(MANAGER, ManagerVitals)
@@ -344,7 +344,7 @@ def test_repeated_drained_releases_the_lease_once(
     assert rig.ended == ["drained"]
 
 
-def test_a_controller_that_is_down_or_fails_while_it_drains_is_not_waited_for(log: FilteringBoundLogger) -> None:
+def test_drain_does_not_wait_for_stopped_or_failing_controllers(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, drain_within=float("inf"))
     rig.system.fence("controller:one")
     rig.tell(Drain(), then=5.0)
@@ -366,7 +366,7 @@ def test_controller_not_drained_in_time_is_logged_and_the_lease_kept(log: Filter
     assert rig.received("elector", Drain) == [], "it may still write"
 
 
-def test_nothing_is_started_any_more_once_it_drains(log: FilteringBoundLogger) -> None:
+def test_draining_manager_starts_nothing(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Drain())
     rig.tell(Enable("off"), Restart("one"), StartChild("one", "queue", "b"), then=30.0)
@@ -375,7 +375,7 @@ def test_nothing_is_started_any_more_once_it_drains(log: FilteringBoundLogger) -
     assert rig.system.incarnation("controller:one") == 1
 
 
-def test_an_elector_that_is_dead_does_not_keep_it_from_ending(log: FilteringBoundLogger) -> None:
+def test_drain_ends_without_a_running_elector(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log, leader_elect=True, enabled=(), drain_within=float("inf"))
     rig.tell(LeaseHeld(100.0))
     rig.system.fence("elector")
@@ -408,7 +408,7 @@ def test_all_but_informers_and_the_dispatcher_hear_that_a_peer_is_new(log: Filte
     assert heard == {"elector", "controller:one", "controller:two"}
 
 
-def test_a_manager_that_failed_is_not_started_again_once_the_system_is_halted(cluster: SimulatedCluster) -> None:
+def test_failed_manager_is_not_restarted_after_halt(cluster: SimulatedCluster) -> None:
     manager = cluster.manager()
     cluster.run_for(1.0)
     cluster.world.kill(manager.actors, MANAGER)

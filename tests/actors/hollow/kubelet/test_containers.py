@@ -65,7 +65,7 @@ def test_image_and_container_are_named_as_by_a_runtime() -> None:
     assert other["containerID"] != status["containerID"]
 
 
-def test_it_is_ready_only_after_its_delay() -> None:
+def test_container_is_ready_after_its_delay() -> None:
     script = Script(ready_after=5)
     first = look(None, script)
     assert (first.status["ready"], first.due) == (False, T + 5)
@@ -121,7 +121,7 @@ def test_the_first_restart_is_at_once() -> None:
     assert [backoff(restarts) for restarts in (0, 1, 2, 5, 6, 10_000)] == [0, 10, 20, 160, 300, 300]
 
 
-def test_an_end_that_was_overslept_is_dated_when_it_was_due() -> None:
+def test_late_sync_dates_the_end_of_a_container_when_it_was_due() -> None:
     script = Script(run_seconds=10)
     first = look(None, script, policy="Never")
     after = look(first.status, script, now=T + 500, policy="Never")
@@ -131,7 +131,7 @@ def test_an_end_that_was_overslept_is_dated_when_it_was_due() -> None:
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
 @pytest.mark.parametrize("script", [FOR_EVER, Script(run_seconds=5, exit_code=1), Script(ready_after=3)])
 @pytest.mark.parametrize("after", [0, 4, 6, 20])
-def test_looking_twice_at_one_moment_changes_nothing(policy: str, script: Script, after: int) -> None:
+def test_second_sync_at_the_same_time_changes_nothing(policy: str, script: Script, after: int) -> None:
     status = look(None, script, policy=policy).status
     once = look(status, script, now=T + after, policy=policy)
     assert look(once.status, script, now=T + after, policy=policy) == once
@@ -145,7 +145,7 @@ def test_a_container_that_is_stopped_has_its_code_and_is_not_ready() -> None:
     assert (status["ready"], status["started"]) == (False, False)
 
 
-def test_a_container_that_had_ended_is_not_stopped_again() -> None:
+def test_terminated_container_is_not_stopped_again() -> None:
     before = look(look(None).status, Script(run_seconds=0), now=T + 5, policy="Never").status
     assert stopped(before, exit_code=137, now=T + 30) == before
 
@@ -193,7 +193,7 @@ def test_crash_loop_has_the_kubelets_state_and_event() -> None:
     assert look(life.status, Script(run_seconds=0, exit_code=1), now=T + 5).events == []
 
 
-def test_the_longest_backoff_is_written_as_go_writes_it() -> None:
+def test_longest_backoff_is_formatted_as_a_go_duration() -> None:
     script, now, status = Script(run_seconds=0, exit_code=1), T, None
     messages = []
     for _ in range(6):
@@ -225,7 +225,7 @@ def test_a_container_that_ran_for_long_is_forgiven_its_earlier_failures() -> Non
 BAD = "nginx:404"
 
 
-def test_a_container_whose_image_cannot_be_pulled_waits_and_is_retried_ever_later() -> None:
+def test_failed_image_pull_is_retried_with_backoff() -> None:
     life, now = look(None, image=BAD), T
     assert life.status["state"]["waiting"]["reason"] == "ErrImagePull"
     assert "containerID" not in life.status
@@ -278,13 +278,13 @@ def test_another_image_restarts_the_container_whatever_the_policy() -> None:
     assert said(after) == [("Normal", "Killing", "Container web definition changed, will be restarted")]
 
 
-def test_another_image_that_cannot_be_pulled_leaves_the_container_waiting_with_its_last_state() -> None:
+def test_another_missing_image_keeps_the_last_state_of_the_container() -> None:
     first = look(None)
     after = look(first.status, now=T + 60, image=BAD)
     assert (state_of(after), after.status["restartCount"]) == ("waiting", 0)
     assert after.status["lastState"]["terminated"]["exitCode"] == 0
-    mended = look(after.status, now=T + 70, memory=after.memory)
-    assert (state_of(mended), mended.status["restartCount"]) == ("running", 1)
+    corrected = look(after.status, now=T + 70, memory=after.memory)
+    assert (state_of(corrected), corrected.status["restartCount"]) == ("running", 1)
 
 
 # Probes.
@@ -371,7 +371,7 @@ def test_readiness_is_a_function_of_time(script: Script, changes: list[tuple[int
     assert seen == changes
 
 
-def test_a_readiness_probe_needs_its_failures_in_a_row() -> None:
+def test_readiness_probe_fails_after_consecutive_failures() -> None:
     script = Script(unready_after=21)
     life = look(look(None, script, **READINESS).status, script, now=T + 4, **READINESS)
     assert (life.status["ready"], life.due) == (True, T + 44)  # probes at 24, 34 and 44
@@ -385,7 +385,7 @@ def test_a_readiness_probe_needs_its_failures_in_a_row() -> None:
 # The end of a pod.
 
 
-def test_a_container_that_waits_for_its_restart_ends_as_it_did() -> None:
+def test_container_waiting_for_its_restart_keeps_its_exit_code() -> None:
     life = look(None, Script(run_seconds=0, exit_code=3))
     assert stopped(life.status, exit_code=0, now=T + 1)["state"]["terminated"]["exitCode"] == 3
 

@@ -27,11 +27,11 @@ def test_missing_images_are_recognized(image: str) -> None:
     "image",
     ["nginx", "nginx:1.27", "registry.k8s.io/pause:3.10", "localhost:5000/a/b:404x", "invalid/app", "app:invalid", "i"],
 )
-def test_others_can(image: str) -> None:
+def test_other_images_can_be_pulled(image: str) -> None:
     assert not missing(image)
 
 
-def test_further_ones_are_named_by_patterns() -> None:
+def test_further_missing_images_match_patterns() -> None:
     assert missing("shop/web:2", ("shop/*:2",))
     assert not missing("shop/web:1", ("shop/*:2",))
     assert "not found" in missing("shop/web:2", ("shop/web:2",))
@@ -70,7 +70,7 @@ def test_invalid_image_name_is_reported_once_and_not_retried() -> None:
     assert again.events == ()
 
 
-def test_an_image_that_shall_never_be_pulled_is_not_there() -> None:
+def test_missing_image_with_pull_policy_never_is_reported() -> None:
     container = {"name": "web", "image": "web:404", "imagePullPolicy": "Never"}
     waiting = hindrance(container, (), None, shown="", now=NOW)
     assert waiting is not None
@@ -81,5 +81,5 @@ def test_an_image_that_shall_never_be_pulled_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("image", [None, "", "nginx"])
-def test_nothing_keeps_a_container_without_an_image_or_with_a_usual_one(image: str | None) -> None:
+def test_container_without_an_image_or_with_an_existing_one_starts(image: str | None) -> None:
     assert hindrance({"name": "web", "image": image}, (), None, shown="", now=NOW) is None

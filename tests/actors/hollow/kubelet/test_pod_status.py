@@ -44,7 +44,7 @@ ALL_WELL = {
 }
 
 
-def test_a_pod_without_delays_is_running_and_ready_in_one_step() -> None:
+def test_pod_without_delays_is_running_and_ready_at_once() -> None:
     status, due, *_ = plan(bound())
     assert status["phase"] == "Running"
     assert conditions(status) == ALL_WELL
@@ -86,7 +86,7 @@ ENDS = [("Never", 0, "Succeeded"), ("Never", 2, "Failed"), ("OnFailure", 0, "Suc
 
 
 @pytest.mark.parametrize("policy, code, phase", ENDS)
-def test_a_pod_is_over_when_none_of_its_containers_will_run_again(policy: str, code: int, phase: str) -> None:
+def test_pod_is_terminal_when_no_container_will_run_again(policy: str, code: int, phase: str) -> None:
     pod = bound(restartPolicy=policy, annotations={behaviour.RUN_SECONDS: "7", behaviour.EXIT_CODE: str(code)})
     status, due, *_ = plan(pod)
     assert (status["phase"], due) == ("Running", T + 7)
@@ -135,7 +135,7 @@ GATES = [
 
 
 @pytest.mark.parametrize("present, ready, message", GATES)
-def test_readiness_gates_hold_the_pod_back_but_not_its_containers(
+def test_readiness_gates_delay_the_pod_but_not_its_containers(
     present: Sequence[Object], ready: str, message: str | None
 ) -> None:
     pod = bound(readinessGates=[{"conditionType": "lb"}])
@@ -153,7 +153,7 @@ def test_unchanged_condition_is_kept_with_all_fields() -> None:
     assert find_condition(plan(pod).status["conditions"], "PodScheduled") == scheduled
 
 
-def test_a_pod_that_was_marked_not_ready_is_marked_ready_again() -> None:
+def test_pod_marked_unready_by_others_becomes_ready_again() -> None:
     pod = bound()
     pod = after(pod, plan(pod).status)
     for condition in pod["status"]["conditions"]:
@@ -218,7 +218,7 @@ def test_only_what_differs_is_written() -> None:
     assert status_changes(pod, {"phase": "Failed", "startTime": format_time(T)}) == {"phase": "Failed"}
 
 
-def test_a_pod_has_started_once_it_has_a_start_time() -> None:
+def test_pod_with_a_start_time_has_started() -> None:
     assert [has_started(bound()), has_started(after(bound(), {"startTime": "2026-01-01T00:00:00Z"}))] == [False, True]
 
 
@@ -265,7 +265,7 @@ class Story:
         assert again.status["phase"] in ("Succeeded", "Failed") or not status_changes(self.pod, again.status)
 
 
-def test_init_containers_run_in_their_order_and_the_others_wait() -> None:
+def test_init_containers_run_in_order_before_the_others() -> None:
     init = [container("one", "sleep", "5"), container("two", "sleep", "3")]
     story = Story(bound(initContainers=init))
     status = story.until(0)
@@ -300,7 +300,7 @@ def test_an_init_container_that_fails_ends_a_pod_that_is_never_restarted() -> No
 
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure"])
-def test_an_init_container_that_fails_is_tried_again(policy: str) -> None:
+def test_failed_init_container_is_retried(policy: str) -> None:
     story = Story(bound(initContainers=[container("setup", "false")], restartPolicy=policy))
     status = story.until(60)
     assert (status["phase"], states(status["initContainerStatuses"])) == ("Pending", {"setup": "CrashLoopBackOff"})
@@ -309,7 +309,7 @@ def test_an_init_container_that_fails_is_tried_again(policy: str) -> None:
     assert set(story.events) == {"setup BackOff"}
 
 
-def test_an_init_container_that_has_succeeded_is_not_started_again_under_the_policy_always() -> None:
+def test_succeeded_init_container_is_not_restarted_with_policy_always() -> None:
     story = Story(bound(initContainers=[container("setup", "true")]))
     status = story.until(600)
     assert (status["phase"], status["initContainerStatuses"][0]["restartCount"]) == ("Running", 0)
@@ -345,7 +345,7 @@ def test_a_sidecar_that_is_not_ready_keeps_its_pod_from_being_ready() -> None:
     assert find_condition(status["conditions"], "Ready")["message"] == "containers with unready status: [proxy]"
 
 
-def test_a_sidecar_that_crashes_is_restarted_and_neither_ends_the_pod_nor_outlives_it() -> None:
+def test_crashed_sidecar_is_restarted_and_ends_with_the_pod() -> None:
     pod = bound(initContainers=[sidecar("proxy", "sleep", "5")], restartPolicy="Never")
     pod["spec"]["containers"][0]["command"] = ["sleep", "60"]
     story = Story(pod)
@@ -382,7 +382,7 @@ def test_containers_are_reported_by_name() -> None:
     assert [status["name"] for status in Story(pod).until(0)["containerStatuses"]] == ["a", "b"]
 
 
-def test_a_pod_whose_image_cannot_be_pulled_is_pending_and_looked_at_ever_less_often() -> None:
+def test_pod_with_a_missing_image_is_pending_and_retried_with_backoff() -> None:
     pod = bound()
     pod["spec"]["containers"] = [container("b"), container("a", image="web:404")]
     story = Story(pod)
@@ -419,7 +419,7 @@ def ending(**spec: object) -> Object:
     return pod_status.ended(story.pod, killed=False, now=T + 12).status
 
 
-def test_a_pod_that_waits_for_its_image_fails_when_it_is_deleted() -> None:
+def test_pod_waiting_for_its_image_fails_when_deleted() -> None:
     status = ending(containers=[container("web", image="web:404")])
     assert (status["phase"], states(status["containerStatuses"])) == ("Failed", {"web": "ContainerStatusUnknown"})
 
@@ -430,7 +430,7 @@ def test_a_pod_in_a_crash_loop_ends_as_its_container_did() -> None:
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
 
 
-def test_a_pod_that_is_deleted_while_it_initializes_has_failed() -> None:
+def test_pod_deleted_during_initialization_fails() -> None:
     status = ending(initContainers=[container("one", "sleep", "60"), container("two")])
     assert status["phase"] == "Failed"
     assert states(status["initContainerStatuses"]) == {"one": "Completed", "two": "PodInitializing"}
@@ -438,7 +438,7 @@ def test_a_pod_that_is_deleted_while_it_initializes_has_failed() -> None:
 
 
 @pytest.mark.parametrize("command, runs", [(["sleep", "60"], True), (["false"], False)])
-def test_only_what_runs_takes_time_to_stop(command: list[str], runs: bool) -> None:
+def test_only_running_containers_need_time_to_stop(command: list[str], runs: bool) -> None:
     pod = bound()
     assert has_running(pod) is False
     pod["spec"]["containers"][0]["command"] = command

@@ -25,7 +25,7 @@ def test_a_probe_has_the_defaults_of_the_api() -> None:
         ({"good_from": 5, "good_until": 5}, [StateChange(0, False)]),
     ],
 )
-def test_a_course_is_good_between_two_times(options: dict[str, float], expected: list[StateChange]) -> None:
+def test_course_is_good_between_two_times(options: dict[str, float], expected: list[StateChange]) -> None:
     assert list(course(**options)) == expected
 
 
@@ -44,7 +44,7 @@ def test_probe_result_changes_at_its_threshold(turns: list[StateChange], expecte
     assert list(verdicts(PROBE, turns)) == expected
 
 
-def test_the_verdicts_are_those_of_a_probe_that_was_asked_each_time() -> None:
+def test_computed_verdicts_equal_those_of_single_probes() -> None:
     for probe in (PROBE, Probe(0, 1, 1, 1), Probe(3, 7, 2, 3)):
         for good_from in range(0, 40, 3):
             for length in range(1, 90, 7):
@@ -53,7 +53,7 @@ def test_the_verdicts_are_those_of_a_probe_that_was_asked_each_time() -> None:
 
 
 def _asked(probe: Probe, turns: list[StateChange]) -> list[StateChange]:
-    """Probe by probe, as upstream's worker."""
+    """Compute the verdicts probe by probe, as upstream's worker."""
     seen, last, count = [], None, 0
     for number in range(200):
         at = probe.delay + number * probe.period
@@ -69,7 +69,7 @@ def test_probe_of_a_later_container_start_succeeds_later() -> None:
     assert list(verdicts(PROBE, course(), since=31)) == [StateChange(31, True)]
 
 
-def test_a_verdict_may_never_come() -> None:
+def test_verdict_that_never_occurs_is_infinite() -> None:
     assert first_verdict(PROBE, course(), good=False) == math.inf
 
 

@@ -42,7 +42,7 @@ def addresses(world: World, *names: str) -> list[str]:
     return [world.pod(f"default/{name}")["status"]["podIP"] for name in names]
 
 
-def test_a_bound_pod_is_running_and_ready_after_one_write() -> None:
+def test_bound_pod_is_running_and_ready_after_one_write() -> None:
     world = World(bound())
     driven = world.drive()
     (command,) = driven.commands
@@ -77,7 +77,7 @@ def test_pods_of_other_nodes_and_of_silent_nodes_are_ignored(case: str) -> None:
     assert (driven.commands, driven.result) == ([], None)
 
 
-def test_pods_of_a_node_that_flaps_wait_until_it_speaks() -> None:
+def test_pods_of_a_flapping_node_wait_until_it_resumes() -> None:
     world = World(bound(), on=[hollow_node(annotations={behaviour.FLAP: "60"})])
     clock = world.bench.clock
     clock.advance(60 - clock.now() % 60 + (0 if clock.now() // 60 % 2 == 0 else 60))
@@ -121,7 +121,7 @@ def test_a_pod_that_shall_be_rejected_is_never_started() -> None:
 @pytest.mark.parametrize(
     ("port", "phase"), [({"hostPort": 80}, "Failed"), ({"hostPort": 81}, "Running"), ({}, "Running")]
 )
-def test_a_port_of_the_host_is_for_one_pod(port: dict[str, int], phase: str) -> None:
+def test_host_port_is_used_by_one_pod_only(port: dict[str, int], phase: str) -> None:
     def asking(name: str, ports: dict[str, int]) -> Object:
         pod = bound(name)
         (container,) = pod["spec"]["containers"]
@@ -182,7 +182,7 @@ def test_pull_backoff_is_reset_for_a_pod_of_the_same_name() -> None:
     assert ([event[1] for event in driven.events], driven.result.seconds) == (["Pulling", "Failed", "Failed"], 5)
 
 
-def test_a_nodes_list_of_images_is_looked_at_when_a_container_starts() -> None:
+def test_images_of_a_node_are_evaluated_when_a_container_starts() -> None:
     world = World(bound(), on=[hollow_node(annotations={behaviour.UNPULLABLE: "nginx"})])
     world.drive()
     assert world.pod()["status"]["phase"] == "Pending"
@@ -250,7 +250,7 @@ def test_a_write_that_failed_is_repeated_with_the_same_address() -> None:
     assert addresses(world, "web", "other") == ["240.0.0.2", "240.0.0.3"]
 
 
-def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again() -> None:
+def test_address_of_a_terminal_or_deleted_pod_is_released() -> None:
     small = [hollow_node(spec={"podCIDR": "10.0.0.0/29"})]  # room for five pods
     world = World(*(bound(name) for name in "abcdefg"), on=small)
     for name in "abcde":
@@ -275,7 +275,7 @@ def test_a_new_kubelet_does_not_keep_the_addresses_of_pods_that_are_over() -> No
     assert addresses(world, "web") == ["240.0.0.2"]
 
 
-def test_a_pod_that_only_finalizers_hold_has_given_its_address_back() -> None:
+def test_address_of_a_pod_with_only_finalizers_left_is_released() -> None:
     world = World(bound(), bound("next"), on=[hollow_node(spec={"podCIDR": "10.0.0.0/30"})])  # room for one
     world.drive()
     world.ask_to_delete(grace=0, finalizers=["example.com/hold"])
@@ -331,7 +331,7 @@ def test_a_pod_that_is_deleted_by_force_is_given_no_moment() -> None:
     assert [type(command) for command in world.drive().commands] == [Patch, Delete]
 
 
-def test_a_pod_that_takes_its_time_to_stop_is_given_it() -> None:
+def test_pod_is_given_its_time_to_stop() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "12"})
     world.ask_to_delete(grace=30)
     assert (world.drive().commands, world.drive().result.seconds) == ([], 12)
@@ -343,7 +343,7 @@ def test_a_pod_that_takes_its_time_to_stop_is_given_it() -> None:
     assert world.pod() is None
 
 
-def test_a_pod_that_takes_too_long_is_killed_when_its_grace_is_over() -> None:
+def test_pod_is_killed_after_its_grace_period() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "100"})
     world.ask_to_delete(grace=30)
     assert world.drive().result.seconds == 30
@@ -353,7 +353,7 @@ def test_a_pod_that_takes_too_long_is_killed_when_its_grace_is_over() -> None:
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
 
 
-def test_a_shorter_grace_counts_from_the_first_request() -> None:
+def test_shorter_grace_period_counts_from_the_first_deletion() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "100"})
     world.ask_to_delete(grace=30)
     world.drive()
@@ -362,7 +362,7 @@ def test_a_shorter_grace_counts_from_the_first_request() -> None:
     assert world.drive().result.seconds == 1
 
 
-def test_a_namesake_is_given_its_own_time() -> None:
+def test_pod_of_the_same_name_has_its_own_time_to_stop() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "12"})
     world.ask_to_delete()
     world.drive()
@@ -440,7 +440,7 @@ NODE_EVENTS = {
 
 
 @pytest.mark.parametrize("case", NODE_EVENTS)
-def test_the_pods_of_a_node_are_woken_when_its_kubelet_comes_or_goes_silent(case: str) -> None:
+def test_pods_are_enqueued_when_their_kubelet_starts_or_falls_silent(case: str) -> None:
     type, new, old, keys = NODE_EVENTS[case]
     world = World(bound("a"), bound("b"), bound("c", to="hollow-node-1"), unassigned("d"))
     assert woken(world, NODES, type, new, old) == keys
@@ -454,7 +454,7 @@ def test_only_pods_of_hollow_nodes_wake_the_kubelet(pod: Object, woke: bool) -> 
     assert list(watch.to(change, world.bench.tables)) == ([KEY] if woke else [])
 
 
-def test_a_pod_that_is_gone_wakes_the_kubelet_to_forget_it() -> None:
+def test_deletion_of_a_pod_enqueues_its_key() -> None:
     (watch, _) = kubelet_watches(FLEET)
     change = Change(type="DELETED", key=KEY, raw=b"", controller=None)
     assert list(watch.to(change, World().bench.tables)) == [KEY]

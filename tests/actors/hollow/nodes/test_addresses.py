@@ -26,7 +26,7 @@ def test_an_offset_is_an_address_in_each_of_the_nodes_ranges() -> None:
     "address, offset",
     [("10.244.1.7", 7), ("fd00:1::a", 10), ("10.244.2.7", None), ("", None), ("nonsense", None)],
 )
-def test_the_offset_of_an_address_is_found_again(address: str, offset: int | None) -> None:
+def test_offset_of_an_address_can_be_recovered(address: str, offset: int | None) -> None:
     assert offset_of(pod_ranges((V4, V6)), address) == offset
 
 
@@ -37,7 +37,7 @@ def test_a_pod_keeps_its_offset() -> None:
     assert book.assign("default/a", "uid-a", "n1", size=256) == first
 
 
-def test_a_namesake_gets_another_and_the_old_one_is_free() -> None:
+def test_pod_of_the_same_name_gets_another_address() -> None:
     book = opened()
     first = book.assign("default/a", "uid-1", "n1", size=5)
     second = book.assign("default/a", "uid-2", "n1", size=5)
@@ -51,14 +51,14 @@ def test_assigned_addresses_are_not_assigned_again() -> None:
     assert book.assign("default/a", "uid-a", "n1", size=256) == 2
 
 
-def test_two_pods_that_claim_one_address_do_not_free_it_twice() -> None:
+def test_address_claimed_by_two_pods_is_released_once() -> None:
     book = opened([("default/a", "uid-a", 2), ("default/b", "uid-b", 2)])
     book.release("default/b")
     assert book.assign("default/c", "uid-c", "n1", size=5) == 3
     assert book.assign("default/d", "uid-d", "n1", size=6) == 4
 
 
-def test_an_address_that_was_given_back_comes_last_in_turn() -> None:
+def test_released_address_is_assigned_last() -> None:
     book = opened()
     assert [book.assign(f"default/{name}", name, "n1", size=6) for name in "ab"] == [2, 3]
     book.release("default/a")
@@ -81,7 +81,7 @@ def test_releasing_an_unknown_pod_does_nothing() -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
-def test_no_two_pods_ever_have_one_address(steps: Sequence[tuple[int, ...]]) -> None:
+def test_two_pods_never_have_the_same_address(steps: Sequence[tuple[int, ...]]) -> None:
     book, held = opened(), {}
     for take, number in steps:
         pod = f"default/{number}"

@@ -23,7 +23,7 @@ def test_zone_names_continue_after_z_with_two_letters() -> None:
     ]
 
 
-def test_nodes_are_dealt_to_the_zones_in_turn() -> None:
+def test_nodes_are_assigned_to_zones_round_robin() -> None:
     fleet = make_fleet(nodes=5, zones=2)
     assert [(node.name, node.zone) for node in fleet.values()] == [
         ("hollow-node-0", "zone-a"),
@@ -34,7 +34,7 @@ def test_nodes_are_dealt_to_the_zones_in_turn() -> None:
     ]
 
 
-def test_each_node_has_an_address_and_a_range_of_its_own() -> None:
+def test_each_node_has_a_unique_address_and_cidr() -> None:
     fleet = list(make_fleet(nodes=20, zones=3, pods=300).values())
     assert len({name.address for name in fleet}) == 20
     ranges = [ip_network(name.pod_range) for name in fleet]
@@ -56,12 +56,12 @@ def test_five_thousand_nodes_find_room() -> None:
         {"nodes": 200_000, "zones": 1},
     ],
 )
-def test_counts_without_sense_or_room_are_refused(counts: Object) -> None:
+def test_invalid_or_excessive_counts_are_refused(counts: Object) -> None:
     with pytest.raises(ValueError, match=r"hollow"):
         make_fleet(**counts)
 
 
-def test_there_may_be_none() -> None:
+def test_fleet_may_be_empty() -> None:
     assert make_fleet(nodes=0, zones=1) == {}
 
 

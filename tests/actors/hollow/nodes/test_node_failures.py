@@ -46,7 +46,7 @@ def not_ready(cluster: SimulatedCluster) -> list[str]:
     return sorted(name for name, status in ready(cluster).items() if status != "True")
 
 
-def test_silent_zone_is_not_ready_after_the_grace_period_until_it_recovers(hollow: SimulatedCluster) -> None:
+def test_silent_zone_is_unknown_after_the_grace_period_until_it_recovers(hollow: SimulatedCluster) -> None:
     annotate(hollow, ZONE_A, SILENT, "true")
     hollow.run_for(30.0)
     assert not_ready(hollow) == []
@@ -57,7 +57,7 @@ def test_silent_zone_is_not_ready_after_the_grace_period_until_it_recovers(hollo
     assert not_ready(hollow) == []
 
 
-def test_node_with_slow_heartbeats_is_unknown_time_and_again(hollow: SimulatedCluster) -> None:
+def test_node_with_slow_heartbeats_is_repeatedly_unknown(hollow: SimulatedCluster) -> None:
     annotate(hollow, ["hollow-node-1"], HEARTBEAT, "60")
     seen = []
     for _ in range(40):

@@ -53,7 +53,7 @@ def test_a_node_registers_with_all_that_kubectl_shows() -> None:
     assert (ready["reason"], ready["message"]) == ("KubeletReady", "kubelet is posting ready status")
 
 
-def test_a_node_that_is_as_it_should_be_has_nothing_to_write() -> None:
+def test_correct_node_needs_no_writes() -> None:
     assert changes(new_node(HOLLOW, now=T)) == {}
 
 
@@ -66,7 +66,7 @@ def test_a_heartbeat_renews_all_conditions_and_keeps_their_transitions() -> None
         assert condition["lastTransitionTime"] == format_time(T)
 
 
-def test_a_node_that_was_thought_lost_is_ready_again_as_of_now() -> None:
+def test_node_marked_unknown_becomes_ready_with_the_current_time() -> None:
     lost = with_condition(
         new_node(HOLLOW, now=T),
         "Ready",
@@ -94,7 +94,7 @@ def test_removed_status_field_is_restored(field: str) -> None:
     assert changes(node)[field] == right
 
 
-def test_a_node_without_status_gets_all_of_it() -> None:
+def test_node_without_status_gets_a_complete_one() -> None:
     node = {"metadata": {"name": "hollow-node-1"}}
     assert changes(node) == new_node(HOLLOW, now=T + 60)["status"]
 

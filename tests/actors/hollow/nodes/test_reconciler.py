@@ -63,7 +63,7 @@ def test_a_node_registers_and_gets_its_lease() -> None:
     assert world.lease()["metadata"]["ownerReferences"][0]["uid"] == world.node()["metadata"]["uid"]
 
 
-def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards() -> None:
+def test_status_ignored_at_creation_is_written_afterwards() -> None:
     world = World()
 
     def forgetful(command: Command) -> Outcome:
@@ -77,7 +77,7 @@ def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards() 
     assert {condition["type"] for condition in world.node()["status"]["conditions"]} >= {"Ready", "MemoryPressure"}
 
 
-def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right() -> None:
+def test_restarted_kubelet_corrects_the_labels_of_its_node() -> None:
     old = hollow_node(labels={"topology.kubernetes.io/zone": "zone-z", "mine": "kept"})
     world = World(old)
     driven = world.drive()
@@ -85,7 +85,7 @@ def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right() -> None:
     assert driven.of(Create)[0].resource == LEASES.id
 
 
-def test_one_that_another_has_just_created_is_looked_at_again_soon() -> None:
+def test_node_just_created_by_others_is_synced_soon() -> None:
     world = World()
     answer = failing(after=0, outcome=AlreadyExists(), to=Create, otherwise=world.bench.accept)
     driven = world.drive(answer=answer)
@@ -104,7 +104,7 @@ def test_the_lease_is_renewed_every_ten_seconds_and_a_little() -> None:
         assert renewal["spec"]["renewTime"] == format_micro_time(world.clock.now())
 
 
-def test_nothing_is_written_before_it_is_due() -> None:
+def test_nothing_is_written_before_the_next_heartbeat() -> None:
     world = World(hollow_node())
     world.drive()
     due = world.drive().result.seconds
@@ -154,7 +154,7 @@ def test_the_spread_is_the_same_in_every_run_and_even() -> None:
     assert 0.45 < sum(shares) / 1000 < 0.55
 
 
-def test_a_lease_that_was_collected_is_created_again() -> None:
+def test_deleted_lease_is_created_again() -> None:
     world = World(hollow_node())
     world.drive()
     world.bench.catch_up()
@@ -175,7 +175,7 @@ def test_silent_node_writes_nothing_until_it_resumes() -> None:
     assert world.drive().commands[0].resource == LEASES.id
 
 
-def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart() -> None:
+def test_deleted_node_is_not_registered_again_before_a_restart() -> None:
     world = World(hollow_node())
     world.drive()
     world.bench.hide(NODES, NAME)
@@ -202,7 +202,7 @@ def test_node_deleted_during_a_heartbeat_causes_no_error() -> None:
     assert world.drive(answer=answer).result is not None
 
 
-def test_a_heartbeat_that_failed_is_still_due() -> None:
+def test_failed_heartbeat_is_still_due() -> None:
     world = World(hollow_node())
     world.drive(answer=lambda _: Unknown("timeout"), raises=CommandError)
     assert kinds(world.drive())[0] == (Patch, LEASES.id)
@@ -216,7 +216,7 @@ def test_hollow_nodes_of_an_earlier_larger_fleet_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict()])
-def test_a_left_over_node_that_is_gone_or_another_by_now_is_fine(outcome: Outcome) -> None:
+def test_surplus_node_that_is_deleted_or_replaced_causes_no_error(outcome: Outcome) -> None:
     world = World(hollow_node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
     assert world.drive("hollow-node-2", answer=lambda _: outcome).result is None
 
@@ -237,9 +237,7 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("type, key, looked_at", EVENTS)
-def test_nodes_of_the_fleet_are_looked_at_when_they_change_and_others_when_they_come(
-    type: str, key: str, looked_at: bool
-) -> None:
+def test_fleet_nodes_are_enqueued_on_changes_and_others_on_creation(type: str, key: str, looked_at: bool) -> None:
     (watch,) = node_watches(FLEET)
     change = Change(type=type, key=key, raw=b"{}", controller=None)
     assert list(watch.to(change, World().bench.tables)) == ([key] if looked_at else [])
@@ -258,7 +256,7 @@ def test_flapping_node_is_silent_in_every_other_period() -> None:
     assert set(spoken) == {0}
 
 
-def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes() -> None:
+def test_flapping_node_is_requeued_for_its_next_period() -> None:
     world = World(hollow_node(annotations={behaviour.FLAP: "60"}))
     world.clock.advance(60 - world.clock.now() % 60 + (0 if world.clock.now() // 60 % 2 == 0 else 60))
     driven = world.drive()

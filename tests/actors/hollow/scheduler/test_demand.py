@@ -64,7 +64,7 @@ def test_pod_requests_are_the_maximum_of_all_phases(case: str) -> None:
     assert pod_requests({"containers": containers, "initContainers": init, **more}) == expected
 
 
-def test_a_pod_that_asks_for_nothing_is_counted_as_something_when_nodes_are_compared() -> None:
+def test_pod_without_requests_has_default_requests_for_scoring() -> None:
     asked = demand()
     assert (asked.requests, asked.cpu, asked.memory) == ((), UNASKED_CPU, UNASKED_MEMORY)
     asked = demand(requests={"cpu": "1", "memory": "1Gi", "example.com/gpu": "2"})
@@ -152,7 +152,7 @@ TERMS = [
 
 
 @pytest.mark.parametrize("terms, matching", TERMS)
-def test_one_term_of_a_node_affinity_has_to_match_as_a_whole(terms: Sequence[Object], matching: bool) -> None:
+def test_node_affinity_term_must_match_completely(terms: Sequence[Object], matching: bool) -> None:
     compiled = demand(affinity=affinity(*terms)).terms
     assert any(term.matches("n1", LABELS) for term in compiled) is matching
 

@@ -113,7 +113,7 @@ def test_whether_a_pod_fits_on_a_node(case: str) -> None:
     assert list(misfits(demand, there, usage)) == why
 
 
-def test_a_port_that_was_given_back_is_free() -> None:
+def test_released_port_is_free() -> None:
     usage = used(ON_8080)
     usage.add(ON_8080, -1)
     assert list(misfits(ON_8080, view(), usage)) == []
@@ -135,7 +135,7 @@ def test_node_view_contains_the_fields_for_scheduling() -> None:
     assert "x" not in seen.allocatable
 
 
-def test_a_heartbeat_does_not_change_what_scheduling_sees() -> None:
+def test_heartbeat_does_not_change_the_node_view() -> None:
     before, after = hollow_node(), hollow_node()
     after["status"]["conditions"][0]["lastHeartbeatTime"] = "2027-01-15T09:00:00Z"
     assert node_view(before) == node_view(after)
@@ -218,7 +218,7 @@ def test_in_a_large_cluster_some_nodes_that_fit_are_enough(nodes: int, enough: i
     assert nodes_to_find(nodes) == enough
 
 
-def test_nodes_are_tried_one_of_each_zone_in_turn() -> None:
+def test_nodes_are_tried_zone_by_zone() -> None:
     nodes = [view(name, zone=zone) for name, zone in [("n1", "a"), ("n2", "a"), ("n3", "a"), ("n4", "b"), ("n5", "c")]]
     assert [each.name for each in interleaved(nodes)] == ["n1", "n4", "n5", "n2", "n3"]
     assert interleaved([]) == []

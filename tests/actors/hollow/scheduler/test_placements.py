@@ -26,7 +26,7 @@ def test_repeated_placement_counts_once() -> None:
     assert placements.releases == 0
 
 
-def test_a_pod_that_is_resized_counts_as_it_is_now() -> None:
+def test_resized_pod_counts_with_its_new_size() -> None:
     placements = Placements()
     placements.put("default/a", placed())
     placements.put("default/a", placed(demand=LARGE))
@@ -62,7 +62,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n1", "n2", None]
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(STEPS)
-def test_the_sums_are_those_of_the_pods_that_are_there(steps: Any) -> None:
+def test_sums_equal_those_of_the_existing_pods(steps: Any) -> None:
     placements, there = Placements(), {}
     for number, node, demand in steps:
         pod = f"default/{number}"

@@ -34,7 +34,7 @@ class World:
         return drive(self.scheduler, key, answer or self.bench.accept, tables=self.bench.tables, **options)
 
     def schedule(self, name: str = "web") -> str | None:
-        """Drive it, show the binding as the watch would; the node, or None."""
+        """Drive the scheduler and show the binding as the watch would. Returns the node, or None."""
         key = f"default/{name}"
         target = target_of(self.drive(key))
         if target is not None:
@@ -129,7 +129,7 @@ def test_pods_that_are_over_do_not_count() -> None:
     assert World(over, unassigned(requests=ALL), on=[hollow_node()]).schedule() == "hollow-node-0"
 
 
-def test_a_pod_on_its_way_out_counts_until_it_is_gone() -> None:
+def test_terminating_pod_counts_until_it_is_deleted() -> None:
     world = World(deleted(bound("p", requests=ALL)), unassigned(requests=HALF), on=[hollow_node()])
     assert world.schedule() is None
     world.bench.hide(PODS, "default/p")
@@ -138,7 +138,7 @@ def test_a_pod_on_its_way_out_counts_until_it_is_gone() -> None:
     assert world.schedule() == "hollow-node-0"
 
 
-def test_a_pod_that_another_scheduler_has_bound_counts() -> None:
+def test_pod_bound_by_another_scheduler_counts() -> None:
     world = World(unassigned(requests=HALF), on=[hollow_node()])
     world.bench.show(PODS, unassigned("other", requests=ALL, schedulerName="mine"))
     world.drive("default/other")
@@ -162,7 +162,7 @@ def test_malformed_pod_does_not_prevent_scheduling_of_another_pod() -> None:
     world.drive("default/broken", raises=ValueError)
 
 
-def test_a_new_scheduler_adds_up_what_is_there() -> None:
+def test_new_scheduler_counts_existing_pods() -> None:
     world = World(*(unassigned(f"p{index}", requests=ALL) for index in range(3)), unassigned())
     for index in range(3):
         world.schedule(f"p{index}")
@@ -188,14 +188,14 @@ def test_unrelated_pods_go_to_the_emptiest_node() -> None:
     assert {name: targets.count(name) for name in FLEET} == dict.fromkeys(FLEET, 3)
 
 
-def test_a_daemons_pod_goes_to_the_node_it_names() -> None:
+def test_daemon_pod_is_bound_to_its_target_node() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["hollow-node-2"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     assert World(unassigned(affinity=affinity)).schedule() == "hollow-node-2"
 
 
-def test_a_node_that_is_gone_gets_no_more_pods() -> None:
+def test_deleted_node_gets_no_pods() -> None:
     world = World(*(unassigned(f"p{index}") for index in range(4)))
     world.schedule("p0")
     world.bench.hide(NODES, "hollow-node-1")
@@ -203,7 +203,7 @@ def test_a_node_that_is_gone_gets_no_more_pods() -> None:
     assert {world.schedule(f"p{index}") for index in (1, 2, 3)} == {"hollow-node-0"}
 
 
-def test_in_a_large_cluster_all_nodes_have_their_turn() -> None:
+def test_all_nodes_of_a_large_cluster_get_pods() -> None:
     fleet = make_fleet(nodes=200, zones=3)
     world = World(*(unassigned(f"p{index}") for index in range(180)), on=nodes(fleet))
     targets = {target_of(world.drive(f"default/p{index}")) for index in range(180)}
@@ -248,7 +248,7 @@ def test_cluster_without_nodes_is_reported() -> None:
 
 
 def full() -> World:
-    """A pod that does not fit on the only node, another has it all; and the scheduler has found that out."""
+    """Return a world with a pod that does not fit on the only node, after the scheduler has reported it."""
     world = World(bound("p", requests=ALL), unassigned(requests=HALF), on=[hollow_node()])
     assert world.drive().result.seconds == 1
     return world
@@ -265,7 +265,7 @@ def test_unchanged_failure_is_not_reported_again() -> None:
     assert waits == [1, 2, 4, 8, 10, 10, 10, 10]
 
 
-def test_a_pod_is_not_tried_again_before_its_backoff_even_if_there_is_room() -> None:
+def test_unschedulable_pod_is_not_retried_before_its_backoff() -> None:
     world = full()
     world.bench.show(NODES, hollow_node("hollow-node-1"))
     world.clock.advance(0.25)
@@ -288,7 +288,7 @@ def test_a_change_of_the_nodes_is_worth_a_try(case: str) -> None:
     assert world.schedule() is not None
 
 
-def test_a_pod_that_asks_for_less_is_tried_at_once() -> None:
+def test_pod_with_reduced_requests_is_retried_at_once() -> None:
     world = full()
     pod = world.pod()
     smaller = {**pod["spec"], "containers": [{"name": "web", "image": "nginx"}]}
@@ -323,7 +323,7 @@ def test_condition_is_written_only_if_it_changes() -> None:
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict("is already assigned")])
-def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome: Outcome) -> None:
+def test_deleted_or_already_bound_pod_causes_no_error(outcome: Outcome) -> None:
     world = World(unassigned(requests=ALL), unassigned("next", requests=ALL), on=[hollow_node()])
     driven = world.drive(answer=lambda _: outcome)
     assert (driven.records, driven.result) == ([], None)
@@ -331,7 +331,7 @@ def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome: Outcome) -> 
 
 
 @pytest.mark.parametrize("outcome", [Unknown("timeout"), ServerFailure("down")])
-def test_a_binding_that_failed_is_tried_again(outcome: Outcome) -> None:
+def test_failed_binding_is_retried(outcome: Outcome) -> None:
     world = World(unassigned(requests=ALL), on=[hollow_node()])
     assert world.drive(answer=lambda _: outcome, raises=CommandError).records == []
     assert world.schedule() == "hollow-node-0"

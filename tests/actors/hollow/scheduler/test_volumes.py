@@ -123,7 +123,7 @@ def test_a_claim_that_waits_is_given_the_node_of_its_pod() -> None:
     assert world.node() == node
 
 
-def test_a_free_volume_is_reserved_on_a_node_that_reaches_it() -> None:
+def test_free_volume_is_reserved_on_a_node_with_access() -> None:
     world = World(claim(), volumes=(volume(node="hollow-node-2"), volume("far", node="gone")))
     taken = bodies(world.schedule(), Update)
     assert [obj["metadata"]["name"] for obj in taken] in (["v"], ["data"])
@@ -166,7 +166,7 @@ def test_volume_is_provisioned_for_a_claim_of_the_driver() -> None:
         claim(class_=CLASS, marks=ASKED, meta=LATER),
     ],
 )
-def test_no_volume_is_made_for_others(other: Object) -> None:
+def test_no_volume_is_provisioned_for_other_classes(other: Object) -> None:
     world = World(other)
     assert world.run(world.provisioner.provision("default/data")).commands == []
 
@@ -178,7 +178,7 @@ def test_a_volume_for_a_pod_is_of_its_node_s_zone() -> None:
     assert term["matchExpressions"][0]["values"] == ["zone-b"]
 
 
-def test_another_node_is_asked_for_when_the_chosen_one_is_gone() -> None:
+def test_missing_selected_node_is_removed_from_the_claim() -> None:
     world = World(claim(marks={**ASKED, SELECTED_NODE: "gone"}))
     assert world.run(world.provisioner.provision("default/data")).of(Create) == []
     assert SELECTED_NODE not in annotations_of(world.claim())
@@ -228,7 +228,7 @@ def test_the_volume_of_a_claim_that_cannot_be_read_stays() -> None:
     assert driven.commands == []
 
 
-def test_classes_are_made_once() -> None:
+def test_storage_classes_are_created_once() -> None:
     bench = Bench(dict.fromkeys((PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, NODES), ()))
     provisioner = HollowProvisioner(tables=bench.tables)
     for made in ([CLASS, WAITING_CLASS], []):

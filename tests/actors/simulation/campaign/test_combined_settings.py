@@ -59,7 +59,7 @@ def test_users_of_each_trial_act_in_some_seed_of_a_swarm() -> None:
     assert max(seen) == len(trials)
 
 
-def test_controllers_of_a_swarm_are_held_to_all_that_they_are_held_to_in_everything() -> None:
+def test_swarm_has_the_trials_options_and_plans_of_everything() -> None:
     for number in range(SCENARIOS):
         some, every = SWARM.composed(number), EVERYTHING.composed(number)
         assert some.trials == every.trials
@@ -76,7 +76,7 @@ def _first_words(setting: Setting) -> set[str]:
     return {action.text.split()[0] for number in range(SCENARIOS) for action in _actions(setting, number)}
 
 
-def test_a_combination_is_held_to_what_each_part_is_held_to() -> None:
+def test_combined_setting_has_the_conditions_of_all_parts() -> None:
     done: list[str] = []
 
     def part(name: str, **more: Any) -> Setting:

@@ -1,4 +1,4 @@
-"""The report of a run states when each key concerned was synced last, and why it will not be synced again."""
+"""Reports state when each concerned key was synced last, and why it will not be synced again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reading(ending: Ending) -> ControllerSpec:
 
 
 def never(*specs: ControllerSpec, actions: tuple[Action, ...] = (), text: str = "ConfigMap blog is wrong") -> Setting:
-    """A setting whose runs do not converge."""
+    """Return a setting whose runs do not converge."""
     made = create(1.0, CONFIGMAPS, {"metadata": {"name": "blog"}})
     other = create(1.5, CONFIGMAPS, {"metadata": {"name": "other"}})
     return Setting(
@@ -58,7 +58,7 @@ def never(*specs: ControllerSpec, actions: tuple[Action, ...] = (), text: str = 
 
 
 def section(setting: Setting, faults: str = "") -> list[str]:
-    """The lines of the report about last syncs."""
+    """Return the lines of the report about last syncs."""
     text = report(explained(check(1, parse_faults(faults), setting=setting), setting=setting))
     assert TITLE in text, text
     found = text.partition(f"{TITLE}\n")[2].partition("\nwhat happened")[0].splitlines()
@@ -127,7 +127,7 @@ def test_keys_of_a_named_kind_come_first() -> None:
     assert lines(states, {"default/other"}) == ["manager  default/other"]
 
 
-def test_standby_is_left_out_where_another_process_works() -> None:
+def test_standby_is_omitted_if_another_process_is_active() -> None:
     works, standby = state("default/db"), state("default/db", process="manager-2", is_ready=False)
     assert lines([works, standby], {"db"}) == ["manager  default/db"]
     assert lines([standby], {"db"}) == ["manager-2  default/db"]
@@ -141,7 +141,7 @@ def test_many_keys_are_cut_short() -> None:
     assert found[-1] == "(3 more)"
 
 
-def test_report_that_names_nothing_leaves_out_the_election() -> None:
+def test_report_without_names_omits_the_election() -> None:
     setting = replace(never(reading(lambda: None), text="it is wrong"), elections=lambda _: 1)
     text = report(explained(check(1, (), setting=setting), setting=setting))
     happened = text.partition("what happened last to what is concerned:\n")[2]
@@ -152,7 +152,7 @@ def test_report_that_names_nothing_leaves_out_the_election() -> None:
     assert TITLE not in text
 
 
-def test_report_about_an_object_that_no_message_names_leaves_out_the_election() -> None:
+def test_report_about_an_unmentioned_object_omits_the_election() -> None:
     setting = replace(never(), elections=lambda _: 1)
     text = report(explained(check(1, (), setting=setting), setting=setting))
     assert "no message is about what the violations name" in text

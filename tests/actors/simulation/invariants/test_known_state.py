@@ -9,7 +9,7 @@ from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.logs.standard_log import quiet_log
 
 
-def test_a_value_holds_until_the_next_one() -> None:
+def test_value_is_valid_until_the_next_one() -> None:
     history = ValueHistory()
     for version, value in ((10, 1), (20, 5), (25, 5), (30, 2)):
         history.note("a", version, value)

@@ -1,4 +1,4 @@
-"""Invariants are called with what they look at, and with all of that."""
+"""Invariants receive exactly the observations that they declare."""
 
 from __future__ import annotations
 

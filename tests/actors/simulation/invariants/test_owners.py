@@ -39,7 +39,7 @@ def known(*objects: tuple[Resource, Object]) -> Owners:
 
 
 def namesake(uid: str, version: int, replicas: int) -> bytes:
-    """The owner's name, borne by itself or another."""
+    """Build an owner of the same name, with any uid."""
     meta = {**OWNER["metadata"], "uid": uid, "resourceVersion": str(version)}
     return encode_object({**OWNER, "metadata": meta, "spec": {"replicas": replicas}})
 
@@ -101,7 +101,7 @@ def test_newest_of_several_owners_with_one_name_is_concerned(
     assert {uid: owners.wanted("default", WEB[1]._replace(uid=uid)) for uid in wanted} == wanted
 
 
-def test_an_owner_that_no_table_shows_yet_is_known_once_it_was_returned() -> None:
+def test_owner_missing_in_tables_is_known_from_a_response() -> None:
     owners = known()
     owners.returned(LOOK, namesake("uid-of-web", 9, replicas=5))
     assert owners.concerned(LOOK) == WEB

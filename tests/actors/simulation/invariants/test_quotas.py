@@ -1,4 +1,4 @@
-"""A quota holds by the clock of the manager that counts."""
+"""Quotas are checked by the clock of the manager that counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.objects import pod
 
 @pytest.mark.parametrize(("seconds", "wrong"), [(-3600, True), (3600, False)])
 def test_pods_that_are_over_by_a_clock_that_is_ahead_count_for_nothing(seconds: int, *, wrong: bool) -> None:
-    """A false alarm: a manager an hour ahead counted none that was being deleted (seed 15000687)."""
+    """False alarm, seed 15000687: a manager whose clock was an hour ahead counted no pods that were being deleted."""
     jump = parse_faults(f"clock-jumped 1..60 seconds={seconds} process=manager*")
     cluster = SimulatedCluster(log=quiet_log(), faults=jump)
     for name in ("p1", "p2"):

@@ -1,4 +1,4 @@
-"""A trial notices when its controller does nothing: something is never settled."""
+"""A trial detects that its controller does nothing: the cluster does not settle."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def test_cluster_without_the_controller_does_not_settle(spec: ControllerSpec) ->
     assert any(unsettled_without(spec, number) for number in [first, *range(MOST)])
 
 
-def test_scenarios_are_tried_first_for_controllers_that_there_are() -> None:
+def test_first_scenarios_name_existing_controllers() -> None:
     assert {*FIRST, *SERVICES_OF, *SERVICES_OF.values()} <= {spec.name for spec in BUILT_IN}

@@ -1,4 +1,4 @@
-"""Every controller has a trial, and what a trial declares fits its spec."""
+"""Every controller has a trial, whose declarations fit the controller's spec."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_no_built_in_controller_needs_its_own_thread() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_a_controller_reads_what_it_owns(spec: ControllerSpec) -> None:
+def test_controller_reads_the_resources_that_it_owns(spec: ControllerSpec) -> None:
     for owns in TRIALS[spec.name].owns:
         assert {owns.owner, owns.dependents} <= set(spec.resources)
 
 
 @pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
-def test_every_controller_is_given_something_to_do_and_held_to_something(spec: ControllerSpec) -> None:
+def test_every_trial_has_actions_and_conditions(spec: ControllerSpec) -> None:
     trial, setting = TRIALS[spec.name], setting_with(spec)
     drawn = [list(trial.actions(setting.scenario(number))) for number in range(SCENARIOS)]
     assert sum(map(bool, drawn)) >= SCENARIOS / 6
@@ -45,7 +45,7 @@ def actions_of(setting: Setting, number: int) -> list[Action]:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
-def test_the_same_scenario_has_the_same_actions_and_others_have_others(setting: Setting) -> None:
+def test_actions_are_determined_by_the_scenario(setting: Setting) -> None:
     texts = [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
     assert texts == [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
     assert len(set(texts)) == SCENARIOS
@@ -68,13 +68,13 @@ def test_trials_of_controllers_that_a_setting_does_not_have_are_refused() -> Non
         setting.composed(0)
 
 
-def test_a_controller_that_its_options_leave_nothing_to_do_is_not_held_to_its_trial() -> None:
+def test_trial_of_a_controller_disabled_by_options_is_not_checked() -> None:
     without_cloud = Setting(controllers=BUILT_IN).composed(0)
     assert "node-route-controller" not in {trial.controller for trial in without_cloud.trials}
     assert "ttl-controller" in {trial.controller for trial in without_cloud.trials}
 
 
-def test_given_trials_act_and_the_others_are_only_checked() -> None:
+def test_only_given_trials_act_and_all_are_checked() -> None:
     setting = Setting(trials=(TRIALS["replicaset-controller"],))
     composed = setting.composed(0)
     assert {action.text.split()[1] for action in composed.actions(setting.scenario(0))} & {"Deployment"} == set()

@@ -1,4 +1,4 @@
-"""A user who deletes a pod of a Deployment waits for one, unless it comes only after what that user does later."""
+"""A deletion of a Deployment's pod waits for a pod, unless the pod depends on a later action."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def test_rollout_resumes_before_a_pod_deletion_that_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("strategy", [RECREATE, {}])
-def test_it_waits_for_a_pod_that_a_controller_does_not_make(strategy: dict[str, Any]) -> None:
+def test_action_waits_for_a_pod_that_no_controller_creates(strategy: dict[str, Any]) -> None:
     waiting = user_waits_after(web(**strategy), delete_a_pod(2.0), scale(3.0, DEPLOYMENTS, KEY, 3), controllers=())
     assert len(waiting) == 2

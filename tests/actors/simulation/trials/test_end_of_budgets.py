@@ -22,7 +22,7 @@ from tests.support.objects import owned_by, pod
     ],
 )
 def test_budgets_are_compared_by_what_they_want(spec: dict[str, Any], compared: dict[str, int]) -> None:
-    """A false alarm: a bare pod that had ended was there still, or one that failed with its node was ready."""
+    """False alarm: it depended on timing whether a terminated pod still existed, or was ready on a failed node."""
     cluster = SimulatedCluster()
     budget = {"metadata": {"name": "budget"}, "spec": {"selector": {}, **spec}}
     status = {"desiredHealthy": 2, "expectedPods": 4, "currentHealthy": 5, "disruptionsAllowed": 3}
@@ -69,7 +69,7 @@ def test_disruption_target_in_the_future_is_ignored() -> None:
 
 
 def test_a_budget_that_cannot_be_counted_is_compared_by_nothing_else() -> None:
-    """A false alarm: it selected a DaemonSet's pod, which has no scale, and kept counts of before there was one."""
+    """False alarm: a budget selected a pod of a DaemonSet, which has no scale, and so kept its earlier counts."""
     cluster = SimulatedCluster()
     cluster.create(
         POD_DISRUPTION_BUDGETS, {"metadata": {"name": "budget"}, "spec": {"selector": {}, "minAvailable": 2}}

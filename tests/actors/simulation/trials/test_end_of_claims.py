@@ -30,10 +30,10 @@ def user_of(name: str) -> Object:
     ("of_a_set", "used", "counts"),
     [(False, False, True), (False, True, True), (True, True, True), (True, False, False)],
 )
-def test_a_claim_that_a_set_left_behind_is_chance(
+def test_unused_claim_of_a_set_is_excluded(
     cluster: SimulatedCluster, *, of_a_set: bool, used: bool, counts: bool
 ) -> None:
-    """A false alarm, seed 91003564 of swarm: a set was scaled up, and down again before it had got so far."""
+    """False alarm, seed 91003564 of swarm: a set was scaled up, and down again before it had created all pods."""
     cluster.create(PERSISTENT_VOLUME_CLAIMS, claim("data-0-db-3", of_a_set=of_a_set))
     if used:
         cluster.create(PODS, user_of("data-0-db-3"))

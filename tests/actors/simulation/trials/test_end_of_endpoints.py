@@ -31,10 +31,10 @@ def slice_of(service: str, endpoints: list[Object]) -> Object:
 
 @pytest.mark.parametrize("leaving", [0, 2])
 @pytest.mark.parametrize("strays", [0, 1])
-def test_endpoints_of_pods_on_their_way_out_do_not_count(leaving: int, strays: int) -> None:
-    """A false alarm: how many pods are stuck on a node that stays silent depends on where they were bound.
+def test_endpoints_of_terminating_pods_do_not_count(leaving: int, strays: int) -> None:
+    """False alarm: the number of terminating pods on a silent node depends on where they were bound.
 
-    Another one: a pod without an owner was adopted by a set before it was deleted, and by none after.
+    Another false alarm: a pod without an owner was adopted only if the adoption preceded the deletion of the set.
     """
     cluster = SimulatedCluster()
     cluster.create(SERVICES, service("front", selector={"app": "web"}))
@@ -49,8 +49,9 @@ def test_endpoints_of_pods_on_their_way_out_do_not_count(leaving: int, strays: i
 
 @pytest.mark.parametrize("silent", [False, True])
 def test_endpoints_of_who_may_wait_for_a_pod_do_not_count_where_a_node_is_silent(*, silent: bool) -> None:
-    """A false alarm, seed 52000388: a Deployment that recreates waits for the pod that such a node keeps; and another:
-    a StatefulSet does.
+    """False alarm, seed 52000388: a Deployment with strategy Recreate waits for pods on a silent node.
+
+    A StatefulSet does too.
     """
     cluster = SimulatedCluster(collect_garbage=False)
     cluster.create(NODES, node("n1"))
@@ -78,7 +79,7 @@ def test_endpoints_of_who_may_wait_for_a_pod_do_not_count_where_a_node_is_silent
 def test_an_endpoint_that_is_published_from_a_node_that_came_later_has_no_zone(
     published: bool, zone: str | None, hint: str | None, *, settled: bool
 ) -> None:
-    """A false alarm, as upstream does not look again either: it had no hint, and its node is in a zone now."""
+    """False alarm: the node got its zone later. As upstream, the endpoint is not updated with a hint then."""
     cluster = SimulatedCluster()
     cluster.manager(controllers=())
     cluster.create(NODES, node("n1", labels={"topology.kubernetes.io/zone": "z"}))

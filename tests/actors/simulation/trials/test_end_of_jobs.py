@@ -20,7 +20,7 @@ def job(name: str, **fields: object) -> Object:
 
 
 def test_finished_jobs_are_compared_without_those_of_cron_jobs() -> None:
-    """A false alarm, seed 90000032: which slots of a CronJob have a Job depends on when it was started, and why."""
+    """False alarm, seed 90000032: it depends on timing which scheduled times of a CronJob have a Job."""
     cluster = SimulatedCluster(collect_garbage=False)
     cluster.create(JOBS, job("finishing"))
     cluster.create(JOBS, job("ticking-29453761", ownerReferences=[owned_by("1", kind="CronJob", name="ticking")]))

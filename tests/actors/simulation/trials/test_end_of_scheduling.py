@@ -31,7 +31,7 @@ MAINTENANCE = {"key": "example.org/maintenance", "effect": "NoExecute"}
 def test_a_taint_may_keep_a_daemon_pod_off_its_node(
     kind: str, target: str, taints: list[Object], *, settled: bool
 ) -> None:
-    """A false alarm, seed 53000065: the pod was made before the taint of a node that stayed silent was seen."""
+    """False alarm, seed 53000065: the pod was created before the taint of a permanently silent node was seen."""
     cluster = SimulatedCluster(collect_garbage=False)
     cluster.create(NODES, node("n1", taints=taints))
     made = pod("p1", owner=owned_by("uid-of-agent", kind=kind))

@@ -49,8 +49,8 @@ def secrets(version: int) -> Table:
 
 
 @pytest.mark.parametrize("shown", [False, True])
-def test_a_token_may_go_whose_pod_the_cleaner_cannot_see(*, shown: bool) -> None:
-    """A false alarm: the watch of pods was behind, and the pod that names the Secret was new."""
+def test_token_of_an_unseen_pod_may_be_deleted(*, shown: bool) -> None:
+    """False alarm: the watch of pods was late, and the pod that mounts the Secret was new."""
     pods = [pod("mounting", version=7)] if shown else []
     texts = found({PODS.id: table(PODS, *pods), SECRETS.id: secrets(8)})
     assert texts == (["secret mounted is deleted"] if shown else [])
@@ -65,8 +65,8 @@ def test_deleted_version_may_be_in_any_table(versions: tuple[int, int], *, wrong
 
 
 @pytest.mark.parametrize("setting", [SETTINGS["accounts"], EVERYTHING], ids=lambda setting: setting.name)
-def test_managers_are_restarted_once_more_when_nothing_goes_wrong(setting: Setting) -> None:
-    """A false alarm, seed 52000611: a list was behind as they started for the last time, and they look once a day."""
+def test_managers_are_restarted_after_the_faults(setting: Setting) -> None:
+    """False alarm, seed 52000611: a list was stale at the last start, and the cleaner runs once a day."""
     drawn = (TRIAL.actions(setting.scenario(number)) for number in range(5))
     restarts = [[action.at for action in actions if "restarted" in action.text] for actions in drawn]
     assert any(restarts)

@@ -25,7 +25,7 @@ EVICTED = {**GIVEN_UP, "reason": "DeletionByTaintManager"}
         ("n1", "Failed", [], {"Failed": 1}),
     ],
 )
-def test_a_pod_that_was_set_to_failed_as_its_node_was_gone_does_not_count_once_the_node_is_back(
+def test_pod_failed_for_a_deleted_node_does_not_count_after_the_node_returns(
     on: str, phase: str, conditions: list[Any], counted: dict[str, int]
 ) -> None:
     cluster = SimulatedCluster()

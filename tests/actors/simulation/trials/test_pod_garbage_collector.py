@@ -16,8 +16,8 @@ from tests.support.objects import namespace, node, pod
 
 
 @pytest.mark.parametrize("where", ["default", "limited"])
-def test_nothing_is_settled_while_there_is_garbage_in_whatever_namespace(where: str) -> None:
-    """A false alarm: it was collected after the run seemed settled, as it was not looked at."""
+def test_garbage_in_any_namespace_is_unsettled(where: str) -> None:
+    """False alarm: garbage in another namespace was collected after the run had settled."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.manager(controllers=())
     if where != "default":
@@ -27,8 +27,8 @@ def test_nothing_is_settled_while_there_is_garbage_in_whatever_namespace(where: 
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_a_pod_that_is_still_to_end_counts_as_ended_unless_its_node_is_silent(*, silent: bool) -> None:
-    """A false alarm, seed 15020054: its node spoke again, it ended after a second, and was one too many."""
+def test_pod_that_will_end_counts_as_ended_unless_its_node_is_silent(*, silent: bool) -> None:
+    """False alarm, seed 15020054: a pod ended after its node resumed, and exceeded the threshold."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.manager(
         controllers=(), options=Options().with_group(PodGarbageCollectorOptions(terminated_pod_threshold=1))

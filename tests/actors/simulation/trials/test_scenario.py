@@ -1,4 +1,4 @@
-"""Scenarios: equal numbers are equal, and a node has one thing done to it."""
+"""Scenarios: equal numbers have equal actions, and a node is affected once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def pool() -> NodePool:
     return NodePool(Fleet(nodes=6, zones=2), random.Random(1))
 
 
-def test_a_node_is_taken_once_and_one_of_each_of_two_zones_is_spared() -> None:
+def test_node_is_taken_once_and_one_per_zone_is_spared() -> None:
     nodes = pool()
     taken = [nodes.take() for _ in range(5)]
     assert len({*taken}) == 5
@@ -23,7 +23,7 @@ def test_a_node_is_taken_once_and_one_of_each_of_two_zones_is_spared() -> None:
     assert {nodes.machines[name].zone for name in spared} == set(nodes.zones)
 
 
-def test_nodes_that_are_kept_are_not_removed_and_removed_ones_not_kept() -> None:
+def test_kept_nodes_are_not_removed_and_removed_nodes_not_kept() -> None:
     nodes = pool()
     removed = nodes.take(removed=True)
     kept = nodes.keep(random.Random(2), 5)
@@ -46,7 +46,7 @@ def test_draws_of_one_trial_do_not_affect_another() -> None:
     assert second.chance("b").random() != Scenario(8, seconds=30).chance("b").random()
 
 
-def test_an_action_that_cannot_be_done_yet_holds_up_the_later_ones() -> None:
+def test_action_that_cannot_be_done_yet_delays_later_ones() -> None:
     cluster = SimulatedCluster(log=quiet_log())
     done: list[tuple[str, float]] = []
 
@@ -66,7 +66,7 @@ def test_an_action_that_cannot_be_done_yet_holds_up_the_later_ones() -> None:
     assert waiting == []
 
 
-def test_names_are_different_and_one_may_begin_another() -> None:
+def test_drawn_names_differ_and_may_be_prefixes_of_each_other() -> None:
     scenario = Scenario(1, seconds=30)
     drawn = [scenario.names(random.Random(seed), "web", 3) for seed in range(50)]
     assert all(len({*names}) == len(names) <= 3 for names in drawn)
@@ -86,7 +86,7 @@ def life_of(seed: int) -> list[str]:
     return [action.text for action in drawn]
 
 
-def test_in_a_life_an_object_is_made_changed_removed_and_made_again() -> None:
+def test_life_creates_changes_deletes_and_recreates_an_object() -> None:
     lives = [life_of(seed) for seed in range(200)]
     for life in lives:
         there = False

@@ -1,4 +1,4 @@
-"""Users who maintain a node do not have the scheduler bind pods to it that are evicted in the same moment."""
+"""Maintenance in scenarios does not let the scheduler bind pods to a node that evicts them at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ WELL, CORDONED, TAINTED, BOTH = (False, False), (False, True), (True, False), (T
 
 
 def maintenance(tolerated: int | None, *, ends: bool) -> tuple[str, list[Action]]:
-    """A node, and what the first scenario that maintains one does to it. tolerated: by pods of workloads, seconds."""
+    """Return a node and the actions of the first scenario that maintains one.
+
+    tolerated: seconds that pods tolerate it.
+    """
     pod = {"tolerations": tolerations(15, maintenance=tolerated)}
     for number in range(100):
         scenario = Scenario(number, seconds=50, fleet=FLEET, pod=pod, steady=False)
@@ -45,12 +48,12 @@ def states(name: str, actions: Sequence[Action]) -> list[tuple[bool, bool]]:
 
 
 @pytest.mark.parametrize("tolerated", [None, 5, 30])
-def test_where_pods_do_not_come_back_at_once_a_node_is_tainted_for_a_while(tolerated: int | None) -> None:
+def test_maintenance_without_immediate_eviction_only_taints_the_node(tolerated: int | None) -> None:
     assert states(*maintenance(tolerated, ends=True)) == [WELL, TAINTED, WELL]
 
 
-def test_where_pods_tolerate_the_taint_for_no_second_the_node_is_cordoned_as_long_as_it_has_the_taint() -> None:
-    """A false alarm: a pod was bound there, evicted and replaced five times a second, which looked like a hot loop."""
+def test_maintenance_with_immediate_eviction_also_cordons_the_node() -> None:
+    """False alarm: a pod was bound, evicted and replaced five times a second, which looked like a hot loop."""
     assert states(*maintenance(0, ends=True)) == [WELL, CORDONED, BOTH, CORDONED, WELL]
 
 
@@ -71,10 +74,8 @@ def test_untolerated_taint_is_unsettled_in_any_namespace(where: str) -> None:
 
 
 @pytest.mark.parametrize(("reason", "settled"), [("DeletionByTaintManager", True), ("PreemptionByScheduler", False)])
-def test_nothing_is_settled_while_a_pod_that_others_delete_is_still_to_be_evicted(
-    reason: str, *, settled: bool
-) -> None:
-    """A false alarm: the time came for one that users had deleted, and that a silent node had kept for minutes."""
+def test_pod_deleted_by_others_is_unsettled_until_its_eviction(reason: str, *, settled: bool) -> None:
+    """False alarm: a pod deleted by a user stayed on a silent node for minutes, until its eviction was due."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.create(NODES, node("n1", taints=[taint()]))
     cluster.create(PODS, pod("p1", node="n1"))

@@ -85,7 +85,7 @@ class Looks:
             table.claim().put(table.make_entry({"metadata": meta}, encode_object({"metadata": meta})))
 
     def look(self, command: Command = LOOK, outcome: Outcome = Done(b"{}")) -> bool:  # noqa: B008
-        """Returns whether it is without a reason."""
+        """Read an object live, and report whether this is a violation."""
         before = len(self.texts)
         system: Any = SimpleNamespace(tables=self.tables)
         submit = Submit(SENDER, self.incarnation, "client", 1, (command,))
@@ -118,7 +118,7 @@ def test_reads_of_an_undeclared_resource_are_a_violation() -> None:
 
 
 @pytest.mark.parametrize("happens", ["a failure", "a new incarnation", "a new process", "a lost look", "nothing"])
-def test_it_looks_again_at_the_same_version_for_a_reason(happens: str) -> None:
+def test_repeated_read_of_a_version_needs_a_cause(happens: str) -> None:
     looks = Looks()
     looks.exist(8)
     looks.look(LOOK, NotFound("no") if happens == "a failure" else Done(b"{}"))
@@ -131,7 +131,7 @@ def test_it_looks_again_at_the_same_version_for_a_reason(happens: str) -> None:
     assert looks.look() is (happens == "nothing")
 
 
-def test_an_incarnation_asks_first_for_each_owner_and_its_dependents_once() -> None:
+def test_incarnation_may_read_each_owner_and_its_dependents_once() -> None:
     looks = Looks(Owns(JOBS, PODS, read_once=True))
     job, pods = Get(JOBS.id, "default/j"), List(PODS.id, "default", label_selector="a=b")
     assert [looks.look(each) for each in (job, pods, job, pods)] == [False, False, True, True]
@@ -140,7 +140,7 @@ def test_an_incarnation_asks_first_for_each_owner_and_its_dependents_once() -> N
     assert [looks.look(each) for each in (job, pods)] == [False, False]
 
 
-def test_an_owner_that_dependents_name_is_looked_at_while_it_is_not_shown() -> None:
+def test_owner_missing_in_the_table_may_be_read() -> None:
     looks = Looks(Owns(JOBS, PODS, read_once=True))
     job = Get(JOBS.id, "default/j")
     stray = pod("p", version=8, owner=owned_by("1", kind="Job", name="j"))
@@ -181,7 +181,7 @@ def test_how_many_writes_of_pods_a_change_is_a_reason_for(after: Object, most: i
         ("clock-jumped 5..18 seconds=-5 process=manager*", 2, 27, 1),
     ],
 )
-def test_clock_that_is_set_back_is_a_reason_to_write_statuses_of_patient_workloads(
+def test_clock_jump_justifies_statuses_of_workloads_with_min_ready_seconds(
     faults: str, patience: int, writes: int, objections: int
 ) -> None:
     cluster: Any = SimpleNamespace(injector=SimpleNamespace(faults=parse_faults(faults)))

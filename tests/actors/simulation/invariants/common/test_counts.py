@@ -77,9 +77,9 @@ def another_web(version: int, replicas: int) -> Done:
 def test_a_set_wants_as_many_pods_as_when_it_was_looked_at_although_the_table_shows_another(
     at_first: int, wrong: str
 ) -> None:
-    """A false alarm: the second look came late, and meanwhile the set had been scaled down, and the orphan was gone.
+    """False alarm: before the second live read the set was scaled down and the orphan deleted.
 
-    What the first look returned is what the reconciliation rests on that the second look belongs to, as upstream's.
+    As upstream, the reconciliation is based on the result of the first read.
     """
     tables = {PODS.id: table(PODS, RELEASED), REPLICASETS.id: table(REPLICASETS, WEB)}
     system: Any = SimpleNamespace(tables=tables)

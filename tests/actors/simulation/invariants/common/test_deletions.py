@@ -64,7 +64,7 @@ def found(sender: str, *commands: Command) -> list[str]:
     ],
     ids=str,
 )
-def test_a_controller_keeps_to_its_own(sender: str, command: Command, wrong: str) -> None:
+def test_controller_creates_and_deletes_only_its_own_objects(sender: str, command: Command, wrong: str) -> None:
     texts = found(sender, command)
     assert len(texts) == bool(wrong)
     assert all(wrong in text for text in texts)

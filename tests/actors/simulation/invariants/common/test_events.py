@@ -43,7 +43,7 @@ def test_more_equal_events_than_the_recorder_lets_through_are_a_storm(log: Filte
 
 
 def test_restarted_actor_counts_as_another_one(log: FilteringBoundLogger) -> None:
-    """A false alarm, seed 1 of cron-jobs-for-long: writes were refused for a minute, and the manager was restarted."""
+    """False alarm, seed 1 of cron-jobs-for-long: writes were refused for a minute, and the manager was restarted."""
     events, system = [EVENT] * MOST_EQUAL, SimulatedCluster(log=log).manager(controllers=())
     assert (
         recorded(log, Admitted("manager", "controller:c", 1, ()), *events, ProcessStarted("manager", system), EVENT)
@@ -75,7 +75,7 @@ def changed(revision: int, storage: str, key: str, *, generation: int = 0) -> Co
         ("leases.coordination.k8s.io", "default/other", 0, False),
     ],
 )
-def test_change_of_something_else_is_a_reason_to_record_a_failure_again(
+def test_change_of_another_object_justifies_a_repeated_event(
     log: FilteringBoundLogger, storage: str, key: str, generation: int, is_reason: bool
 ) -> None:
     """False alarms, seeds 62026112401048 and 62026112401107 of swarm: equal events at each change of a pod."""
@@ -99,7 +99,7 @@ def test_equal_events_of_every_resync_are_not_a_storm(log: FilteringBoundLogger)
 
 
 class Complaining:
-    """Records the same event at every sync."""
+    """Reconciler that records the same event at every sync."""
 
     def __init__(self, context: ControllerContext, every: float) -> None:
         self._maps, self._every = context.tables[CONFIGMAPS], every

@@ -25,7 +25,7 @@ REPLICA_SET = "/apis/apps/v1/namespaces/default/replicasets/r/status"
 def changed(
     namespace: str = "default", *, ready: tuple[bool, bool] = (False, True), type: str = MODIFIED, owner: str = ""
 ) -> Change:
-    """A pod that was ready, or not, and now is. owner: the name of its ReplicaSet."""
+    """Return a change of a pod's readiness. owner: name of its ReplicaSet."""
     whose = owned_by("u", name=owner) if owner else None
     before, after = (
         encode_object(running_pod("p", namespace=namespace, ready=is_ready, owner=whose)) for is_ready in ready

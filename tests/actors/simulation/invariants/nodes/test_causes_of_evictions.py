@@ -30,7 +30,7 @@ def silent(version: int, *more: Object) -> Object:
 
 
 def patient_pod() -> Object:
-    """It stays for five minutes on a node that is silent, and for no time on one that is maintained."""
+    """Build a pod that tolerates a silent node for five minutes, and maintenance for 0 s."""
     stays = {"key": UNREACHABLE["key"], "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     made = pod("web", version=8)
     return {**made, "spec": {**made["spec"], "nodeName": "n1", "tolerations": [stays]}}

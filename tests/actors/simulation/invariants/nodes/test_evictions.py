@@ -70,7 +70,7 @@ class Judged:
         self._invariant.observe(received, self._texts.append)
 
     def later(self, seconds: float) -> None:
-        """The process is looked at then, so that older rates count no more after as long again."""
+        """Advance the clock and sample the process, twice, so that older rates expire."""
         for _ in range(2):
             self._clock.advance_to(self._clock.monotonic() + seconds)
             self.settled(Get(NODES.id, "b0"), CUT_OFF)
@@ -119,7 +119,7 @@ NO_RATE = ["a0 is tainted, and the eviction rate of :a is 0"]
 def test_a_zone_of_four_with_three_nodes_down_has_no_rate_unless_the_fourth_counts_no_more(
     judged: Judged, outcomes: list[tuple[Get | Patch | Update, Outcome]], wrong: list[str]
 ) -> None:
-    """A node that is silent, and whose status could not be written, counts in no zone, as upstream."""
+    # As upstream, a silent node whose status could not be written counts in no zone.
     for command, outcome in outcomes:
         judged.settled(command, outcome)
     assert judged.tainted() == wrong

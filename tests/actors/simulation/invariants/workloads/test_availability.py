@@ -51,7 +51,7 @@ def table(resource: Resource, obj: Object, version: int) -> Table:
     ],
     ids=["decided from a status with 3", "decided from an unknown status", "decided from a status with 5"],
 )
-def test_shrinking_is_judged_by_the_status_that_it_was_decided_from(
+def test_scale_down_is_checked_by_the_status_of_its_decision(
     available: int, precondition: str, objections: int
 ) -> None:
     tables = {

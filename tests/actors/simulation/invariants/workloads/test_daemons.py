@@ -28,7 +28,7 @@ def daemon_pod(name: str, node: str = "n1") -> Object:
 
 
 class Shown:
-    """A table of pods, as far as invariants look at it."""
+    """Table of pods with the attributes that invariants use."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -108,7 +108,7 @@ def test_creation_in_flight_at_the_end_of_its_process_counts_once_it_is_committe
     assert (scene.texts == []) is (comes == "late"), scene.texts
 
 
-def test_a_process_knows_what_it_has_asked_for_itself() -> None:
+def test_process_must_consider_its_own_creations() -> None:
     scene = Scene()
     scene.ask("one")
     scene.ask("two")
@@ -118,8 +118,8 @@ def test_a_process_knows_what_it_has_asked_for_itself() -> None:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_sync_looks_at_the_pods_once(*, goes_on: bool) -> None:
-    """A false alarm, seed 53000075: it creates them in batches, of 1, of 2 and so on; each may take seconds."""
+def test_sync_reads_the_pods_once(*, goes_on: bool) -> None:
+    """False alarm, seed 53000075: a sync creates pods in batches of increasing size, each of which may take seconds."""
     scene = Scene()
     scene.ask("one")
     scene.start("manager")

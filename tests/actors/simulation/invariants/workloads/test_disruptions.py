@@ -56,7 +56,7 @@ def submitted(system: Any, ticket: int, command: Command) -> Submitted:
 
 @pytest.mark.parametrize(("created", "is_wrong"), [(5, True), (9, False)])
 def test_an_eviction_is_noted_only_in_a_budget_that_was_there(created: int, *, is_wrong: bool) -> None:
-    """A false alarm: pods were evicted while there was no budget, and a late table showed them to the next one."""
+    """False alarm: pods were evicted before the budget was created, and a late table still contained them."""
     pod = running_pod("web", labels=LABELS)
     evicted = {"type": "DisruptionTarget", "status": "True", "reason": EVICTED}
     gone = {**pod, "status": {**pod["status"], "conditions": [evicted]}}
@@ -74,7 +74,7 @@ def test_an_eviction_is_noted_only_in_a_budget_that_was_there(created: int, *, i
 
 @pytest.mark.parametrize(("asks", "is_wrong"), [(False, True), (True, False)])
 def test_pods_may_be_those_that_were_there_before_a_scale_was_asked_for(*, asks: bool, is_wrong: bool) -> None:
-    """A false alarm: a node failed, and the table heard of it, between the question for a scale and the status."""
+    """False alarm: a node failed after the controller had read a scale and before it wrote the status."""
     pod = running_pod("web", labels=LABELS)
     failed = {**pod, "status": {**pod["status"], "conditions": [{"type": "Ready", "status": "False"}]}}
     status = Update(POD_DISRUPTION_BUDGETS.id, "default/budget", encode_object(budget(5)), "status")

@@ -47,7 +47,7 @@ class Scene:
         self.invariant.observe(Committed([change]), self.texts.append)
 
     def write_pod(self, version: int, obj: Object, *, gone: bool = False) -> None:
-        """The tables show it at once."""
+        """Commit a pod, and put it into the tables at once."""
         self.shown.version = version
         key, raw = f"default/{obj['metadata']['name']}", encode_object(obj)
         change = Change(DELETED if gone else ADDED, "pods", key, version, raw, b"")
@@ -90,7 +90,7 @@ def test_pods_may_be_created_for_the_set_as_it_was_when_the_sync_began(after_a_r
     ids=["its own", "gone", "of the set before", "of nobody"],
 )
 def test_a_pod_goes_once_the_later_ones_of_its_set_are_gone(later: Any, gone: bool, objection: list[str]) -> None:
-    """A false alarm, seed 91002046 of swarm: a pod of the set before, of that name, was on a node that is silent."""
+    """False alarm, seed 91002046 of swarm: a pod of an earlier set of the same name was on a silent node."""
     scene = Scene()
     scene.write(1, stateful_set(1, "OrderedReady"))
     scene.write_pod(2, pod("db-2", version=2, owner=OWNER))
