@@ -1,4 +1,4 @@
-"""Credentials of service accounts by TokenRequest, so that each controller is a user of its own.
+"""Credentials of service accounts from TokenRequests, so that each controller is a separate user.
 
 A missing account is created, and so is its namespace if possible. Tokens are valid for an hour and renewed after four
 fifths of it, or at once when the server rejects one.
@@ -24,7 +24,7 @@ from kcm.runtime.client.credentials import bearer
 
 NAMESPACE = "kube-system"
 EXPIRATION = 3600  # seconds; expirationSeconds of the TokenRequest
-SHORTEST = 600.0  # seconds; a token that seems to end sooner is from a server whose clock differs
+SHORTEST = 600.0  # seconds; an apparently shorter lifetime is caused by a difference of clocks
 USED = 0.8  # fraction of its lifetime after which a token is renewed
 TRIES, FIRST_PAUSE = 4, 0.5  # seconds; each pause is twice as long as the one before
 ACCOUNTS, NAMESPACES = "v1/serviceaccounts", "v1/namespaces"
@@ -40,7 +40,7 @@ class _FailedError(Exception):
 
 
 class AccountToken:
-    """The source of one account's credentials. Implements CredentialSource."""
+    """Source of the credentials of one service account. Implements CredentialSource."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Requests to an API server and their responses, and the interface of what carries them.
+"""Requests to an API server and their responses, and the interface of transports.
 
-The HTTP client (runtime/client) sends requests to a server; the core of the embedded server (runtime/apiserver) takes
-the same requests, through HTTP or, in the simulator, directly.
+The HTTP client (runtime/client) sends requests to a server. The embedded server (runtime/apiserver) handles the same
+requests, received by HTTP or, in the simulator, directly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Request:
     """One request to an API server."""
 
     method: str
-    # As in a URL, starting with "/", unescaped.
+    # Path of the URL, starting with "/", unescaped.
     path: str
     # Unescaped. None of our requests repeats a parameter.
     query: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Request:
     permit: Permit = ALWAYS
     # User agent up to its first slash, for the embedded server without HTTP; HTTP clients send their own.
     agent: str = ""
-    # Name of the credentials to use, of those that the transport has; "" for the client's.
+    # Name of the transport's credentials to use; "" for the client's.
     user: str = ""
 
     @property
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """A response, or the reason for its absence."""
+    """Response, or the reason why the server did not respond."""
 
     # 0 without a response; the request may have been carried out nevertheless, unless sent is False.
     status: int
@@ -63,7 +63,7 @@ class Response:
     # Why there is no response.
     error: str = ""
     sent: bool = True
-    # A watch was open, and its connection broke.
+    # The connection broke after the response had begun, such as that of an open watch.
     begun: bool = False
     # The server's warnings for people, from Warning headers.
     warnings: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Response:
     annotations: Mapping[str, str] | None = None
 
     def remarked(self, warnings: tuple[str, ...], annotations: Mapping[str, str] | None) -> Response:
-        """Return a copy with warnings and annotations.
+        """Return a copy with these warnings and annotations added.
 
         Nearly every write has some, so this does without dataclasses.replace, which is slow.
         """
@@ -86,16 +86,16 @@ class Response:
 
 
 class Stream(Protocol):
-    """A running watch."""
+    """Handle of a running watch."""
 
     def cancel(self) -> None:
         """End the watch. on_end is not called after this returns; lines received before may still be delivered."""
 
 
 class Transport(Protocol):
-    """Carries requests; every method returns at once and may be called from any thread.
+    """Interface for sending requests. Every method returns at once and may be called from any thread.
 
-    Callbacks run on a thread of the transport (in the simulator on the only one) and must not block.
+    Callbacks run on a thread of the transport (in the simulator on the only thread) and must not block.
     client: name of the sender: the user agent's suffix and, with --use-service-account-credentials, the identity.
     """
 
@@ -109,8 +109,9 @@ class Transport(Protocol):
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> Stream:
-        """Stream a watch. on_lines: one or more whole lines, each a JSON watch event ending in a newline.
+        """Stream a watch.
 
+        on_lines: receives one or more complete lines, each a JSON watch event ending in a newline.
         on_end: called once, at the end: with status 200 after a clean close, 0 if the connection broke (with the
             reason in error), otherwise the status with which the server refused the watch. An incomplete last line is
             dropped and mentioned in error.
@@ -119,7 +120,7 @@ class Transport(Protocol):
 
 @runtime_checkable
 class ReadsAsItComes(Protocol):
-    """A Transport that passes on the body of a response in parts, for bodies that are too large to be kept."""
+    """Transport that delivers the body of a response in parts, for bodies that are too large for memory."""
 
     def read(
         self,
@@ -129,17 +130,17 @@ class ReadsAsItComes(Protocol):
         on_bytes: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> Stream:
-        """Read a body in parts. The request's timeout applies to a refusal only.
+        """Read a body in parts. The request's timeout applies only to the body of an error response.
 
-        on_bytes: takes the body of a 200, in pieces of 64 KB or more, cut anywhere; only the last may be smaller.
+        on_bytes: receives the body of a 200, in pieces of 64 KB or more, cut anywhere; only the last may be smaller.
         on_end: as in watch().
         """
 
 
 @runtime_checkable
 class Breakable(Protocol):
-    """A Transport that may break permanently: later requests are refused, and the process has to end."""
+    """Transport that may break permanently: later requests are refused, and the process must end."""
 
     @property
     def trouble(self) -> str | None:
-        """Return why the transport is broken; None while it works, and after it was closed. For any thread."""
+        """Return why the transport is broken; None while it works, and after it was closed. Thread-safe."""

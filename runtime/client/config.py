@@ -81,7 +81,10 @@ class ClientConfig:
 
 
 def with_fixed_authority(config: ClientConfig) -> ClientConfig:
-    """Return a copy that keeps the present authority, also if its file changes. Raises ConfigError."""
+    """Return a copy that contains the present CA certificates, instead of the file that they are in.
+
+    Raises ConfigError.
+    """
     if config.ca is None or not config.ca.path:
         return config
     return replace(config, ca=Pem(origin=config.ca.origin, data=config.ca.read()))

@@ -1,4 +1,4 @@
-"""Settings of the client from --kubeconfig, --master, or the service account of a pod."""
+"""Client settings from --kubeconfig, --master, or the service account of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials of requests: fixed, from files, and cached until they expire or are refused."""
+"""Credentials of requests: fixed, from files, and cached until they expire or are rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FixedCredential:
 
 
 class TokenFile:
-    """A bearer token in a file, read again once a minute."""
+    """Bearer token in a file, which is read again once a minute."""
 
     def __init__(self, path: str, *, origin: str) -> None:
         self._path, self._origin = path, origin
@@ -68,9 +68,11 @@ HOLD_OFF = 5.0
 
 
 class CredentialCache:
-    """Cache of one source's credential. Used on the loop's thread; the source is loaded on another, as it may block.
+    """Cache of one source's credential.
 
-    If the source fails, that is logged and the previous credential stays in use: it may still be accepted.
+    Used on the loop's thread; the source is loaded on another, because it may block.
+
+    If the source fails, the error is logged and the previous credential stays in use: it may still be accepted.
     """
 
     def __init__(self, source: CredentialSource, *, clock: Clock, log: FilteringBoundLogger) -> None:
@@ -81,7 +83,7 @@ class CredentialCache:
         self._loading: asyncio.Task[None] | None = None
 
     def held(self) -> Credential | None:
-        """Return the credential to use now; None if renewed() has to be awaited. Raises ConfigError as that does."""
+        """Return the credential to use now, or None if renewed() must be awaited. Raises ConfigError like renewed()."""
         if self._load_at <= self._clock.monotonic():
             return None
         return self._known()
@@ -92,7 +94,7 @@ class CredentialCache:
         return self._known()
 
     async def refused(self, credential: Credential) -> bool:
-        """Record that the server returned 401 for a credential. Return whether there is another one to try."""
+        """Record that the server returned 401 for a credential. Return whether there is another credential to try."""
         if self._current is credential and self._clock.monotonic() >= self._loaded_at + HOLD_OFF:
             await self._renew()
         return self._current is not credential

@@ -44,7 +44,7 @@ class ExecSpec:
 
 
 class ExecPlugin:
-    """Runs the program each time a credential is fetched; the caller keeps the result for its lifetime."""
+    """Credential source that runs the program for each load(); the caller caches the result for its lifetime."""
 
     def __init__(self, spec: ExecSpec, *, environ: Mapping[str, str], clock: Clock, metrics: Metrics) -> None:
         self._spec, self._clock, self._metrics = spec, clock, metrics

@@ -1,4 +1,4 @@
-"""Exchanges with the API server: credentials, retries, and errors as Responses."""
+"""Requests over HTTP to the API server: credentials, retries, and errors as Responses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _tls_files(config: ClientConfig, log: FilteringBoundLogger) -> TlsFiles | No
 
 
 class HttpSession:
-    """Exchanges with one server, over its connections. Belongs to the loop's thread, where it must be made too."""
+    """Requests to one server, over its connections. Created and used on the loop's thread."""
 
     def __init__(
         self,
@@ -119,10 +119,10 @@ class HttpSession:
     def exchange(
         self, request: Request, *, client: str, permit: Permit, on_end: Callable[[Response], None]
     ) -> Exchange:
-        """Send a request. Raises ValueError or UnicodeEncodeError for a malformed one.
+        """Send a request. Raises ValueError or UnicodeEncodeError for a malformed request.
 
-        permit: of the whole exchange.
-        on_end: called later, on the loop's thread; the Response has status 0 without one of the server.
+        permit: for the whole exchange, including retries.
+        on_end: called later, on the loop's thread; the Response has status 0 if the server did not respond.
         """
         exchange = Exchange(self, request, client=client, permit=permit, on_end=on_end)
         exchange.begin()
@@ -138,11 +138,11 @@ class HttpSession:
         patience: float,
         by_line: bool = True,
     ) -> Exchange:
-        """Pass on the lines of a watch until it ends. Raises as exchange() does.
+        """Pass on the lines of a watch until it ends. Raises the errors of exchange().
 
         on_end: as in Transport.watch.
-        patience: seconds for the body of a refusal.
-        by_line: False for pieces of any body.
+        patience: seconds for the body of an error response.
+        by_line: False to pass on pieces of any body.
         """
         exchange = Exchange(
             self,
@@ -158,7 +158,7 @@ class HttpSession:
         return exchange
 
     def open_ahead(self, count: int) -> None:
-        """Open connections for the next requests, by reads, OPENED_AT_ONCE at a time. Stops when one fails.
+        """Open connections for the next requests, by sending reads, OPENED_AT_ONCE at a time. Stops when a read fails.
 
         Otherwise a burst of writes begins with as many handshakes, each of which costs as much as ten requests.
         """
@@ -190,10 +190,10 @@ class HttpSession:
 
 
 class Exchange:
-    """One request and its response, in one attempt or two.
+    """Request and its response, in one or two attempts.
 
-    A rejected credential is replaced once, if there is another. A read whose connection broke is repeated once, as the
-    server may close kept connections at any time. Each attempt checks the permit.
+    A rejected credential is replaced once, if there is another. A read whose connection broke is repeated once, because
+    the server may close kept connections at any time. Each attempt checks the permit.
     """
 
     __slots__ = (
@@ -246,7 +246,7 @@ class Exchange:
             self._try(credential, now, fresh=fresh)
 
     def cut(self) -> None:
-        """End the exchange; on_end is not called, unless it was before."""
+        """End the exchange. on_end is not called, unless it was called before."""
         attempt, self._attempt, self._over = self._attempt, None, True
         if attempt is not None:
             self._session.connections.cut(attempt)
@@ -304,7 +304,7 @@ class Exchange:
         self._end(self._response(attempt))
 
     def _note_repetition(self) -> None:
-        """Count an attempt without a response, after which there is another one."""
+        """Count an attempt without a response that is followed by another attempt."""
         self._may_repeat = False
         self._session.metrics.attempted(self._request.method, 0)
         self._session.metrics.retried(self._request.method, 0)
@@ -350,7 +350,7 @@ class Exchange:
             self._on_lines(lines)
 
     def _limit_refusal(self) -> None:
-        """Limit the time for the body of a refused watch; a watch itself has no limit."""
+        """Limit the time for the body of an error response to a watch; a watch itself has no limit."""
         if self._patience < math.inf and self._attempt is not None:
             asyncio.get_running_loop().call_later(self._patience, self._give_up, self._attempt)
 
@@ -410,7 +410,7 @@ def _unsent(why: str) -> Response:
 
 
 def with_cut(error: str, unfinished: int) -> str:
-    """Return the error of a watch that ended, with an incomplete last line. unfinished: its bytes."""
+    """Return the error of a watch that ended, and mention its incomplete last line. unfinished: bytes of this line."""
     if not unfinished:
         return error
     cut = f"the last line was cut off after {unfinished} bytes"

@@ -203,7 +203,7 @@ TYPE_NAMES = {bool: "a boolean", int: "a number", float: "a number", str: "a str
 
 
 class KubeconfigPart:
-    """One mapping of the file. Absent fields and null are empty; a wrong type raises ConfigError.
+    """Mapping in the file. Missing fields and null are empty; a wrong type raises ConfigError.
 
     file: path of the kubeconfig.
     field: position in it for errors, as in "users[admin].user"; "" for the top level.
@@ -232,12 +232,12 @@ class KubeconfigPart:
         return [str(name) for name in self._values]
 
     def path(self, name: str) -> str:
-        """Return an absolute path; a relative one starts at the kubeconfig's directory."""
+        """Return the field as an absolute path; a relative path starts at the kubeconfig's directory."""
         text = self.text(name)
         return str(Path(self.file).resolve().parent / text) if text else ""
 
     def data(self, name: str) -> bytes:
-        """Return decoded base64."""
+        """Return the field, decoded from base64."""
         text = "".join(self.text(name).split())
         try:
             return base64.b64decode(text, validate=True)
@@ -260,7 +260,10 @@ class KubeconfigPart:
         return [KubeconfigPart(self.file, f"{self._field(name)}[{i}]", item) for i, item in enumerate(self._list(name))]
 
     def named(self, name: str, wanted: str, inner: str, *, asked_by: str) -> KubeconfigPart:
-        """Return the mapping under `inner` of this list's entry named `wanted`. asked_by: the field with that name."""
+        """Return the mapping `inner` of the entry named `wanted` in this list.
+
+        asked_by: the field that contains the name.
+        """
         entries = self.entries(name)
         found = [entry for entry in entries if entry.text("name") == wanted]
         if not found:
@@ -272,7 +275,7 @@ class KubeconfigPart:
         return KubeconfigPart(self.file, f"{name}[{wanted}].{inner}", {} if value is None else value)
 
     def empty(self, name: str) -> KubeconfigPart:
-        """Return an empty mapping in place of an entry that is not named."""
+        """Return an empty mapping for an entry that the context does not name."""
         return KubeconfigPart(self.file, name, {})
 
     def _field(self, name: str) -> str:

@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Admits at most `most` items at once, and keeps the others: in order for each client, round-robin between clients.
+    """Queue that admits at most `most` items at once.
+
+    Waiting items are in order per client, round-robin between clients.
 
     A client without an admitted item never waits, even above `most`: a controller with slow or very many requests does
     not delay the renewal of the lease.
@@ -21,7 +23,7 @@ class FairQueue(Generic[T]):
         self._most = most
         self._total = 0
         self._under_way: dict[str, int] = {}
-        self._kept: dict[str, deque[T]] = {}  # in the order of their turns; without empty ones
+        self._kept: dict[str, deque[T]] = {}  # clients in the order of their turns; no empty queues
 
     def admit(self, client: str, item: T) -> bool:
         """Return True if the item is admitted, after which finished() must be called; False if it is kept."""
@@ -63,15 +65,15 @@ class FairQueue(Generic[T]):
             self._under_way.pop(client, None)
 
 
-MOST = 16  # responses that are kept back
-LONGEST = 0.002  # seconds for which a response is kept back
+MOST = 16  # delayed responses
+LONGEST = 0.002  # seconds by which a response is delayed
 
 
 class Handover:
-    """Passes responses to their callers, several at once where many are expected.
+    """Delivery of responses to their callers, several at once when many are expected.
 
-    To wake the caller's thread costs a third of the request itself, and while that thread reads the response this one
-    waits for the GIL. So responses of two milliseconds are passed on together. Used on the loop's thread.
+    Waking the caller's thread costs a third of the request itself, and while that thread reads the response this thread
+    waits for the GIL. So responses of two milliseconds are delivered together. Used on the loop's thread.
     """
 
     def __init__(self) -> None:
@@ -79,7 +81,11 @@ class Handover:
         self._alarm: asyncio.TimerHandle | None = None
 
     def add(self, response: Callable[[], None], *, more: bool) -> None:
-        """Add a response. response: passes it on; must not raise. more: others will follow, so it may be kept back."""
+        """Add a response.
+
+        response: function that delivers it; must not raise.
+        more: further responses are expected soon, so this one may be delayed.
+        """
         self._held.append(response)
         if not more or len(self._held) >= MOST:
             self.flush()
@@ -87,7 +93,7 @@ class Handover:
             self._alarm = asyncio.get_running_loop().call_later(LONGEST, self.flush)
 
     def flush(self) -> None:
-        """Pass on all responses that were kept back, in their order."""
+        """Deliver all delayed responses in order."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -1,4 +1,4 @@
-"""URLs and headers of requests, in the form that libcurl takes."""
+"""URLs and headers of requests, as libcurl options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RequestForm:
         named = _in_url(config.tls_server_name) + port if config.tls_server_name else self._host
         self._before = f"{url.scheme}://{named if url.scheme == 'https' else self._host}"  # prefix of every URL
         self._before += quote(url.path.rstrip("/"), safe=PATH_SAFE + "%")
-        self._credential = Credential()  # for which the headers below were made
+        self._credential = Credential()  # the credential in the cached headers below
         self._headers: dict[tuple[str, str, str | None], list[bytes]] = {}
 
     def url(self, request: Request) -> str:
@@ -73,7 +73,7 @@ class RequestForm:
 
 
 def _in_url(host: str) -> str:
-    """Return a host name or an address in the form of URLs."""
+    """Return a host name or an address in the syntax of URLs."""
     if ":" in host:
         return f"[{host}]"
     return host if host.isascii() else host.encode("idna").decode()
@@ -95,7 +95,7 @@ _LONGEST_PROGRAM = 128  # of a field manager. Source: apimachinery metav1 valida
 
 
 def program_or_error(name: str) -> str:
-    """Return the name of a program. Raises ValueError if it cannot be a field manager."""
+    """Return the name of a program unchanged. Raises ValueError if it cannot be a field manager."""
     if not _TOKEN.fullmatch(name) or len(name) > _LONGEST_PROGRAM:
         raise ValueError(
             f"program is at most {_LONGEST_PROGRAM} letters, digits and -_.!#$%&'*+^`|~ (it names the field manager); "
@@ -108,18 +108,21 @@ def program_or_error(name: str) -> str:
 class UserAgents:
     """The User-Agent headers of one process."""
 
-    # What stands before the first slash.
+    # Program name: the text before the first slash.
     program: str
     version: str
     # In Go's words: linux/amd64.
     platform: str
-    # What client-go has the git commit for.
+    # Text at the position of client-go's git commit.
     commit: str
-    # By client, whose requests are those of another program: its name, and its suffix, as kube-scheduler has one.
+    # By client that acts as another program, such as kube-scheduler: the program's name and suffix.
     programs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def header(self, client: str) -> str:
-        """Return the header's value for a client, such as a controller's name. Replace invalid characters by "?"."""
+        """Return the header's value for a client, such as a controller's name.
+
+        Invalid characters are replaced by "?".
+        """
         program, suffix = self.programs.get(client, (self.program, client))
         text = f"{program}/{self.version} ({self.platform}) kubernetes/{self.commit}"
         text = f"{text}/{suffix}" if suffix else text

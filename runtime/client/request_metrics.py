@@ -35,11 +35,15 @@ class ClientMetrics:
         attempts.inc()
 
     def retried(self, method: str, status: int) -> None:
-        """Count an attempt that was not the first of its request."""
+        """Count a retry."""
         self._metrics.counter(REST_CLIENT_RETRIES, _code(status), method, self._host).inc()
 
     def finished(self, method: str, *, seconds: float, sent: int, received: int) -> None:
-        """Observe a finished request. seconds: with retries. sent, received: bytes of bodies; 0 is not observed."""
+        """Observe a finished request.
+
+        seconds: duration, including retries.
+        sent, received: bytes of the bodies; 0 is not observed.
+        """
         verb = self._verbs.get(method)
         if verb is None:
             families = REST_CLIENT_REQUEST_DURATION, REST_CLIENT_REQUEST_SIZE, REST_CLIENT_RESPONSE_SIZE

@@ -1,13 +1,14 @@
 """Retry policy of requests.
 
-Follows kubernetes v1.36 client-go/rest/with_retry.go, with one difference: there a write is also repeated after a 500
-or 504 with Retry-After. It may have been carried out (a slow write ends with 504), so its sender receives the error.
+Follows kubernetes v1.36 client-go/rest/with_retry.go, with one difference: client-go also repeats a write after a 500
+or 504 with Retry-After. Such a write may have been carried out (a slow write ends with 504), so here its sender
+receives the error.
 """
 
 from __future__ import annotations
 
 MAX_RETRIES = 10
-NOT_CARRIED_OUT = frozenset({429, 503})  # sent before the server handles the request
+NOT_CARRIED_OUT = frozenset({429, 503})  # statuses that are sent before the server handles the request
 READS = frozenset({"GET", "HEAD"})
 
 

@@ -1,4 +1,4 @@
-"""URLs of the server and of its proxy."""
+"""Validation of the API server's URL, and of the URL of an HTTP proxy to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROXY_SCHEMES = ("http", "https")
 
 
 def server_url(text: str, *, origin: str, tls: bool) -> str:
-    """Return the server's URL without a trailing slash.
+    """Return the API server's URL without a trailing slash.
 
     text: a URL, or "host:port", which is https if tls, otherwise http.
     Raises ConfigError if the URL is not http or https, or contains a user, a query or a fragment.

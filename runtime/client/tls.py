@@ -37,10 +37,12 @@ class TlsFiles:
         self._credential: Credential | None = None
 
     def material(self, credential: Credential, now: float) -> TlsMaterial:
-        """Return the material, the same object until something changes. Raises ConfigError if the first is unusable.
+        """Return the TLS material, the same object until it changes.
+
+        Raises ConfigError if there is no usable material yet.
 
         credential: may have a client certificate, which takes precedence over the configured one.
-        now: by the clock.
+        now: monotonic seconds.
         """
         if self._material is not None and credential is self._credential and now < self._check_at:
             return self._material
@@ -60,7 +62,7 @@ class TlsFiles:
 
 
 def tls_material(config: ClientConfig, credential: Credential) -> TlsMaterial:
-    """Read and validate the material. Raises ConfigError, which names the field with the unusable PEM."""
+    """Read and validate the TLS material. Raises ConfigError, which names the field with the unusable PEM."""
     context = ssl.SSLContext(
         ssl.PROTOCOL_TLS_CLIENT
     )  # for validation: its errors are more precise than those of libcurl

@@ -1,4 +1,4 @@
-"""The Transport over HTTP, by libcurl, on one event loop in one daemon thread."""
+"""Transport over HTTP by libcurl, on an event loop in a daemon thread."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLOSED = "the client is closed"
-MANY = 16  # running requests from which on responses may be kept back, to be passed on together
+MANY = 16  # running requests above which responses may be delayed, to be delivered together
 # The client that requests tokens of service accounts, as upstream names it; and its timeout in seconds.
 TOKENS, TOKEN_TIMEOUT = "kube-controller-manager", 10.0
 GRACE = 5.0  # seconds by which a response may be later than its timeout before request() gives it up
 
 
 class HttpTransport:
-    """Implements Transport and ReadsAsItComes (client/api.py).
+    """Transport over HTTP. Implements Transport and the interface for reading bodies in parts (client/api.py).
 
-    Every request gets exactly one response, within its timeout. None of it is sent after its timeout or permit has
+    Every request gets exactly one response, within its timeout. Nothing is sent after its timeout or permit has
     expired, even if the loop is delayed or the machine suspended.
 
     At most `connections` requests run at once, plus one for each client (FairQueue), plus watches. A 429 or 503 with
     Retry-After is retried within the request's timeout (retries.py), and uses no connection meanwhile. Callbacks run on
-    the loop's thread; after close() requests are refused on the caller's. While many requests run, a response may wait
-    two milliseconds for others (queues.py).
+    the loop's thread; after close() requests are refused on the caller's thread. While many requests run, a response
+    may wait two milliseconds for others (queues.py).
 
     If the loop ends by itself, all requests and watches end, and running requests may have been carried out; `trouble`
-    is the reason from then on.
+    then contains the reason.
     """
 
     def __init__(
@@ -65,11 +65,12 @@ class HttpTransport:
     ) -> None:
         """Prepare the transport; start() connects.
 
-        timeout: seconds for requests that set none.
+        timeout: seconds, for requests without a timeout.
         connect_timeout: seconds.
-        connections: the more there are, the more writes etcd commits at once, which saves the server CPU. But each
-            begins with a handshake: 128 cost a burst of a thousand writes more than they save.
-        accounts: clients that act as the service account of their name, by tokens that are requested with the
+        connections: with more connections, etcd commits more writes at once, which saves the server CPU. But each
+            begins
+            with a handshake: 128 cost a burst of a thousand writes more than they save.
+        accounts: clients that act as the service account of their name, with tokens that are requested by the
             credentials of `config`.
         others: by client, credentials that replace those of `config`.
         """
@@ -79,13 +80,13 @@ class HttpTransport:
         self._metrics = ClientMetrics(metrics, host=host_of(config.server))
         self._thread = LoopThread(name="http", log=log, broken=self._break)
         self._trouble: str | None = None
-        self._ending = Event()  # no more pauses
+        self._ending = Event()  # ends all pauses
         self._others = dict(others or {})
         self._accounts = {
             name: AccountToken(name, ask=self._ask_for_accounts, pause=self._ending.wait, now=clock.now)
             for name in accounts
         }
-        # From here on: the loop's thread only.
+        # The attributes below are used on the loop's thread only.
         self._session: HttpSession | None = None
         self._queue: FairQueue[_Call] = FairQueue(connections)
         self._handover = Handover()
@@ -96,13 +97,13 @@ class HttpTransport:
         self._watches: dict[ClientStream, Exchange] = {}
 
     def start(self) -> None:
-        """Connect, and send the requests of before. Raises ConfigError if the TLS files are unusable."""
+        """Connect, and send the requests that were queued before. Raises ConfigError if the TLS files are unusable."""
         self._thread.start(self._open)
 
     def close(self, timeout: float) -> None:
         """End every watch, give running requests `timeout` seconds, fail all others; then end the thread.
 
-        Not to be called from a callback. A second call does nothing.
+        Must not be called from a callback. A second call has no effect.
         """
         self._ending.set()
         self._thread.stop(partial(self._close, timeout), timeout=timeout + 1.0)
@@ -119,7 +120,7 @@ class HttpTransport:
         self._thread.post(partial(self._admit, call))
 
     def request(self, request: Request, *, client: str, timeout: float) -> Response:
-        """Send a request and wait for its response. Not for actors, and never from a callback."""
+        """Send a request and wait for its response. Must not be called by actors or from a callback."""
         if self._thread.is_current or not (self._thread.is_running or self._trouble):
             raise RuntimeError("request() would wait without end: the client is not running, or this is its own thread")
         response: Future[Response] = Future()
@@ -153,7 +154,7 @@ class HttpTransport:
         on_bytes: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> ClientStream:
-        """Read a body in parts; see ReadsAsItComes. A callback that raises ends it."""
+        """Read a body in parts; see ReadsAsItComes. A callback that raises an exception ends the response."""
         stream = ClientStream(
             request, client=client, on_lines=on_bytes, on_end=on_end, stop=self._stop_watch, by_line=False
         )
@@ -161,7 +162,7 @@ class HttpTransport:
         return stream
 
     def open_ahead(self, count: int) -> None:
-        """Open connections for a burst that is likely to follow. For any thread; returns at once."""
+        """Open connections for a burst that is likely to follow. Thread-safe; returns at once."""
         self._thread.post(partial(self._open_ahead, count))
 
     def _open_ahead(self, count: int) -> None:
@@ -181,14 +182,14 @@ class HttpTransport:
         )
 
     def _ask_for_accounts(self, request: Request) -> Response:
-        """Send a request for an account. Called on a thread of its own, as it waits for the loop."""
+        """Send a request for an account's token. Called on a separate thread, because it waits for the loop."""
         try:
             return self.request(request, client=TOKENS, timeout=TOKEN_TIMEOUT)
         except RuntimeError:
             return _refusal(self._closed_because)
 
     async def _close(self, timeout: float) -> None:
-        session, self._session = self._session, None  # from here on new requests are refused
+        session, self._session = self._session, None  # new requests are refused from now on
         self._refuse_waiting()
         if self._running:
             self._idle = asyncio.Event()
@@ -211,7 +212,7 @@ class HttpTransport:
         return self._trouble or CLOSED
 
     def _refuse_waiting(self) -> None:
-        """End the watches, and refuse the requests that do not run yet."""
+        """End the watches, and refuse the requests that have not started."""
         for stream, exchange in list(self._watches.items()):
             exchange.cut()
             self._end_watch(stream, Response(status=0, error=self._closed_because))
@@ -242,7 +243,7 @@ class HttpTransport:
             call.expiry = asyncio.get_running_loop().call_later(remaining, self._answer, call, _refusal(NO_TURN))
 
     def _carry(self, call: _Call, session: HttpSession) -> bool:
-        """Start a call. Return False if it has a response already, so that another can start."""
+        """Start a call. Return False if it already has a response, so that another call can start."""
         if call.answered or call.permit.is_over(self._clock.monotonic()):
             self._answer(call, _refusal(NO_TURN))
             return False
@@ -259,7 +260,7 @@ class HttpTransport:
         return True
 
     def _go_on(self, client: str) -> None:
-        """Start calls in place of a finished one of this client."""
+        """Start waiting calls after a call of this client has finished."""
         call = self._queue.finished(client)
         while call is not None:
             if self._session is None:
@@ -302,7 +303,7 @@ class HttpTransport:
             self._admit(call)
 
     def _answer(self, call: _Call, response: Response) -> None:
-        """Respond to a call, unless it has a response already."""
+        """Deliver a response to a call, unless it already has one."""
         if call.answered:
             return
         call.answered = True
@@ -349,7 +350,7 @@ class HttpTransport:
             self._log.exception("callback failed", client=stream.client, path=stream.request.path)
 
     def _stop_watch(self, stream: ClientStream) -> None:
-        """Cancel a watch. For any thread."""
+        """Cancel a watch. Thread-safe."""
         self._thread.post(partial(self._cancel_watch, stream))
 
     def _cancel_watch(self, stream: ClientStream) -> None:
@@ -359,7 +360,7 @@ class HttpTransport:
 
 
 class _Call:
-    """One request until its response."""
+    """Request without a response yet."""
 
     __slots__ = ("answered", "began", "client", "expiry", "on_response", "permit", "request", "retries")
 

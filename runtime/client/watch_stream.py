@@ -1,4 +1,4 @@
-"""Watches, and bodies that are read in parts: splitting, and the handle that cancels them."""
+"""Watches, and bodies that are read in parts: splitting into lines and pieces, and the handle for cancelling."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class PieceGatherer:
         self._size = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return a piece, or b"" while it is too small."""
+        """Add a chunk. Return a piece, or b"" while the piece is too small."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         return self.rest() if self._size >= PIECE else b""
 
     def rest(self) -> bytes:
-        """Return what is left."""
+        """Return the remaining bytes."""
         piece = b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
@@ -61,12 +61,12 @@ class PieceGatherer:
 
     @property
     def unfinished(self) -> int:
-        """Return 0: pieces are not incomplete lines."""
+        """Return 0: pieces have no incomplete lines."""
         return 0
 
 
 class ClientStream:
-    """The Stream that watch() returns. Only the first of cancel() and end() has an effect."""
+    """Handle that watch() returns. Only the first call of cancel() or end() has an effect."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Cloud providers: their interface, how they are found, and calls to them."""
+"""Cloud providers: their interface, loading, and calls to them."""

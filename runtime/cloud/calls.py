@@ -1,6 +1,7 @@
 """Conversion of a CloudCall to a prepared call of the provider, and of the provider's errors to outcomes.
 
-A provider's code may be slow: like every call it is run apart from the actors, see runtime/calls/prepared_calls.py.
+A provider's code may be slow: like every outside call it runs apart from the actors, see
+runtime/calls/prepared_calls.py.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from kcm.runtime.cloud.provider import (
     Routes,
 )
 
-TIMEOUT = 120.0  # seconds: a load balancer may take a minute to make
+TIMEOUT = 120.0  # seconds: creating a load balancer may take a minute
 CHANGES = (CreateRoute, DeleteRoute, EnsureLoadBalancer, UpdateLoadBalancer, DeleteLoadBalancer)
 INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
@@ -106,7 +107,7 @@ def carry_out(provider: CloudProvider, call: CloudCall) -> Outcome:
         return Conflict(str(err))
     except RetryAfterError as err:
         return Throttled(str(err), retry_after=err.seconds)
-    except Exception as err:  # of the provider's own kind
+    except Exception as err:  # any other exception of the provider
         return ServerFailure(str(err) or type(err).__name__)
 
 

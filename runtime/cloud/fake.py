@@ -1,7 +1,7 @@
-"""A cloud in memory, `--cloud-provider=fake`: for the embedded cluster, demonstrations and tests.
+"""In-memory cloud, `--cloud-provider=fake`: for the embedded cluster, demonstrations and tests.
 
-Every node's instance exists and runs until code calls `terminate` or `shut_down`, or until the node is annotated, which
-also reaches a cloud in another process:
+Every node has a running instance until code calls `terminate` or `shut_down`, or the node is annotated, which also
+works for a cloud in another process:
 
     kubectl annotate node hollow-node-1 cloud.kcm.dev/instance=gone       (or =stopped; undo with instance-)
 
@@ -28,7 +28,7 @@ class FakeInstances:
         self._gone: set[str] = set()
         self._stopped: set[str] = set()
 
-    # What happens to machines, by the names of their nodes.
+    # State of instances, by node name.
 
     def terminate(self, *names: str) -> None:
         self._gone |= set(names)
@@ -37,7 +37,7 @@ class FakeInstances:
         self._stopped |= set(names)
 
     def start(self, *names: str) -> None:
-        """Undo shut_down and terminate."""
+        """Undo shut_down and terminate of this node's instance."""
         self._gone -= set(names)
         self._stopped -= set(names)
 
@@ -64,7 +64,7 @@ class FakeInstances:
 
 
 class FakeRoutes:
-    """Routes by cluster; a destination has one route. to_addresses: routes lead to the addresses of nodes."""
+    """Routes by cluster, one per destination. to_addresses: routes lead to addresses of nodes instead of machines."""
 
     def __init__(self, *, to_addresses: bool = False) -> None:
         self._to_addresses = to_addresses
@@ -93,9 +93,9 @@ class FakeRoutes:
 
 
 class FakeLoadBalancers:
-    """An address each: spec.loadBalancerIP, that of the status (the fake may be new), else one for documentation.
+    """Load balancers with one address each: spec.loadBalancerIP, that of the status, or a free documentation address.
 
-    nodes: by the service's uid, the names of those that it sends to.
+    nodes: names of the target nodes, by the service's uid.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class FakeLoadBalancers:
         return None if address is None else _status(address)
 
     def ensure(self, cluster: str, service: Object, nodes: Sequence[Object]) -> Object:
-        """Raises RuntimeError if there are no addresses left."""
+        """Return the status of the load balancer. Raises RuntimeError if there are no addresses left."""
         key = (cluster, uid_of(service))
         with self._lock:
             if key not in self._addresses:

@@ -1,7 +1,7 @@
-"""Protocol of a cloud provider. Its methods may block: calls run on their own threads.
+"""Protocol of a cloud provider. Its methods may block, because each call has its own thread.
 
-Several threads call it at once. A cloud sets the parts that it does not support to None. An exception becomes the
-outcome of the controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
+Several threads use a provider at once. A cloud sets unsupported parts to None. An exception becomes the
+outcome of the controller's command: the errors below have specific outcomes, any other is a ServerFailure.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, InstancesV2, LoadBalancer, Routes).
 """
@@ -25,7 +25,7 @@ class NotSupportedError(Exception):
 
 
 class ImplementedElsewhereError(Exception):
-    """Another controller implements this call: a Service with a load balancer is left to it."""
+    """Another controller implements this call, and is responsible for the load balancer of the Service."""
 
 
 class CloudConflictError(Exception):
@@ -42,7 +42,7 @@ class RetryAfterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceMetadata:
-    """A cloud's metadata of a node's instance. addresses: as in a node's status.addresses."""
+    """Metadata of a node's instance. addresses: as in a node's status.addresses."""
 
     provider_id: str
     instance_type: str
@@ -52,7 +52,7 @@ class InstanceMetadata:
 
 
 class Instances(Protocol):
-    """The machines behind nodes. Found by spec.providerID, or by name where a node has none."""
+    """Instances of nodes, found by spec.providerID, or by name for a node without a providerID."""
 
     def exists(self, node: Object) -> bool: ...
 
@@ -69,14 +69,14 @@ class Routes(Protocol):
     def list(self, cluster: str) -> Sequence[Route]: ...
 
     def create(self, cluster: str, hint: str, route: Route) -> None:
-        """Create a route. hint: for its name."""
+        """Create a route. hint: basis of its name, see CreateRoute."""
 
     def delete(self, cluster: str, route: Route) -> None:
         """Delete a route that `list` has returned."""
 
 
 class LoadBalancers(Protocol):
-    """Load balancers of Services. A returned status has the form of status.loadBalancer."""
+    """Load balancers of Services. Returned statuses have the form of status.loadBalancer."""
 
     def get(self, cluster: str, service: Object) -> Object | None: ...
 

@@ -25,11 +25,11 @@ ProviderFactory = Callable[[str], CloudProvider]
 
 
 class CloudError(Exception):
-    """The provider cannot be loaded; the text is one line for the operator."""
+    """The provider cannot be loaded. The text is one line for the operator."""
 
 
 def has_provider(name: str) -> bool:
-    """Report whether controllers call a cloud; the one of "external" belongs to another program.
+    """Report whether controllers call a cloud. With "external" another program does.
 
     name: value of --cloud-provider.
     """

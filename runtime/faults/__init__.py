@@ -1,1 +1,1 @@
-"""Faults in a running system: the simulator's vocabulary (runtime/faults/vocabulary.py), on threads and real time."""
+"""Fault injection in a running system: the simulator's faults (see vocabulary.py) on threads and in real time."""

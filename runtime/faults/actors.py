@@ -1,4 +1,4 @@
-"""Faults that meet actors on their threads: crashes, hangs, late messages; and a clock that is off."""
+"""Faults of actors on their threads (crashes, hangs, late messages) and of the clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.runtime.system.actor_system import ThreadSpawner
 
 
 class FaultyGate:
-    """A Gate of ActorSystem: crashes or holds up the actor that is about to handle a message."""
+    """Gate of ActorSystem that makes the actor crash or hang before it handles a message."""
 
     def __init__(self, strikes: Strikes) -> None:
         self._strikes = strikes
@@ -28,7 +28,7 @@ class FaultyGate:
 
 
 class FaultyBeginning:
-    """A Beginning of ActorSystem: holds up the reconciliation that is about to begin, and with it its actor."""
+    """Beginning of ActorSystem that blocks a reconciliation before it begins, and with it its actor."""
 
     def __init__(self, strikes: Strikes) -> None:
         self._strikes = strikes
@@ -40,7 +40,7 @@ class FaultyBeginning:
 
 
 class FaultySpawner(ThreadSpawner):
-    """Delivers some messages late. Messages from one sender to one receiver stay in order."""
+    """Spawner that delivers some messages late. Messages from one sender to one receiver stay in order."""
 
     def __init__(self, strikes: Strikes, *, clock: Clock) -> None:
         super().__init__(clock=clock)
@@ -75,7 +75,7 @@ class FaultySpawner(ThreadSpawner):
 
 
 class FaultyClock:
-    """Implements Clock: its wall clock is off while a clock-jumped fault lasts."""
+    """Clock whose wall time is shifted while a clock-jumped fault lasts."""
 
     def __init__(self, clock: Clock, strikes: Strikes) -> None:
         self._clock, self._strikes = clock, strikes

@@ -1,4 +1,4 @@
-"""The responses that injected faults cause, in the simulator and in a running system."""
+"""Responses of injected faults, in the simulator and in a running system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import orjson
 from kcm.runtime.client.api import Response
 from kcm.runtime.faults.vocabulary import Fault
 
-# As the API server words them, and as a client guesses them where a proxy answers.
+# Reasons as in the API server's Status; for other responses, as clients derive them from the code.
 # Source: kubernetes v1.36 apimachinery/pkg/api/errors/errors.go, NewGenericServerResponse.
 _REASONS = {
     400: "BadRequest",
@@ -32,7 +32,7 @@ def no_answer(error: str, *, sent: bool = True) -> Response:
 
 
 def refusal(fault: Fault) -> Response:
-    """The response of a server, or of a proxy before it, that refuses a request."""
+    """Return the response of a server, or of a proxy in front of it, that refuses a request."""
     reason = _REASONS.get(fault.status, "InternalError" if fault.status >= 500 else "Unknown")
     status = {
         "kind": "Status",

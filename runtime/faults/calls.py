@@ -1,7 +1,7 @@
-"""Calls with injected faults, between the Dispatcher and external systems, in production and in simulations.
+"""Outside calls with injected faults, between the Dispatcher and the external systems, in production and simulations.
 
-Implements kcm.runtime.calls.prepared_calls.Calls. The injector is called for each call; the effects
-of the faults are listed in runtime/faults/vocabulary.py.
+Implements kcm.runtime.calls.prepared_calls.Calls. The injector is called for each call; the effects of the faults are
+listed in runtime/faults/vocabulary.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 
 class Strike(Protocol):
-    """Returns the fault of this kind that strikes at this opportunity; None if none does."""
+    """Selects the fault of this kind that strikes at this opportunity, or None."""
 
     def __call__(self, kind: FaultKind, *, resource: str, key: str, at: object) -> Fault | None: ...
 
 
 def refusal(prepared: PreparedCall, fault: Fault) -> Outcome:
-    """The outcome that stands for a failure outside, of a cloud by the fault's status."""
+    """Return the outcome of an injected failure: ConnectionError of a function, the fault's status of a cloud call."""
     if isinstance(prepared.command, Call):
         return raised(ConnectionError(f"injected: {prepared.what} failed"))
     text = f"injected: the cloud returned {fault.status}"
@@ -40,7 +40,7 @@ def refusal(prepared: PreparedCall, fault: Fault) -> Outcome:
 
 
 class FaultyCalls:
-    """The outcome of a call that has not returned within its time-out is Unknown."""
+    """Calls with injected faults. The outcome of a call that exceeds its timeout is Unknown."""
 
     def __init__(self, inner: Calls, strike: Strike, *, clock: Clock) -> None:
         self._inner, self._strike, self._clock = inner, strike, clock

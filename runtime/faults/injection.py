@@ -1,4 +1,4 @@
-"""Selection of the faults that strike, by the seed, at each opportunity."""
+"""Selection, by the seed, of the faults that strike at each opportunity."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
 
 class Elapsed(Protocol):
-    """The clock of faults."""
+    """Clock of the faults."""
 
     def monotonic(self) -> float:
-        """Seconds since the start of the run."""
+        """Return seconds since the start of the run."""
 
 
-Told = Callable[[Fault, str, str, object], None]  # the fault that strikes, the process, the actor, `at` of `strike`
+Told = Callable[[Fault, str, str, object], None]  # (fault, process, actor, `at` of `strike`)
 
 
 class _Armed:
@@ -25,12 +25,16 @@ class _Armed:
 
     def __init__(self, fault: Fault, seed: int) -> None:
         self.fault, self.left = fault, fault.most
-        # A generator of its own: with another fault taken out of the plan, this one strikes as before.
+        # Each fault has its own generator, so that removing another fault from the plan does not change its strikes.
         self.random = random.Random(f"{seed} {fault}")
 
 
 class Injector:
-    """The faults of one run. struck: number of strikes per kind. told: called with each strike, if it is set."""
+    """Faults of one run.
+
+    struck: number of strikes per kind.
+    told: called with each strike, if it is set.
+    """
 
     def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
         self.faults = tuple(faults)
@@ -47,7 +51,7 @@ class Injector:
         return self._armed.keys()
 
     def plans(self, kind: FaultKind) -> bool:
-        """True if the plan has such a fault: a quick test before `strike`."""
+        """Report whether the plan contains such a fault. Cheaper than `strike`."""
         return kind in self._armed
 
     def strike(
@@ -80,11 +84,11 @@ class Injector:
         return None
 
     def happened(self, fault: Fault, *, process: str = "", actor: str = "", at: object = None) -> None:
-        """It strikes; called for a fault that lasts for a time when it begins."""
+        """Count a strike. Called directly when a fault begins that lasts for a time."""
         self.struck[fault.kind] += 1
         if self.told is not None:
             self.told(fault, process, actor, at)
 
     def share(self, fault: Fault) -> float:
-        """A number in [0, 1) that belongs to this fault, another each time."""
+        """Return the next random number in [0, 1) of this fault's generator."""
         return next(candidate for candidate in self._armed[fault.kind] if candidate.fault is fault).random.random()

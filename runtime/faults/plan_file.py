@@ -1,4 +1,4 @@
-"""A fault plan as people write it: YAML, checked before anything is started.
+"""Fault plans in YAML files, validated before anything is started.
 
     seed: 7                    # of the chances; another run with it draws the same
     faults:
@@ -41,7 +41,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Fault))
 
 
 class PlanError(Exception):
-    """A fault plan that cannot be used: one line that names the file, the fault and what is wrong with it."""
+    """The fault plan is invalid. One line that names the file, the fault and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class FaultPlan:
 
 
 def read_plan(path: Path) -> FaultPlan:
-    """Raises PlanError."""
+    """Read a fault plan from a file. Raises PlanError."""
     try:
         return plan_of(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as err:
@@ -63,7 +63,7 @@ def read_plan(path: Path) -> FaultPlan:
 
 
 def plan_of(document: Any) -> FaultPlan:
-    """Raises ValueError."""
+    """Return the fault plan in a parsed document. Raises ValueError."""
     if not isinstance(document, dict):
         raise ValueError("expected a mapping with `faults`")
     _only(document, ("seed", "faults"))

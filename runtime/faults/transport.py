@@ -1,4 +1,4 @@
-"""A Transport on which things go wrong: it stands between the actors and the way to the server."""
+"""Transport that injects faults into requests and watches."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def scope_of(path: str) -> tuple[str, str]:
 
 
 class FaultyTransport:
-    """Implements Transport. For a fault that needs no server the response comes on the clock's thread."""
+    """Transport with injected faults. A response that does not come from the server is sent on the clock's thread."""
 
     def __init__(self, inner: Transport, strikes: Strikes, *, clock: Clock) -> None:
         self._inner, self._strikes, self._clock = inner, strikes, clock
 
     @property
     def trouble(self) -> str | None:
-        """Return the connection's trouble, see Breakable."""
+        """Return why the connection is broken, see Breakable."""
         return self._inner.trouble if isinstance(self._inner, Breakable) else None
 
     def send(self, request: Request, *, client: str, on_response: OnResponse) -> None:
         timeout = TIMEOUT if request.timeout is None else request.timeout
         now = self._clock.monotonic()
-        request = replace(request, permit=request.permit.within(now + timeout))  # its time counts from here
+        request = replace(request, permit=request.permit.within(now + timeout))  # the timeout starts here
         deadline = request.permit.until
         if self._strike(FaultKind.PARTITION, request) or self._strike(FaultKind.COMMAND_LOST, request):
             self._give_up(deadline, on_response)
@@ -123,7 +123,10 @@ class FaultyTransport:
 
 
 class FaultyStream:
-    """A running watch. Once a line of it was late, all that follow go through the clock, so that they stay in order."""
+    """Running watch.
+
+    After a delayed delivery, all later ones are scheduled by the clock too, so that they stay in order.
+    """
 
     def __init__(
         self,
@@ -162,7 +165,7 @@ class FaultyStream:
         self._pass_on(lambda: self._arrive(lines), due, late=lagging is not None or cut_off is not None)
 
     def end(self, response: Response) -> None:
-        """The server or the connection ends it, after all that was said before."""
+        """End the watch, as the server or the connection does, after all earlier deliveries."""
         if not self._stalled:
             self._pass_on(lambda: self._finish(response), self._clock.monotonic(), late=False)
 
@@ -181,7 +184,7 @@ class FaultyStream:
         self._clock.call_at(object(), due, self._release)
 
     def _release(self) -> None:
-        """One of those that are due, in their order: there are as many alarms as late ones."""
+        """Deliver the oldest delayed delivery. There is one alarm per delayed delivery."""
         with self._lock:
             what = self._late.popleft()
         what()

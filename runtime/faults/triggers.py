@@ -1,4 +1,4 @@
-"""Faults that strike in a running system. Thread-safe."""
+"""Fault injection in a running system. Thread-safe."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kcm.runtime.faults.plan_file import FaultPlan
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.scheduling.clock import Clock
 
-PROCESS = "manager"  # what the patterns of `process` meet
+PROCESS = "manager"  # the process name that patterns are matched with
 
 
 class Strikes:
-    """The faults of one plan; their windows count from when this was made."""
+    """Faults of one plan, whose windows are relative to the creation of this object."""
 
     def __init__(self, plan: FaultPlan, *, clock: Clock) -> None:
         self.faults = plan.faults
@@ -24,11 +24,11 @@ class Strikes:
 
     @property
     def struck(self) -> Counter[FaultKind]:
-        """Return how often each kind of fault has struck."""
+        """Return the number of strikes per kind of fault."""
         return self._injector.struck
 
     def monotonic(self) -> float:
-        """Seconds since the start of the plan."""
+        """Return seconds since the start of the plan."""
         return self._clock.monotonic() - self._began
 
     def moment(self, seconds: float) -> float:
@@ -41,7 +41,7 @@ class Strikes:
     def strike(
         self, kind: FaultKind, *, actor: str = "", resource: str = "", key: str = "", at: object = None
     ) -> Fault | None:
-        """The fault that strikes at this opportunity; None if none does. at: as of Injector.strike."""
+        """Return the fault that strikes at this opportunity, or None. at: as in Injector.strike."""
         if not self._injector.plans(kind):
             return None
         with self._lock:
@@ -52,6 +52,6 @@ class Strikes:
             return self._injector.share(fault)
 
     def happened(self, fault: Fault) -> None:
-        """Count a fault that lasts for a time, when it begins."""
+        """Count a fault that lasts for a time. Called when it begins."""
         with self._lock:
             self._injector.happened(fault)

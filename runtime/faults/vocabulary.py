@@ -20,60 +20,62 @@ from kcm.protocols.late_methods import dataclass
 class FaultKind(StrEnum):
     """Kinds of faults.
 
-    Some strike with their rate at each opportunity; the others last from the start to the end of their window.
+    Some strike with a probability of their rate at each opportunity; the others last for their whole window.
     """
 
-    # One opportunity a message that an actor would handle; in the simulator also every 5 s in which it has none.
-    ACTOR_CRASHED = "actor-crashed"  # before it handles the message: between any two yields
-    ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, as it sends a message
-    ACTOR_VANISHED = "actor-vanished"  # ends without reporting it
-    ACTOR_HUNG = "actor-hung"  # takes no message for `seconds`, or forever if that is 0
-    # One opportunity a reconciliation that begins. Its object is the key.
-    RECONCILER_BLOCKED = "reconciler-blocked"  # waits for `seconds` with its actor's thread, or forever if that is 0
-    # One opportunity a message that is sent. Messages from one sender to one receiver stay in order.
+    # One opportunity per message that an actor handles; in the simulator also per 5 s without messages.
+    ACTOR_CRASHED = "actor-crashed"  # before it handles the message, and so between two yields of a reconciler
+    ACTOR_BROKEN = "actor-broken"  # crashes in the middle of a handler, when it sends a message
+    ACTOR_VANISHED = "actor-vanished"  # ends without an ActorFailed
+    ACTOR_HUNG = "actor-hung"  # handles no message for `seconds`, or forever if that is 0
+    # One opportunity per reconciliation that begins. Its object is the key.
+    RECONCILER_BLOCKED = "reconciler-blocked"  # blocks its actor's thread for `seconds`, or forever if that is 0
+    # One opportunity per message that is sent. Messages from one sender to one receiver stay in order.
     MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
-    # One opportunity a request.
+    # One opportunity per request.
     REQUEST_HELD = (
         "request-held"  # for `seconds` in the client, before its bytes are sent, for example for a connection
     )
-    COMMAND_LOST = "command-lost"  # it never reaches the server; the client notices at its time-out
-    COMMAND_REFUSED = "command-refused"  # the connection is not even made
-    COMMAND_DELAYED = "command-delayed"  # by `seconds`, on its way; it arrives though the client has given it up
+    COMMAND_LOST = "command-lost"  # does not reach the server; the client notices at its timeout
+    COMMAND_REFUSED = "command-refused"  # the connection is refused
+    COMMAND_DELAYED = "command-delayed"  # reaches the server `seconds` late, even after the client's timeout
     COMMAND_REPEATED = "command-repeated"  # carried out twice; the client receives the second response
     COMMAND_ANSWERED = "command-answered"  # with `status`, and not carried out; seconds: Retry-After
     OUTCOME_LOST = "outcome-lost"  # carried out, and the response is lost
-    OUTCOME_REPEATED = "outcome-repeated"  # the response comes twice
-    # One opportunity a watch that is opened.
+    OUTCOME_REPEATED = "outcome-repeated"  # the response is delivered twice
+    # One opportunity per watch that is opened.
     WATCH_REWOUND = "watch-rewound"  # begins `amount` revisions before the requested one
-    # A list of the state `seconds` ago, if no newer one was requested, and a watch that stays as far behind
+    # Lists the state `seconds` ago, unless a newer one was requested; the following watch lags by as much.
     LIST_STALE = "list-stale"
-    # One opportunity a delivery of a watch.
-    WATCH_DROPPED = "watch-dropped"  # the connection breaks, what is on its way is lost
-    WATCH_STALLED = "watch-stalled"  # no more events come, and the connection stays open
+    # One opportunity per delivery of a watch.
+    WATCH_DROPPED = "watch-dropped"  # the connection breaks, and data in transit is lost
+    WATCH_STALLED = "watch-stalled"  # no more events are sent, and the connection stays open
     WATCH_LAGGING = "watch-lagging"  # late by `seconds`
     BOOKMARKS_WITHHELD = "bookmarks-withheld"
-    # One opportunity a call of something outside. Its resource is the function ("Directory.remove"), its object what
-    # the call is about, or the key that is reconciled; of a call into a cloud "instances", "routes" or "loadbalancers",
-    # and a node or a service.
-    CALL_LOST = "call-lost"  # it never arrives; the caller notices at its time-out
-    CALL_DELAYED = "call-delayed"  # by `seconds`, on its way
-    CALL_HUNG = "call-hung"  # does not return, and holds its thread, for `seconds`, or forever if 0
+    # One opportunity per outside call. Of a function, the resource is its name ("Directory.remove"), and the object
+    # the call's key, by default the reconciled key. Of a cloud call they are "instances", "routes" or
+    # "loadbalancers", and a node or a service.
+    CALL_LOST = "call-lost"  # is not made; the caller notices at its timeout
+    CALL_DELAYED = "call-delayed"  # is made `seconds` late
+    CALL_HUNG = "call-hung"  # blocks its thread for `seconds`, or forever if that is 0
     CALL_REPEATED = "call-repeated"  # carried out twice; the controller receives the second outcome
     # Not carried out: a function raises ConnectionError, a cloud returns `status`; seconds as in command-answered.
     CALL_ANSWERED = "call-answered"
     ANSWER_LOST = "answer-lost"  # carried out, and the outcome is lost
-    ANSWER_DELAYED = "answer-delayed"  # carried out, and the outcome comes `seconds` late
-    # For as long as the window lasts.
+    ANSWER_DELAYED = "answer-delayed"  # carried out, and the outcome is `seconds` late
+    # These last for the whole window.
     PARTITION = "partition"  # nothing passes between the process and the server
-    SERVER_RESTARTED = "server-restarted"  # down meanwhile; afterwards it remembers no history of changes
-    SERVER_AWAY = "server-away"  # down meanwhile; afterwards it continues from its previous state
+    SERVER_RESTARTED = (
+        "server-restarted"  # down during the window, then without its history of changes, so that old watches get 410
+    )
+    SERVER_AWAY = "server-away"  # down during the window, then with its previous state
     CLOCK_JUMPED = "clock-jumped"  # the process's wall clock is off by `seconds`
-    PROCESS_CRASHED = "process-crashed"  # all its actors at once; it is restarted at the end
-    PROCESS_PAUSED = "process-paused"  # nothing of it moves but the time, as on a machine that is suspended
-    HTTP_HELD = "http-held"  # the thread of HTTP does nothing: requests, responses and watches wait in it
-    LEASE_STOLEN = "lease-stolen"  # at the start another identity takes the lease, for `seconds`
-    NODE_SILENT = "node-silent"  # nodes (object) send nothing and do nothing
-    NODE_FLAPPING = "node-flapping"  # silent for `seconds`, back for as long, and so on
+    PROCESS_CRASHED = "process-crashed"  # all its actors at once; restarted at the end of the window
+    PROCESS_PAUSED = "process-paused"  # all its threads stop while the clock continues, as on a suspended machine
+    HTTP_HELD = "http-held"  # the HTTP thread is blocked, with all requests, responses and watches
+    LEASE_STOLEN = "lease-stolen"  # at the start another identity acquires the lease, for `seconds`
+    NODE_SILENT = "node-silent"  # nodes (object) do and send nothing
+    NODE_FLAPPING = "node-flapping"  # alternately silent and back, each for `seconds`
     ZONE_SILENT = "zone-silent"  # all nodes of the zones (object)
 
 
@@ -87,23 +89,23 @@ OF_CALLS = (
     FaultKind.ANSWER_DELAYED,
 )
 STRIKES_THE_IDLE = (FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG)
-ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED)  # those that need a status
+ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED)  # require a status
 
 
 class InjectedError(Exception):
-    """Raised in an actor that a fault of the plan crashes."""
+    """Exception in an actor that a fault of the plan crashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A planned fault.
+    """Planned fault.
 
     start, until: its window, in seconds; until None is the end of the run.
     rate: probability at each opportunity, in [0, 1].
     most: maximum number of strikes; None for no limit.
     seconds, status, amount: see FaultKind.
     process, actor, resource, object: shell patterns for the name of the process and of the actor, the plural of the
-        resource, and "namespace/name" (of a zone: its name). A missing property matches as the empty name.
+        resource, and "namespace/name" (the name of a zone). A missing property matches as the empty name.
     """
 
     kind: FaultKind
@@ -169,7 +171,7 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
 
 
 def parse_fault(text: str) -> Fault:
-    """Raises ValueError as parse_faults."""
+    """Parse one fault. Raises the errors of parse_faults."""
     kind, _, rest = text.strip().partition(" ")
     words = rest.split()
     try:

@@ -1,4 +1,4 @@
-"""Command-line flags with the grammar that kube-controller-manager has from Go's pflag.
+"""Command-line flags with the syntax that kube-controller-manager has from Go's pflag.
 
 A group of flags is a frozen dataclass whose every field is declared with flag():
 
@@ -7,9 +7,9 @@ A group of flags is a frozen dataclass whose every field is declared with flag()
         kube_api_burst: int = flag(30, "Requests that may be sent at once.")            # --kube-api-burst
         resync: float = flag(43200.0, "...", kind=DURATION, name="min-resync-period")   # --min-resync-period=1h30m
 
-and the options of a program are a dataclass of groups, each declared with group(); flags_in() gives the flags of a
-group that stands by itself. argparse does not fit: it cannot tell `--flag value` from a boolean `--flag` that stands
-alone, and its errors exit the process.
+The options of a program are a dataclass of groups, each declared with group(); flags_in() returns the flags of a
+single group. argparse is not used: it cannot distinguish `--flag value` from a boolean `--flag` without a value, and
+its errors exit the process.
 """
 
 from __future__ import annotations
@@ -45,16 +45,18 @@ KINDS: Mapping[type, ValueType[Any]] = {bool: BOOL, int: INT32, str: STRING, tup
 
 
 class FlagError(Exception):
-    """The command line cannot be understood; the text is one line for people."""
+    """The command line is invalid. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag.
+    """Command-line flag.
 
-    path: the dataclass and its field that hold the value. former: names it had before; they set it too, with a warning.
-    pending: it is accepted and does nothing yet. retired: why it does nothing any more; "" while it does something.
-    config: its name in /configz, in the section of its group, as "LeaderElection.leaseDuration"; "" when not shown.
+    path: the dataclass and its field that contain the value.
+    former: earlier names, which also set the flag, with a warning.
+    pending: the flag is accepted and has no effect yet.
+    retired: why the flag no longer has an effect; "" while it has one.
+    config: name in /configz, in the block of its group, such as "LeaderElection.leaseDuration"; "" to leave it out.
     """
 
     name: str
@@ -72,13 +74,17 @@ class Flag:
 
     @property
     def is_idle(self) -> bool:
-        """True if the flag is accepted and has no effect."""
+        """Report whether the flag is accepted and has no effect."""
         return self.pending or bool(self.retired)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """Parsed command line. values: by name, of the flags that were given. positional: the other arguments."""
+    """Parsed command line.
+
+    values: by name, of the flags on the command line.
+    positional: the other arguments.
+    """
 
     values: Mapping[str, Any]
     positional: tuple[str, ...]
@@ -86,9 +92,12 @@ class Parsed:
 
 
 def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str = "", **more: Any) -> T:
-    """Declare a field as a flag; `more` as in Flag. The name is the field's with "-" for "_" unless given.
+    """Declare a field as a flag.
 
-    kind: may be left out for booleans, 32-bit integers, strings and comma-separated lists.
+    default: its value without the flag.
+    kind: may be omitted for booleans, 32-bit integers, strings and comma-separated lists.
+    name: by default the field's name with "-" instead of "_".
+    more: other fields of Flag.
     """
     if kind is None and type(default) not in KINDS:
         known = ", ".join(sorted(type_.__name__ for type_ in KINDS))
@@ -130,7 +139,7 @@ def flags_of(options: type) -> tuple[Flag, ...]:
 
 
 def fill(flags: Iterable[Flag], values: Mapping[str, Any]) -> dict[type, Any]:
-    """Return the groups of these flags by class, with the values given and the defaults for the others."""
+    """Return the groups of these flags by class, with the given values, and defaults for the other flags."""
     by_group: dict[type, dict[str, Any]] = {}
     for flag in flags:
         group, entry = flag.path
@@ -150,7 +159,7 @@ def normalised(name: str) -> str:
 
 
 def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
-    """Read a command line (without the program's name). Raises FlagError."""
+    """Parse a command line without the program's name. Raises FlagError."""
     return _Parser(flags).run(argv)
 
 

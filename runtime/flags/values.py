@@ -1,6 +1,6 @@
-"""Types of flags: how a value is parsed, shown, and added to an earlier one of a repeated flag.
+"""Types of flags: how a value is parsed, formatted, and combined with the earlier value of a repeated flag.
 
-Grammar and error texts are those of Go's strconv and time packages, as in kube-controller-manager.
+Syntax and error texts are those of Go's strconv and time packages, as in kube-controller-manager.
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueType(Generic[T]):
-    """One type of value. parse raises ValueError with the message for the user.
+    """Type of a flag's value.
 
-    name: as --help shows it; "" for none. show: the inverse of parse. bare: the value of a flag without one; "" if a
-    value must follow. add: joins the values of a repeated flag; None if the last one counts.
+    name: in --help; "" for none.
+    parse: raises ValueError with the message for the user.
+    show: the inverse of parse.
+    bare: text of the value of a flag without a value; "" if a value is required.
+    add: joins the values of a repeated flag; None if the last one is used.
     """
 
     name: str
@@ -61,7 +64,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_int(text: str, *, bits: int) -> int:
-    """A Go integer literal (0x, 0o, 0b, a leading 0 for octal, _ between digits) that fits into `bits` bits."""
+    """Parse a Go integer literal (0x, 0o, 0b, a leading 0 for octal, _ between digits) that fits into `bits` bits."""
     octal = re.fullmatch(r"([+-]?)0([0-7_]+)", text)
     try:
         number = int(f"{octal[1]}0o{octal[2]}" if octal else text, 0)
@@ -88,7 +91,7 @@ def show_float(number: float) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in a Go duration: "1m30s", "1.5h", "-300ms", "0". Raises ValueError."""
+    """Parse a Go duration, "1m30s", "1.5h", "-300ms" or "0", to seconds. Raises ValueError."""
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
@@ -138,7 +141,7 @@ def _decimal(count: int, unit: int) -> str:
 
 
 def parse_strings(text: str) -> tuple[str, ...]:
-    """One line of comma-separated values; a value in double quotes may hold commas."""
+    """Parse comma-separated values; a value in double quotes may contain commas."""
     if not text:
         return ()
     try:
@@ -152,7 +155,7 @@ def show_strings(values: tuple[str, ...]) -> str:
 
 
 def parse_pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """`key=value` pairs with commas between; a pair without "=" has the value ""."""
+    """Parse comma-separated `key=value` pairs; a pair without "=" has the value ""."""
     pairs = (pair.strip() for pair in text.split(","))
     return tuple((key, value) for key, _, value in (pair.partition("=") for pair in pairs if pair))
 
@@ -162,7 +165,7 @@ def show_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
-    """`pattern=N` pairs. Raises ValueError if N is not a number."""
+    """Parse comma-separated `pattern=N` pairs. Raises ValueError if N is not a number."""
     pairs = parse_pairs(text)
     for pattern, level in pairs:
         if not pattern or not level.isdecimal():
@@ -171,7 +174,7 @@ def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_integers(text: str) -> tuple[int, ...]:
-    """32-bit numbers with commas between."""
+    """Parse comma-separated 32-bit integers."""
     return tuple(parse_int(part.strip(), bits=32) for part in text.split(","))
 
 
@@ -180,7 +183,7 @@ def show_integers(numbers: tuple[int, ...]) -> str:
 
 
 def parse_named_pair(text: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """`cert,key` or `cert,key:name,name`, as (certificate file, key file, names)."""
+    """Parse `cert,key` or `cert,key:name,name` to (certificate file, key file, names)."""
     files, colon, names = (part.strip() for part in text.partition(":"))
     if colon and not names:
         raise ValueError("empty names list is not allowed")

@@ -1,1 +1,1 @@
-"""HTTP/1.1: the one server and the one client of the project, for the API server, the manager's pages and webhooks."""
+"""HTTP/1.1 server and client, used by the embedded API server, the manager's pages, webhooks and the API client."""

@@ -1,4 +1,4 @@
-"""Logs: structlog on top, klog's text or JSON out, to standard error and files; Python's own logging joins in.
+"""Log configuration: structlog as the API, klog's text or JSON as the format, to standard error and files.
 
     control = configure_logging(LogSettings(verbosity=2), now=clock.now)    # once, in the command
     log = logger_for("replicaset-controller", incarnation=3)
@@ -6,7 +6,7 @@
 
 Levels: info reports a change, warning a failure that is retried, error a failure that needs an operator; debug is shown
 from verbosity 4. `log.info("synced", v=2, ...)` is shown from verbosity 2, as klog's V(2).Info. `source` names the
-component and is written where klog has the file name.
+component, and is written instead of klog's file name. Lines of Python's own logging are included.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 
 PROGRAM = "kcm"
-OTHER_NAMES = 100  # that are tried for a log file
+OTHER_NAMES = 100  # names to try for a log file
 FILE_SEVERITIES = ("INFO", "WARNING", "ERROR")
 RANKS = {
     "debug": 0,
@@ -45,7 +45,7 @@ RANKS = {
     "warning": 1,
     "error": 2,
     "critical": 2,
-}  # how many of the files a line goes to, less one
+}  # index of the last file in FILE_SEVERITIES that a line is written to
 LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_VERBOSITY + 2: logging.DEBUG}
 
 
@@ -53,17 +53,17 @@ class Sink:
     """Destination of log lines: standard error and files. Lines are written whole, from any thread.
 
     Raises OSError if the directory cannot be written when the sink is created. A line that cannot be written later is
-    dropped, so that logging never fails. Only the owner can read the files: they name objects, and the directory may be
-    /tmp.
+    dropped, so that logging never fails. Only the owner can read the files: they contain names of objects, and the
+    directory may be /tmp.
 
-    quiet: standard error gets warnings and errors only.
+    quiet: standard error receives only warnings and errors.
     troubles: links that could not be created, with the error.
     """
 
     def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float], quiet: bool = False) -> None:
         self._lock = threading.Lock()
         self._stderr = stderr
-        # On a terminal a line may go over a live line, which may be longer.
+        # On a terminal a log line may overwrite a status line, which may be longer.
         self._before = ERASE if stderr is not None and is_terminal(stderr) else ""
         self.quiet = quiet
         self._directory = Path(directory) if directory else None
@@ -95,7 +95,7 @@ class Sink:
             self._files = []
 
     def _open(self, severity: str) -> TextIO:
-        """A new file, named as klog names them, and a link to it: <program>.<SEVERITY>."""
+        """Open a new file, named like klog's, and create a link to it, <program>.<SEVERITY>."""
         assert self._directory is not None
         begun = datetime.fromtimestamp(self._now(), tz=UTC).astimezone()
         host = socket.gethostname().partition(".")[0]
@@ -105,7 +105,7 @@ class Sink:
         try:
             link.unlink(missing_ok=True)
             link.symlink_to(name)
-        except OSError as err:  # another user's, in a directory for all: the file is there without it
+        except OSError as err:  # the link belongs to another user, in a shared directory; the file exists without it
             self.troubles.append((str(link), err))
         return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
 
@@ -143,7 +143,7 @@ class LogControl:
         )
 
     def shows(self, source: str, v: int) -> bool:
-        """Report whether lines of this source and verbosity are shown. Lines of verbosity 0 always are."""
+        """Report whether lines of this source and verbosity are shown. Lines with verbosity 0 always are."""
         if not self._vmodule:
             return v <= self.most
         verbosity = self._by_source.get(source)
@@ -165,7 +165,7 @@ class LogControl:
         self._sink.write(level, self._lines(level, self._now(), source, message, facts, v))
 
     def close(self) -> None:
-        """Close the files. Lines that still come go to standard error, if anywhere."""
+        """Close the files. Later lines are written to standard error only."""
         self._sink.close()
 
 
@@ -195,7 +195,7 @@ class _Writer:
 
 
 class _FromStandardLogging(logging.Handler):
-    """Lets what libraries log through Python's logging take the same way."""
+    """Handler that passes lines of Python's logging, from libraries, to the log."""
 
     def __init__(self, control: LogControl) -> None:
         super().__init__()
@@ -216,14 +216,17 @@ def _level(number: int) -> str:
         return "error"
     if number >= logging.WARNING:
         return "warning"
-    # A library's info is news to its authors, not to an operator, so it counts as our debug.
+    # Info lines of libraries do not interest operators, so they are treated as debug lines.
     return "debug"
 
 
 def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr: TextIO | None = None) -> LogControl:
-    """Set up structlog and Python's logging for the whole process; to be called by the command only.
+    """Configure structlog and Python's logging for the whole process. Only the command may call this.
 
-    now: Unix seconds. stderr: for sys.stderr. Raises OSError when the log directory cannot be written.
+    now: returns Unix seconds.
+    stderr: replaces sys.stderr.
+
+    Raises OSError when the log directory cannot be written.
     """
     shown = (stderr if stderr is not None else sys.stderr) if settings.to_stderr else None
     sink = Sink(stderr=shown, directory=settings.directory, now=now, quiet=settings.quiet)
@@ -231,7 +234,7 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
     everything = structlog.make_filtering_bound_logger(logging.DEBUG)
 
     def debug(self: Any, event: str, *args: Any, **facts: Any) -> Any:
-        # The verbosity may change while loggers are bound, so it is compared here. Most calls end here.
+        # Compared at each call, because the verbosity may change after a logger was bound. Most calls end here.
         return cast("Any", everything).debug(self, event, *args, **facts) if control.most >= DEBUG_VERBOSITY else None
 
     def info(self: Any, event: str, *args: Any, v: int = 0, **facts: Any) -> Any:
@@ -254,6 +257,6 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
 
 
 def logger_for(source: str, **facts: Any) -> FilteringBoundLogger:
-    """A logger whose every line names its source and these facts. To be bound once, and kept."""
+    """Return a logger whose lines contain the source and these facts. Call this once and keep the logger."""
     logger: FilteringBoundLogger = structlog.get_logger().bind(source=source, **facts)
     return logger

@@ -1,4 +1,4 @@
-"""One log line from one event: klog's text, or JSON with the keys of Kubernetes' JSON logs."""
+"""Formats of a log line: klog's text, or JSON with the keys of Kubernetes' JSON logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ DEBUG_VERBOSITY = 4  # the verbosity of debug lines, Kubernetes' convention for 
 
 
 class LocalTime:
-    """Unix seconds → "1121 04:23:21.123456", in local time. Keeps the last second, since lines come in bursts."""
+    """Formats Unix seconds as local time, "1121 04:23:21.123456".
+
+    Caches the last second, because lines come in bursts.
+    """
 
     def __init__(self) -> None:
         self._kept = (-1, "")
@@ -30,9 +33,11 @@ class LocalTime:
 
 
 class TextLines:
-    """`I1121 04:23:21.123456   12345 source] "message" key="value" count=2`. A value of several lines is indented.
+    """Text format of klog, `I1121 04:23:21.123456   12345 source] "message" key="value" count=2`.
 
-    klog writes the verbosity `v` of a line only in JSON.
+    Multiline values are indented.
+
+    Like klog, it omits the verbosity `v` of a line, which only JSON contains.
     """
 
     def __init__(self, *, pid: int) -> None:
@@ -76,7 +81,7 @@ def quote(text: str) -> str:
 
 
 def stack(info: object) -> str:
-    """The traceback that `exc_info` names: an exception, sys.exc_info()'s tuple, or True for the current one."""
+    """Return the traceback for `exc_info`: an exception, sys.exc_info()'s tuple, or True for the current exception."""
     if isinstance(info, BaseException):
         return "".join(traceback.format_exception(info)).rstrip()
     if isinstance(info, tuple):
@@ -105,7 +110,7 @@ def fact_text(value: object) -> str:
 def _json(value: object) -> str:
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
-    except orjson.JSONEncodeError:  # what JSON cannot hold, as an integer beyond 64 bits: a line is never lost for it
+    except orjson.JSONEncodeError:  # such as an integer of more than 64 bits; the line must not be lost
         return quote(repr(value))
 
 

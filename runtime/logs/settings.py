@@ -1,4 +1,4 @@
-"""Settings of logging, apart from configuration.py, whose imports are too many for a program that only reads flags."""
+"""Log settings. Separate from configuration.py, whose imports take long for a program that only parses flags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kcm.protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Settings of the log of a process.
+    """Log settings of a process.
 
     format: "text" or "json".
     vmodule: patterns of sources, each with its verbosity.

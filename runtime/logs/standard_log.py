@@ -1,6 +1,6 @@
-"""Loggers that configure nothing. For a program that embeds us, lines go through Python's own logging.
+"""Loggers for a program that embeds kcm, which write to Python's logging.
 
-What is shown, and where, is the program's business: nothing is configured here, neither in logging nor in structlog.
+Nothing is configured here, neither in logging nor in structlog: the program decides what is shown, and where.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ OUR_CALLER = 3  # frames above logging's: two of structlog's, then the caller of
 
 
 def standard_log(name: str) -> FilteringBoundLogger:
-    """Log to logging.getLogger(name): the message, then key="value" for each fact; record.facts has them as well.
+    """Return a logger that writes to logging.getLogger(name): the message, then key="value" for each fact.
 
-    Info of a verbosity above 0 (`log.info("synced", v=2)`) is logged at Python's level DEBUG.
+    record.facts also contains the facts. Info lines with a verbosity above 0 (`log.info("synced", v=2)`) have Python's
+    level DEBUG.
     """
     levels = structlog.make_filtering_bound_logger(logging.DEBUG)
 
@@ -39,7 +40,7 @@ def standard_log(name: str) -> FilteringBoundLogger:
 
 
 def quiet_log() -> FilteringBoundLogger:
-    """A logger that drops everything before it is made."""
+    """Return a logger that drops every line before it is formatted."""
 
     def drop(*_: Any) -> Any:
         raise structlog.DropEvent
@@ -53,5 +54,5 @@ def _as_record(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> t
     frames = OUR_CALLER if event.pop("v", None) is None else OUR_CALLER + 1  # info has one frame more, see above
     text = str(event.pop("event", ""))
     line = text + "".join(f" {key}={fact_text(value)}" for key, value in event.items())
-    # Formatted already: a percent sign in it is left alone, as logging formats only what comes with arguments.
+    # The message is formatted already. Without arguments logging leaves percent signs as they are.
     return (line,), {"exc_info": exc_info, "extra": {"facts": dict(event)}, "stacklevel": frames}

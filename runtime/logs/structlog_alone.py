@@ -1,7 +1,7 @@
 """Import of structlog without its optional console dependencies.
 
-Where rich is installed, for whatever program, structlog imports it for tracebacks in colour, which we do not write: a
-tenth of a start, and 5 MB. Who imports structlog from here first, in this process, has it without.
+If rich is installed, structlog imports it for coloured tracebacks, which kcm does not write. That costs a tenth of the
+start-up time, and 5 MB. The first import of structlog in the process must be from this module.
 """
 
 from __future__ import annotations

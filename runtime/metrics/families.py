@@ -1,7 +1,7 @@
-"""The families of metrics that are no single controller's, by upstream's names.
+"""Metrics that are shared by several controllers or belong to none, with upstream's names.
 
 Sources, Kubernetes 1.36: component-base/metrics/prometheus/{workqueue,restclient,clientgo/leaderelection,version,slis},
-controller-manager/pkg/{leadermigration,informerfactory}. Upstream has none of hung calls: the name is ours.
+controller-manager/pkg/{leadermigration,informerfactory}. Metrics named kcm_… have no counterpart upstream.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ HEALTHCHECKS = Family(
     labels=("name", "type", "status"),
 )
 
-# Ours: no manager of upstream's has such a thing.
+# Metrics of kcm without a counterpart upstream.
 
 JOURNAL_WRITING = Family(
     name="kcm_journal_writing", kind="gauge", help="1 while --journal is written, 0 once it could not be."

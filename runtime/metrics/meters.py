@@ -21,7 +21,7 @@ from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import Busy, QueueMeter
 
-# client name → the owner that its metric was named after, in the releases that had it (1.5 to 1.24)
+# client name → owner in the metric's name, as in the releases that had the metric (1.5 to 1.24)
 RATE_LIMITER_OWNERS: Mapping[str, str] = {
     "pod-garbage-collector": "gc_controller",
     "daemon-set-controller": "daemon_controller",
@@ -33,7 +33,7 @@ RATE_LIMITER_OWNERS: Mapping[str, str] = {
 
 
 class WorkQueueMeter(QueueMeter):
-    """Reports one queue as workqueue_*. Queues of one name share their series, as upstream."""
+    """Metrics of one work queue, workqueue_*. Queues with the same name share their series, as upstream."""
 
     def __init__(self, metrics: Metrics, name: str) -> None:
         self._metrics, self._name = metrics, name
@@ -44,7 +44,7 @@ class WorkQueueMeter(QueueMeter):
         self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION, name)
 
     def follow(self, queue: Busy, clock: Clock) -> None:
-        """Report at each scrape how long its keys have been in work, by this clock."""
+        """Report at each scrape for how long the queue's keys have been in processing, by this clock."""
         self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(
             lambda: queue.unfinished(clock.monotonic())
         )
@@ -71,9 +71,10 @@ class WorkQueueMeter(QueueMeter):
 
 
 def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[[], Iterable[Reading]]:
-    """A source for Metrics: <owner>_rate_limiter_use of each client, 0 (idle) to 1 (its requests wait).
+    """Return a source for Metrics of <owner>_rate_limiter_use for each client, from 0 (idle) to 1 (its requests wait).
 
-    saturation: by client name. Owners are named as in the releases that had these metrics: gc_controller, ...
+    saturation: returns the values by client name.
+    Owners are named as in the releases that had these metrics: gc_controller, ...
     """
 
     def read() -> Iterable[Reading]:
@@ -93,7 +94,6 @@ def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[
 
 
 def report_build(metrics: Metrics, version: Version) -> None:
-    """Register kubernetes_build_info."""
     metrics.gauge(
         BUILD_INFO,
         version.major,

@@ -1,12 +1,12 @@
-"""Counters, gauges and histograms that cost next to nothing to move; runtime/serving/metrics_page.py shows them.
+"""Counters, gauges and histograms with cheap updates; runtime/serving/metrics_page.py formats them.
 
     metrics = Metrics()
     adds = metrics.counter(WORKQUEUE_ADDS, "replicaset")    # once, at the start
     adds.inc()                                              # in the hot path
 
-No locks. Each series is moved by one or a few threads with a single `x += n` on it: within such a statement CPython
-with its GIL does not switch threads (it does so at calls and at jumps backwards). A reader may see a histogram whose
-sum is an observation ahead of its buckets; the next reading is right.
+There are no locks. Each series is updated by one or a few threads with a single `x += n`: within such a statement
+CPython with its GIL does not switch threads (it does so at calls and at backward jumps). A reader may see a histogram
+whose sum already includes an observation that its buckets do not; the next read is consistent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ S = TypeVar("S", "Counter", "Gauge", "Histogram")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """One metric: all series of that name. buckets: upper bounds in rising order, without +Inf; for histograms."""
+    """Metric: all series with one name. buckets: of a histogram, the upper bounds in ascending order, without +Inf."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -33,7 +33,7 @@ class Family:
     buckets: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises TypeError or ValueError on what Prometheus' text format does not take."""
+        """Raise TypeError or ValueError for values that Prometheus' text format does not allow."""
         check_text("name of a Family", self.name)
         one_of(f"kind of the metric {self.name}", self.kind, ("counter", "gauge", "histogram"))
         check_text(f"help of the metric {self.name}", self.help, may_be_empty=True)
@@ -42,7 +42,7 @@ class Family:
 
 
 class Counter:
-    """A value that only rises."""
+    """Value that only increases."""
 
     __slots__ = ("value",)
 
@@ -54,7 +54,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that goes up and down, or that a function returns at each scrape."""
+    """Value that increases and decreases, or is read by a function at each scrape."""
 
     __slots__ = ("_read", "_value")
 
@@ -69,7 +69,7 @@ class Gauge:
         self._value += amount
 
     def read_from(self, read: Callable[[], float]) -> None:
-        """Call `read` at each scrape from now on, on the thread of the scrape."""
+        """Call `read` for the value at each scrape, on the thread of the scrape."""
         self._read = read
 
     @property
@@ -78,13 +78,13 @@ class Gauge:
 
 
 class Histogram:
-    """Counts observations by size."""
+    """Distribution of observations in buckets."""
 
     __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)  # how many fell into each bucket alone; the last: above every bound
+        self.counts = [0] * (len(bounds) + 1)  # observations in each bucket, not cumulated; the last: above every bound
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
@@ -98,7 +98,7 @@ Reading = tuple[Family, tuple[str, ...], float]  # one gauge: its family, its la
 
 
 class Metrics:
-    """All metrics of one process, or of one part of it. Asking for a series again gives the same one."""
+    """Metrics of a process, or of a part of it. The same family and labels always return the same series."""
 
     def __init__(self) -> None:
         self._families: dict[str, tuple[Family, dict[tuple[str, ...], Series]]] = {}
@@ -114,21 +114,21 @@ class Metrics:
         return self._series(family, labels, Histogram, lambda: Histogram(family.buckets))
 
     def remove(self, family: Family, *labels: str) -> None:
-        """Remove a series, for example that of a deleted zone."""
+        """Remove a series, such as that of a deleted zone."""
         known = self._families.get(family.name)
         if known is not None:
             known[1].pop(labels, None)
 
     def clear(self) -> None:
-        """Remove all series; one that is still held elsewhere counts unseen."""
+        """Remove all series. References to removed series remain usable, but their values are not shown."""
         self._families.clear()
 
     def add_source(self, read: Callable[[], Iterable[Reading]]) -> None:
-        """Call `read` at each scrape, on its thread, for gauges whose number changes with the system."""
+        """Call `read` at each scrape, on its thread, for a varying set of gauges."""
         self._sources.append(read)
 
     def collect(self) -> Iterator[tuple[Family, list[tuple[tuple[str, ...], Series]]]]:
-        """Families by name, each with its series: label values in the order of the family's labels, and the series."""
+        """Yield the families sorted by name, each with its series by label values."""
         for source in self._sources:
             for family, labels, value in source():
                 self.gauge(family, *labels).set(value)
@@ -150,7 +150,7 @@ class Metrics:
                 raise ValueError(f"{family.name} has the labels {family.labels}, got the values {labels}")
             if family.kind != kind.__name__.lower():
                 raise ValueError(f"{family.name} is a {family.kind}, not a {kind.__name__.lower()}")
-            # setdefault: of two concurrent threads both get the series that is kept
+            # setdefault, so that two concurrent threads get the same series
             found = series.setdefault(labels, make())
         assert isinstance(found, kind)
         return found

@@ -12,14 +12,14 @@ from typing import IO
 
 
 class ChildProcess:
-    """Child process. It ends when its standard input is closed."""
+    """Child process, which ends when its standard input is closed."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     @property
     def words(self) -> IO[bytes] | None:
-        """Its standard output, if it was started with `read`."""
+        """Return its standard output, if it was started with `read`."""
         return self._process.stdout
 
     @property
@@ -28,7 +28,7 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code, or None while it runs."""
+        """Return its exit code, or None while it runs."""
         return self._process.poll()
 
     def wait(self) -> int:

@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written atomically, and directories that one process uses at a time."""
+"""Files that only their owner can read, atomic writes, and directories that one process uses at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-LOCK = "lock"  # a file in a directory that one process uses at a time
+LOCK = "lock"  # name of the lock file in the directory
 GLANCE = 0.1  # seconds between two attempts to take a lock
 
 
 class DirectoryInUseError(Exception):
-    """Another process uses the directory; the text contains its process id."""
+    """Another process uses the directory. The text contains its process id."""
 
 
 class UnsafeDirectoryError(Exception):
@@ -23,9 +23,10 @@ class UnsafeDirectoryError(Exception):
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write the file atomically, mode 0600 from its first byte on: a reader sees the old content or the new.
+    """Write the file atomically, with mode 0600 from its first byte on: a reader sees the old content or the new.
 
-    It is durable: content and name are on disk when this returns. Raises OSError if the directory cannot be written.
+    The file is durable: content and name are on disk when this returns. Raises OSError if the directory cannot be
+        written.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[], T], *, hurry: Callable[[], None]) -> T:
-    """Call a blocking function in a thread, so that the event loop continues.
+    """Call a blocking function in a thread, so that the event loop is not blocked.
 
     hurry: called if the task is cancelled before the function has returned. The task still waits for the function.
     """

@@ -1,12 +1,10 @@
-"""YAML as Kubernetes' library reads it (sigs.k8s.io/yaml over goyaml.v2), within bounds.
+"""YAML parser that behaves like Kubernetes' library (sigs.k8s.io/yaml over goyaml.v2), with limits.
 
-The document is built from the parser's events. So the interpreter's lock is given away between any two of them, an
-alias shares what its anchor names, and a document is refused as soon as it is too large or too deep, before it is
-expanded.
+The document is built from the parser's events. So the GIL is released between any two events, an alias shares the value
+of its anchor, and a document that is too large or too deep is refused before it is expanded.
 
-Plain scalars are resolved as goyaml.v2 does: YAML 1.1 with its booleans and octal numbers, but without numbers to the
-base of 60 and without times. A number with a decimal point or an exponent that is whole becomes an integer, as it does
-on its way through Go's JSON.
+Plain scalars are resolved as in goyaml.v2: YAML 1.1 with its booleans and octal numbers, but without sexagesimal
+numbers and times. A whole number with a decimal point or an exponent becomes an integer, as by Go's conversion to JSON.
 
 Source: go.yaml.in/yaml/v2 {resolve,decode,yaml}.go, sigs.k8s.io/yaml yaml.go (as vendored by Kubernetes 1.36).
 """
@@ -25,9 +23,9 @@ from typing import Any, NamedTuple
 import yaml
 
 MOST_EVENTS = 250_000  # scalars, and beginnings and ends of maps and lists
-LARGEST = 3 * 1024 * 1024  # bytes of JSON, aliases expanded, about: as the limit of JSON bodies
+LARGEST = 3 * 1024 * 1024  # approximate bytes as JSON with expanded aliases, as for JSON bodies
 DEEPEST = 250  # levels of maps and lists; our JSON encoder takes 254, upstream's parser 10,000
-MOST_REPEATED = 100  # keys that are set more than once, and reported
+MOST_REPEATED = 100  # duplicate keys that are reported
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE, _STR, _FLOAT, _BINARY, _TIMESTAMP = (
@@ -45,7 +43,7 @@ _WORDS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), ("float", math.inf)),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), ("float", -math.inf)),
 }
-_NUMERIC = frozenset("+-.0123456789")  # what a number begins with
+_NUMERIC = frozenset("+-.0123456789")  # first characters of numbers
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
 _DECIMAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _POINT_FIRST = re.compile(r"\.[0-9]+(?:[eE][-+]?[0-9]+)?")
@@ -53,16 +51,16 @@ _TIME = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"([Tt][0-9:]{5,8}(\.[0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})| [0-9:]{5,8}(\.[0-9]+)?)?"
 )
-_LONGEST_NUMBER = 4_000  # digits; the interpreter converts no more, and no integer of 64 bits has as many
+_LONGEST_NUMBER = 4_000  # digits; int() rejects longer texts, and no 64-bit integer has as many
 _SMALLEST, _LARGEST, _LARGEST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
-# Of all that is decoded, how much may come from aliases: see allowedAliasRatio.
+# Allowed share of decoded nodes that come from aliases: see goyaml's allowedAliasRatio.
 _FEW, _MANY = 400_000, 4_000_000
 
 _NO_KEY: Any = object()
 
 
 class YamlError(ValueError):
-    """A malformed document, with goyaml's text. line, column: from 1; 0 if the error names none."""
+    """Invalid document, with goyaml's text. line, column: from 1; 0 if the error has no position."""
 
     def __init__(self, text: str, *, line: int = 0, column: int = 0) -> None:
         super().__init__(text)
@@ -77,7 +75,7 @@ _MERGED_HERE = _MergeKey()
 
 
 class YamlDocument(NamedTuple):
-    """A document. line: where it begins, from 1. repeated: which keys are set more than once, and in which lines."""
+    """Document. line: its first line, from 1. repeated: duplicate keys, with their lines."""
 
     value: Any
     line: int
@@ -85,15 +83,17 @@ class YamlDocument(NamedTuple):
 
 
 def read_first(body: bytes | str, *, largest: int = LARGEST) -> YamlDocument:
-    """Return the first document, as goyaml's Unmarshal does; what follows it is not looked at.
+    """Return the first document, like goyaml's Unmarshal; the rest of the stream is ignored.
 
-    largest: bytes of its JSON, about. Raises YamlError.
+    largest: approximate limit of its size as JSON, in bytes.
+
+    Raises YamlError.
     """
     return next(read_all(body, largest=largest), YamlDocument(None, 1))
 
 
 def read_all(body: bytes | str, *, largest: int = LARGEST, most_events: int = MOST_EVENTS) -> Iterator[YamlDocument]:
-    """Yield the documents of a stream. Raises YamlError at any, from PyYAML's own where there is one."""
+    """Yield the documents of a stream. Raises YamlError, with PyYAML's error as its cause where there is one."""
     document: _Document | None = None
     events = yaml.parse(body, Loader=_PARSER)
     number = 0
@@ -119,14 +119,14 @@ def read_all(body: bytes | str, *, largest: int = LARGEST, most_events: int = MO
 
 
 def resolved(tag: str | None, text: str) -> Any:
-    """Return the value of a scalar: of a plain one without a tag, or of any with one. Raises YamlError."""
+    """Return the value of a plain scalar without a tag, or of any scalar with a tag. Raises YamlError."""
     if tag is not None and tag not in _RESOLVED:
         return _binary(text) if tag == _BINARY else text
     kind: str
     value: Any
     kind, value = ("str", text) if tag == _STR else _resolved(text)
     if tag in (None, _STR, f"{_TAG}{kind}") or (tag == _TIMESTAMP and _TIME.fullmatch(text)):
-        return value  # times stay text
+        return value  # times are not converted
     if tag == _FLOAT and kind == "int" and value <= _LARGEST:
         return float(value)
     assert tag is not None
@@ -134,7 +134,7 @@ def resolved(tag: str | None, text: str) -> Any:
 
 
 def _resolved(text: str) -> tuple[str, Any]:
-    """The kind and the value of a plain scalar."""
+    """Return type and value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMERIC:
@@ -177,7 +177,7 @@ def _integer(text: str) -> int | None:
 
 
 def _float(text: str) -> float | None:
-    """None of a number that is out of range."""
+    """Parse a float. Return None for a number that is out of range."""
     if len(text) > _LONGEST_NUMBER:
         mantissa, _, exponent = text.lower().partition("e")
         if len(exponent) > 20 or "." in mantissa:
@@ -190,7 +190,7 @@ def _float(text: str) -> float | None:
 
 def _binary(text: str) -> str:
     try:
-        # Go's decoder skips line ends. What is not UTF-8 is replaced when it becomes JSON.
+        # Go's decoder skips line breaks. Invalid UTF-8 is replaced in the conversion to JSON.
         return base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True).decode(errors="replace")
     except (ValueError, binascii.Error) as err:
         raise YamlError("yaml: !!binary value contains invalid base64 data") from err
@@ -201,11 +201,11 @@ Lines = Any
 
 
 class _Open:
-    """A map or list that is not complete.
+    """Incomplete map or list.
 
-    weight: approximate bytes of its JSON
-    nodes, aliased: decoded nodes in it, and those of them that came from aliases
-    line: where it begins, from 0
+    weight: approximate size as JSON, in bytes.
+    nodes, aliased: number of decoded nodes in it, and of those that came from aliases.
+    line: its first line, from 0.
     """
 
     __slots__ = ("aliased", "anchor", "key", "line", "lines", "nodes", "repeated", "value", "weight")
@@ -217,7 +217,10 @@ class _Open:
         self.lines: Lines = {} if isinstance(value, dict) else []
 
     def add(self, value: Any, weight: int, line: int, lines: Lines) -> None:
-        """Raises YamlError on a map or list as a key, and on a merge of anything but maps."""
+        """Add a key or a value.
+
+        Raises YamlError for a map or list as a key, and for a merge of a value other than maps.
+        """
         self.weight += weight
         if isinstance(self.value, list):
             self.value.append(_as_json(value))
@@ -261,7 +264,7 @@ class _Document:
         self._largest = largest
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int, int, Lines]] = {}
-        self._nodes = self._aliased = 0  # decoded until now, and how many of them by way of aliases
+        self._nodes = self._aliased = 0  # decoded nodes, and those of them that came from aliases
         self.value: Any = None
         self.line = 1
         self.repeated: list[str] = []
@@ -327,7 +330,7 @@ def _allowed_ratio(nodes: int) -> float:
 
 
 def _as_json(value: Any) -> Any:
-    """A scalar as it is after Go has written it as JSON and read it again. Raises YamlError."""
+    """Return a scalar as Go decodes it from the JSON that it encoded. Raises YamlError."""
     if type(value) is int and value > _LARGEST:
         return float(value)
     if type(value) is not float:
@@ -338,7 +341,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _key_text(key: Any, value: Any) -> str:
-    """A key as JSON has it. Raises YamlError."""
+    """Return a key as text, as in JSON. Raises YamlError."""
     match key:
         case str():
             return key
@@ -389,7 +392,7 @@ def _shown(value: Any) -> str:
 
 
 def _as_go_says(err: yaml.YAMLError) -> YamlError:
-    """The parser's error in goyaml's form."""
+    """Return goyaml's error for an error of PyYAML."""
     mark = getattr(err, "problem_mark", None)
     context_mark = getattr(err, "context_mark", None)
     problem = getattr(err, "problem", None) or getattr(err, "reason", None) or " ".join(str(err).split())

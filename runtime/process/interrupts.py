@@ -1,17 +1,17 @@
-"""Ctrl-C before a command is far enough to end in an orderly way."""
+"""Handling of Ctrl-C while a command starts."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # by bin/environment.py, until here
+HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # blocked by bin/environment.py until here
 
 
 def answer_interrupts(program: str) -> None:
-    """Let SIGINT end the process with one line and 130, until the command has a handler of its own.
+    """Let SIGINT end the process with one line and exit code 130, until the command has its own handler.
 
-    To be called before anything else is imported: an import that is interrupted ends in a traceback.
+    Must be called before all other imports: an interrupted import ends with a traceback.
     """
 
     def handle(number: int, _frame: object) -> None:

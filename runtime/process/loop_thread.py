@@ -1,4 +1,4 @@
-"""One asyncio loop in one daemon thread, and a way in from every other thread."""
+"""Event loop of asyncio in a daemon thread, to which other threads post functions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ CLOSE_WITHIN = 5.0  # seconds
 
 
 class LoopThread:
-    """Runs what is posted to it, in order, on the loop's thread. What was posted before the start waits for it; what
-    comes after the end runs at once, on the caller's thread, so that nothing is ever lost."""
+    """Runs posted functions in order on the loop's thread.
+
+    A function that is posted before the start is run after it. A function that is posted after the end is run at once
+    on the caller's thread, so that none is lost.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class LoopThread:
         self._name, self._log, self._broken = name, log, broken
         self._stopping = self._broke = False
         self._inbox: deque[Callable[[], None]] = deque()
-        self._awake = False  # the loop is going to look into the inbox anyway
+        self._awake = False  # the loop is already scheduled to read the inbox
         self._over = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -52,7 +55,10 @@ class LoopThread:
         return self._loop is not None and not self._over
 
     def start(self, opening: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `opening` on the loop before anything else, and return when it is done; raises what it raises."""
+        """Run `opening` on the loop before all posted functions, and return when it has finished.
+
+        Raises its exceptions.
+        """
         if self._thread is not None or self._over:
             raise RuntimeError(f"{self._name}: started twice")
         opened: Future[None] = Future()
@@ -71,7 +77,7 @@ class LoopThread:
             self._wake()
 
     def stop(self, closing: Callable[[], Coroutine[Any, Any, None]], *, timeout: float) -> None:
-        """Run `closing` on the loop, for at most `timeout` seconds, then end loop and thread."""
+        """Run `closing` on the loop for at most `timeout` seconds, then end the loop and the thread."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None or self._over:
             self._over = True
@@ -94,16 +100,16 @@ class LoopThread:
             self._awake = True
             try:
                 loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # closed this moment
+            except RuntimeError:  # closed concurrently
                 self._drain()
 
     def _drain(self) -> None:
-        # The flag goes first: what is posted from here on wakes the loop again.
+        # The flag is reset first: a function that is posted from now on wakes the loop again.
         self._awake = False
         for _ in range(len(self._inbox)):
             try:
                 what = self._inbox.popleft()
-            except IndexError:  # after the end several threads may be here
+            except IndexError:  # after the end, several threads may run this concurrently
                 return
             try:
                 what()
@@ -129,7 +135,7 @@ class LoopThread:
             self._finish(loop)
             opened.set_exception(err)
             return
-        # The loop is known to post() before its first look into the inbox, so that no call falls between.
+        # post() can see the loop before the inbox is first read, so that no function is missed.
         self._loop = loop
         loop.call_soon(self._drain)
         opened.set_result(None)
@@ -156,7 +162,10 @@ class LoopThread:
             self._run_last(loop, closing)
 
     def _take_complaint(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Errors that no caller awaits go into our log, not asyncio's. A closing connection that breaks is usual."""
+        """Log errors that no caller awaits, which asyncio reports to this handler.
+
+        Broken closing connections are not logged.
+        """
         say = self._log.debug if "protocol" in context else self._log.warning
         say("event loop complains", thread=self._name, what=context["message"], exc_info=context.get("exception"))
 
@@ -174,7 +183,7 @@ class LoopThread:
             self._drain()
 
     def _run_last(self, loop: asyncio.AbstractEventLoop, closing: Coroutine[Any, Any, None]) -> None:
-        """Run the closing coroutine. The cause that ended the loop may end this as well."""
+        """Run the closing coroutine. The error that ended the loop may end this as well."""
         try:
             loop.run_until_complete(closing)
         except BaseException as err:

@@ -1,7 +1,7 @@
-"""Names of the ended processes that used a directory before, proven by a lock that the kernel releases.
+"""Names of earlier processes that used a directory and have ended, as proven by a lock that the kernel releases.
 
-A leader of this directory has ended, and writes no more, once its successor has the lock. So the successor need not
-wait until the lease expires. It must wait for any other holder of the lease, which may be alive.
+An earlier leader with this directory has ended, and writes nothing more, once its successor has the lock. So the
+successor need not wait until the lease expires. It must wait for any other holder of the lease, which may be alive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from kcm.runtime.process.files import lock_file
 
 FILE = "managers"  # in the directory: process id, then names, the newest first
-REMEMBERED = 16  # a predecessor that never led has not taken the lease from the one before it
+REMEMBERED = 16  # a predecessor that never led leaves the lease with an earlier one
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
-"""Start state of a process, for other processes that wait until it is ready: a file that its process keeps locked.
+"""Start state of a process, for other processes that wait for it: a file that the process keeps locked.
 
-The kernel releases the lock when the process ends, however it ends. So a file without a lock is a leftover.
+The kernel releases the lock when the process ends, for any reason. So a file without a lock belongs to an ended
+process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class ObservedStart:
 
 
 class StartState:
-    """The start state of this process, in a directory that it has for itself. A context manager."""
+    """Start state of this process, in a directory that no other process uses. A context manager."""
 
     def __init__(self, directory: Path, text: str = "starting") -> None:
         """Raises OSError."""
@@ -40,7 +41,7 @@ class StartState:
         self.set(text)
 
     def set(self, text: str, *, is_ready: bool = False) -> None:
-        """Record what the start waits for, or that it is ready. Call it as often as convenient."""
+        """Record what the start waits for, or that it has finished. May be called often."""
         content = json.dumps({"ready": is_ready, "text": text}).encode()
         if content != self._written:
             self._written = content
@@ -58,7 +59,7 @@ class StartState:
 
 
 def observe(directory: Path) -> ObservedStart:
-    """Return the start state of the process that uses a directory. Raises OSError if it may not be read."""
+    """Return the start state of the process that uses a directory. Raises OSError if the state cannot be read."""
     try:
         file = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -74,12 +75,15 @@ def observe(directory: Path) -> ObservedStart:
     try:
         found = json.loads(content)
         return ObservedStart(is_running=True, is_ready=bool(found["ready"]), text=str(found["text"]))
-    except (ValueError, KeyError, TypeError):  # it is being written just now
+    except (ValueError, KeyError, TypeError):  # the file is being written
         return ObservedStart(is_running=True, text="starting")
 
 
 def last_record(directory: Path) -> int:
-    """Return when a start was last recorded there, in nanoseconds; 0 if never. Raises OSError if it may not be read."""
+    """Return when a start was last recorded there, in nanoseconds; 0 if never.
+
+    Raises OSError if that cannot be read.
+    """
     try:
         status = os.stat(directory / FILE)
     except (FileNotFoundError, NotADirectoryError):

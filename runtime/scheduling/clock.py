@@ -1,8 +1,8 @@
-"""Clocks. Nothing else in the project reads the system's clock.
+"""Clocks. No other module reads the system's clock.
 
 A clock has two readings: `monotonic()` for durations and deadlines, `now()` for timestamps in objects. Neither is
-compared with a timestamp of another machine, except for display. Both count the time in which the machine is suspended,
-because leases expire in that time.
+compared with a timestamp of another machine, except for display. Both include the time in which the machine is
+suspended, because leases expire in that time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ OUTDATED = 128  # replaced or cancelled alarms in the heap before it is rebuilt
 def _clock_that_counts_suspension() -> int | None:
     """Return the clock for clock_gettime, or None to use time.monotonic().
 
-    Linux stops CLOCK_MONOTONIC while it is suspended, and has CLOCK_BOOTTIME. macOS counts it in CLOCK_MONOTONIC, which
-    time.monotonic() does not read there. Windows counts it in what time.monotonic() reads.
+    Linux stops CLOCK_MONOTONIC during suspension, and has CLOCK_BOOTTIME. On macOS CLOCK_MONOTONIC includes suspension,
+    but time.monotonic() does not read it. On Windows time.monotonic() includes suspension.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.CLOCK_BOOTTIME
@@ -100,7 +100,7 @@ class SystemClock:
 
     @property
     def pending(self) -> int:
-        """Number of alarms in the heap, including replaced ones."""
+        """Return the number of alarms in the heap, including replaced ones."""
         return len(self._due)
 
     def close(self) -> None:

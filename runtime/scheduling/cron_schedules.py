@@ -16,7 +16,7 @@ from kcm.runtime.scheduling.time_zones import LOCAL, UnknownZoneError, load_zone
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# lowest, highest, names with their numbers
+# (lowest number, highest number, numbers by name)
 _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (0, 59, {}),
     (0, 23, {}),

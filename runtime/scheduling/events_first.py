@@ -11,7 +11,7 @@ from kcm.runtime.scheduling.work_queue import K, WorkQueue
 class EventsFirst(WorkQueue[K]):
     """WorkQueue that hands out listed keys only if no other key is queued.
 
-    A key stays listed through retries and delays, until an event adds it. controller-runtime's priority queue likewise
+    A key stays listed through retries and delays, until an event adds it. controller-runtime's priority queue also
     gives the first list and resyncs a low priority.
     """
 

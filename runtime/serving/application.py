@@ -1,4 +1,4 @@
-"""An application: one function that returns pages, as the handler of an HTTP server."""
+"""Application: a function that returns pages, as the handler of an HTTP server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LARGEST_BODY = 1024 * 1024  # bytes; the only page that takes a body takes a num
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """A page.
+    """Response with a page.
 
-    is_compressed: compress it if the client accepts that, however small it is.
+    is_compressed: compress any size of page if the client accepts that.
     """
 
     body: bytes
@@ -34,23 +34,23 @@ def text_page(text: str, *, status: int = 200) -> PageResponse:
 
 
 class PageRequest(HttpRequest):
-    """A request whose response is made by a task."""
+    """Request whose response is produced by a task."""
 
     __slots__ = ("task",)
 
     def __init__(self, connection: Connection) -> None:
         HttpRequest.__init__(self, connection)
         self.refusal: PageResponse | None = None
-        self.task: asyncio.Task[None] | None = None  # that makes the page
+        self.task: asyncio.Task[None] | None = None  # task that produces the page
 
     @property
     def path(self) -> str:
-        """The path, unescaped."""
+        """Return the path, unescaped."""
         return unquote(self._split()[0])
 
     @property
     def query(self) -> Mapping[str, list[str]]:
-        """The values of each parameter, unescaped."""
+        """Return the values of each parameter, unescaped."""
         return parse_qs(self._split()[1], keep_blank_values=True)
 
     def header(self, name: str) -> str:
@@ -74,7 +74,7 @@ class PageRequest(HttpRequest):
 
     def on_lost(self, *, is_streaming: bool) -> None:
         del is_streaming
-        # Otherwise a profile would continue after its client has left.
+        # Otherwise a profile would continue after its client has disconnected.
         if self.task is not None:
             self.task.cancel()
 
@@ -92,10 +92,10 @@ PageFunction = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Application:
-    """Handles the requests of an HttpServer by a function."""
+    """Handler of an HttpServer that calls a function for each request."""
 
     def __init__(self, page: PageFunction, *, now: Callable[[], float], log: FilteringBoundLogger) -> None:
-        """Wrap a function. now: returns Unix seconds."""
+        """Create the handler. now: returns Unix seconds."""
         self._page, self.now, self._log = page, now, log
 
     def admit(self, request: PageRequest) -> PageResponse | None:

@@ -32,7 +32,7 @@ class PageAuthenticator(Protocol):
 
 
 class NobodyKnown:
-    """Treats every request as anonymous, also with credentials."""
+    """Authenticator that treats every request as anonymous, even with credentials."""
 
     def user(self, request: PageRequest) -> PageUser:
         del request
@@ -41,7 +41,7 @@ class NobodyKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyHeaders:
-    """Headers in which a proxy names its client."""
+    """Names of the headers in which a proxy names its client."""
 
     # Common names of the certificates of proxies; empty for any.
     names: tuple[str, ...]
@@ -50,9 +50,9 @@ class ProxyHeaders:
 
 
 class ByCertificate:
-    """Authenticates clients whose certificate an authority of clients has signed, and clients that a proxy names.
+    """Authenticates clients by certificates of an authority, and clients of authenticated proxies by headers.
 
-    The handshake fails already for a certificate that none of the authorities has signed.
+    A certificate that no authority has signed already fails the handshake.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ByCertificate:
         headers: ProxyHeaders,
         now: Callable[[], float],
     ) -> None:
-        """Take functions that return the current authorities of clients and of proxies."""
+        """Create the authenticator. clients, proxies: return the current authorities of clients and of proxies."""
         self._clients, self._proxies, self._headers, self._now = clients, proxies, headers, now
 
     def user(self, request: PageRequest) -> PageUser:
@@ -102,7 +102,8 @@ class ByCertificate:
     ) -> bool:
         """Report whether one of the authorities has signed the certificate.
 
-        Without a chain, as in a resumed session, it must have signed the leaf directly, which must still be valid.
+        Without a chain, as in a resumed session, the authority must have signed the leaf directly, and the leaf must
+        still be valid.
         """
         if chain:
             known = {authority.public_bytes(Encoding.DER) for authority in authorities}
@@ -113,7 +114,7 @@ class ByCertificate:
 
 
 def verified_chain(connection: Any) -> list[bytes]:
-    """Return the verified certificates from the peer's to the authority's in DER; empty in a resumed session.
+    """Return the verified certificates in DER, from the peer's to the authority's; empty in a resumed session.
 
     connection: an ssl.SSLObject.
     """

@@ -10,7 +10,7 @@ from kcm.protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageUser:
-    """The user of a request, as Kubernetes has users."""
+    """User of a request: name and groups, as in Kubernetes."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -22,7 +22,11 @@ ANONYMOUS = PageUser(name="system:anonymous", groups=("system:unauthenticated",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageAttributes:
-    """A request. verb: the HTTP method in lower case. path: as in the URL, unescaped, without the query."""
+    """Attributes of a request for authorization.
+
+    verb: the HTTP method in lower case.
+    path: of the URL, unescaped, without the query.
+    """
 
     user: PageUser
     verb: str
@@ -34,21 +38,24 @@ class PageAttributes:
 
 
 class PageAuthorizer(Protocol):
-    """Decides on requests. It may call an API server, so it is awaited."""
+    """Interface for authorizing requests. Asynchronous, because the authorizer may call an API server."""
 
     async def allows(self, attributes: PageAttributes) -> bool: ...
 
 
 class EverythingAllowed:
-    """Allows every request: for plain HTTP, which is open to every client that can connect."""
+    """Authorizer that allows every request: for plain HTTP, which is open to every client that can connect."""
 
     async def allows(self, attributes: PageAttributes) -> bool:
-        del attributes  # nothing about them matters
+        del attributes  # unused
         return True
 
 
 class PathsAllowed:
-    """Allows these paths to every user, and everything to system:masters. A path that ends in "*" is a prefix."""
+    """Authorizer that allows some paths to every user, and everything to system:masters.
+
+    A path that ends in "*" is a prefix.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         absolute = ["/" + path.lstrip("/") for path in paths]
@@ -62,12 +69,12 @@ class PathsAllowed:
 
 
 def forbidden_status(attributes: PageAttributes) -> dict[str, Any]:
-    """The body of a 403: a metav1.Status."""
+    """Return the body of a 403: a metav1.Status."""
     return {**_failure(attributes.refusal, "Forbidden", 403), "details": {}}
 
 
 def unauthorized_status() -> dict[str, Any]:
-    """The body of a 401."""
+    """Return the body of a 401."""
     return _failure("Unauthorized", "Unauthorized", 401)
 
 

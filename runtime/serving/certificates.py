@@ -1,4 +1,4 @@
-"""Serving certificates: the operator's, or self-signed ones for localhost that are renewed before they expire."""
+"""Serving certificates: the operator's, or self-signed certificates for localhost that are renewed automatically."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ Stamp = tuple[object, ...]  # equal stamps mean equal content
 
 
 class ServingPair(Protocol):
-    """A certificate with its key, in files or in memory."""
+    """Certificate and its key, in files or in memory."""
 
     def stamp(self) -> Stamp:
-        """Return a value that changes with the pair. Cheap: called at every handshake. Raises TlsError."""
+        """Return a value that changes with the pair.
+
+        Must be cheap, because every handshake calls it. Raises TlsError.
+        """
 
     def load(self, context: ssl.SSLContext) -> x509.Certificate:
-        """Load the pair into a context, and return the certificate. The context is unusable after a TlsError."""
+        """Load the pair into a context, and return the certificate. After a TlsError the context must not be used."""
 
 
 class PairInFiles:
-    """The operator's PEM files, read again when they have changed."""
+    """Operator's PEM files, which are read again when they have changed."""
 
     def __init__(self, certificate: str, key: str) -> None:
         self._certificate, self._key = Path(certificate), Path(key)
@@ -67,7 +70,10 @@ class PairInFiles:
 
 
 class PairInDirectory:
-    """<directory>/kube-controller-manager.crt and .key: created if missing, and renewed if self-signed by kcm."""
+    """Pair in the files kube-controller-manager.crt and .key of a directory.
+
+    The files are created if they are missing, and renewed if kcm has signed them itself.
+    """
 
     def __init__(self, directory: str, *, now: Callable[[], float]) -> None:
         self._certificate, self._key = (Path(directory) / f"{PAIR_NAME}.{ending}" for ending in ("crt", "key"))
@@ -101,7 +107,7 @@ class PairInDirectory:
 
 
 class PairInMemory:
-    """A self-signed pair that is not kept in files."""
+    """Self-signed pair without files."""
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
@@ -148,7 +154,7 @@ def read_file(path: Path) -> bytes:
 
 
 def renewal(certificate: Path) -> datetime | None:
-    """Return when to renew a certificate; None if kcm has not signed it, or it is missing."""
+    """Return when to renew a certificate; None if it is missing or was not signed by kcm."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError):
@@ -168,7 +174,7 @@ def self_signed(*, now: float) -> tuple[bytes, bytes]:
     certificate = (
         certificate_builder(name, name, key, at=_at(now), life=LEAF_LIFE)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        # It serves, and it is its own authority.
+        # Usages of a serving certificate that is its own authority.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)

@@ -1,4 +1,4 @@
-"""Pages of controllers, under /debug/controllers/<name>/."""
+"""Debug pages of controllers, under /debug/controllers/<name>/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ShowsPages(Protocol):
 
 
 class DebugPages:
-    """Pages of a site that is served before its controllers start."""
+    """Debug pages of a site that is served before its controllers start."""
 
     def __init__(self) -> None:
         self._show: ShowsPages | None = None

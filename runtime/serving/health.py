@@ -1,7 +1,7 @@
-"""/healthz: named checks and their results, in upstream's words.
+"""/healthz: named checks and their results, with upstream's texts.
 
-Follows k8s.io/apiserver/pkg/server/healthz and controller-manager/app/serve.go, Kubernetes 1.36: the page names the
-checks that fail and withholds why, because everyone may read it; the reason goes to the log, once when it changes.
+Follows k8s.io/apiserver/pkg/server/healthz and controller-manager/app/serve.go, Kubernetes 1.36: the page contains the
+names of failed checks but no reasons, because it is public; a reason is logged once when it changes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class HealthReport:
 
 
 class HealthChecks:
-    """The checks of one process. Checks may be set from any thread; examine() belongs to the server's."""
+    """Health checks of a process. set() may be called from any thread, examine() only on the server's thread."""
 
     def __init__(self, *, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -68,11 +68,11 @@ class HealthChecks:
         self.slis = Metrics()  # shown on /metrics/slis
 
     def set(self, checks: Mapping[str, Check]) -> None:
-        """Replace all checks; they are shown in this order."""
+        """Replace all checks. The page shows them in this order."""
         self._checks = dict(checks)
 
     def examine(self, *, exclude: Collection[str] = ()) -> HealthReport:
-        """Run all checks except those excluded. A check that raises has failed."""
+        """Run all checks except the excluded ones. A check that raises an exception has failed."""
         troubles: dict[str, str] = {}
         notices: dict[str, HealthNotice] = {}
         lines = []
@@ -111,7 +111,10 @@ class HealthChecks:
         self.slis.counter(HEALTHCHECKS, name, KIND, "success" if good else "error").inc()
 
     def _log_changes(self, troubles: Mapping[str, str], *, examined: Collection[str]) -> None:
-        """Log checks that begin or cease to fail, but not each change of a reason, which may contain a number."""
+        """Log checks that begin or cease to fail.
+
+        A changed reason is not logged, because it may contain a varying number.
+        """
         for name, trouble in troubles.items():
             if name not in self._known_troubles:
                 self._log.warning("health check fails", check=name, reason=trouble)

@@ -1,4 +1,4 @@
-"""Check of Host headers that name this host."""
+"""Check of Host headers against the names of this host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
 def names_this_host(host: str) -> bool:
-    """Report whether a Host header, with or without a port, names this host. So does "", which no browser sends."""
+    """Report whether a Host header, with or without a port, names this host.
+
+    True also for "", which no browser sends.
+    """
     found = HOST.fullmatch(host.strip())
     if found is None:
         return False

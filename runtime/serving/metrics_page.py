@@ -1,4 +1,4 @@
-"""/metrics: our own series in Prometheus' text, or in OpenMetrics if the request accepts it."""
+"""/metrics: our own series in Prometheus' text format, or in OpenMetrics if the request accepts it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metr
 
 
 class MetricsPage:
-    """The page of some metrics. process: add process_* and python_* about this process."""
+    """Page of some metrics. process: add process_* and python_* of this process."""
 
     def __init__(self, metrics: Metrics, *, process: bool) -> None:
         self._registry = CollectorRegistry(auto_describe=False)

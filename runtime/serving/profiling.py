@@ -49,7 +49,7 @@ class ProfileUnderWayError(Exception):
 
 
 class Profiler:
-    """Takes profiles, one at a time, as each slows down all threads. Used on one event loop."""
+    """Takes profiles, one at a time, because a profile slows down all threads. Used on one event loop."""
 
     def __init__(self) -> None:
         self._until: float | None = None  # end of the running profile, by the loop's clock

@@ -1,4 +1,4 @@
-"""Server of applications on addresses, with an event loop and a thread of its own."""
+"""Server of applications, with its own event loop and thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_CONNECTIONS = 256
 
 
 def connections_of(descriptors: int) -> int:
-    """Return the limit of connections for a number of descriptors; the others are for the API client."""
+    """Return the maximum number of connections for a number of descriptors. The API client uses the others."""
     return max(4, min(MOST_CONNECTIONS, descriptors // 4))
 
 
@@ -55,7 +55,7 @@ class PageListener:
 
 
 class ServerThread:
-    """Serves from a thread of its own, so that health and metrics respond while other threads are busy."""
+    """Server with its own thread, so that health and metrics respond while other threads are busy."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ServerThread:
         log: FilteringBoundLogger,
         bounds: ConnectionLimits = ConnectionLimits(most=MOST_CONNECTIONS),  # noqa: B008 it is frozen
     ) -> None:
-        """Prepare the server. bounds: of all listeners together."""
+        """Prepare the server. bounds: limits of the connections of all listeners together."""
         self._listeners, self._bounds = listeners, bounds
         self._connections: BoundedConnections | None = None
         self._buffered: BufferedBytes
@@ -75,17 +75,17 @@ class ServerThread:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Return host and port of each listener, once started."""
+        """Return host and port of each listener, after start()."""
         return list(self._addresses)
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Return the URL of each listener, once started."""
+        """Return the URL of each listener, after start()."""
         pairs = zip(self._listeners, self._addresses, strict=True)
         return tuple(f"{'http' if each.tls is None else 'https'}://{host_port(*address)}" for each, address in pairs)
 
     def start(self) -> None:
-        """Start to listen on all addresses. Raises ServingError; then none is open."""
+        """Listen on all addresses. Raises ServingError; then none is open."""
         self._thread.start(self._open)
         for url in self.urls:
             self._log.info("serving", url=url)

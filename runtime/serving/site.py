@@ -1,4 +1,4 @@
-"""The pages of the manager, as one application for HTTPS and another for plain HTTP.
+"""Pages of the manager: an application for HTTPS, and another for plain HTTP.
 
 Paths and texts follow k8s.io/controller-manager/app/serve.go, Kubernetes 1.36.
 """
@@ -105,7 +105,7 @@ def _pages(site: Site) -> dict[str, PageFunction]:
 
 
 def _recovered(site: Site, page: PageFunction) -> PageFunction:
-    """Respond with 500 where a page raises, and log each request."""
+    """Wrap a page to log each request, and to respond with 500 if the page raises an exception."""
 
     async def recover(request: PageRequest) -> PageResponse:
         path = request.path

@@ -1,6 +1,6 @@
 """/flagz and /statusz: flags and state of the process, as text or as a structured object.
 
-Follows k8s.io/component-base/zpages, Kubernetes 1.36, except for the separator, which upstream draws at random.
+Follows k8s.io/component-base/zpages, Kubernetes 1.36, except for the separator, which upstream chooses at random.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class ZPage:
 
 
 def wanted_version(accept: str, kind: str) -> str | None:
-    """Return the form of an Accept header: "" for text, the version of the structured object, None if not served."""
+    """Return the form that an Accept header requests.
+
+    "" is text, otherwise the version of the structured object; None if the form is not served.
+    """
     for media_range in accept.split(",") or [""]:
         media_type, *parameters = (part.strip() for part in media_range.split(";"))
         asked = dict(parameter.partition("=")[::2] for parameter in parameters)

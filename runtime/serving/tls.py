@@ -1,4 +1,4 @@
-"""TLS of the manager's pages: one context for the listener, which follows its files.
+"""TLS of the manager's pages: one context for the listener, with certificates and authorities from files.
 
 At each handshake changed files are loaded, so that a new certificate is used for the next connection, and the pair is
 selected by the server name that the client sends (SNI). Open connections keep their certificate.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPair:
-    """A certificate for certain server names (--tls-sni-cert-key)."""
+    """Certificate for certain server names (--tls-sni-cert-key)."""
 
     certificate: str
     key: str
@@ -46,7 +46,7 @@ class NamedPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """Settings from the command line."""
+    """TLS settings from the command line."""
 
     # PEM files. If both are "", a self-signed pair is used: in the directory, or in memory if that is "" too.
     certificate: str = ""
@@ -178,7 +178,7 @@ class ServingTls:
 
 
 def chosen(by_name: dict[str, ssl.SSLContext], name: str | None) -> ssl.SSLContext | None:
-    """Return the context for a server name: an exact match, otherwise one with "*" for its first label."""
+    """Return the context for a server name: of an exact match, otherwise of a match of "*" with its first label."""
     if not name or not by_name:
         return None
     exact = name.lower().rstrip(".")

@@ -1,4 +1,4 @@
-"""TLS versions, cipher suites and key exchanges by the names that kube-controller-manager has from Go, for OpenSSL.
+"""Names of TLS versions, cipher suites and key exchanges in kube-controller-manager (Go), and their names in OpenSSL.
 
 Source: kubernetes v1.36 component-base/cli/flag (ciphersuites_flag.go, curves_flag.go), Go's crypto/tls.
 """
@@ -57,11 +57,11 @@ CURVES = {  # Go's CurveID → OpenSSL's name
 
 
 class TlsError(Exception):
-    """The settings of TLS cannot be used; the text is one line and names the flag or the file."""
+    """The TLS settings cannot be used. The text is one line and names the flag or the file."""
 
 
 def offer_suites(context: ssl.SSLContext, names: Sequence[str]) -> None:
-    """Offer these suites and no others, and those of TLS 1.3. Raises TlsError."""
+    """Offer only these cipher suites and those of TLS 1.3. Raises TlsError."""
     wanted = []
     for name in names:
         if name in SUITES:
@@ -82,9 +82,9 @@ def offer_suites(context: ssl.SSLContext, names: Sequence[str]) -> None:
 
 
 def offer_curves(context: ssl.SSLContext, numbers: Sequence[int]) -> None:
-    """Offer these key exchanges and no others. Raises TlsError.
+    """Offer only these key exchanges. Raises TlsError.
 
-    Before Python 3.15 a context offers all, or a single one that has a name of its own in OpenSSL.
+    Before Python 3.15 a context can offer all of them, or a single one that OpenSSL has a name for.
     """
     for number in numbers:
         if not 0 < number < 1 << 16:

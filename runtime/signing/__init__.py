@@ -1,1 +1,1 @@
-"""Keys from files, and the tokens that they sign. Needs `cryptography`, which it imports late."""
+"""Signing keys in files, and tokens signed with them. Needs `cryptography`, which is imported at its first use."""

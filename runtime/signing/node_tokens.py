@@ -1,6 +1,6 @@
-"""Tokens of nodes, made of a key and the node's name: who has the key has those of all nodes.
+"""Tokens of nodes, derived from a key and the node's name. With the key, the tokens of all nodes can be derived.
 
-A server that has the key knows every node's token without a list: how many nodes there are costs it nothing.
+A server with the key can verify every node's token without a list of nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def node_token(key: bytes, name: str) -> str:
 
 
 def node_in(key: bytes, token: str) -> str | None:
-    """The name of the node whose token it is; None for no token of this key."""
+    """Return the name of the node that the token belongs to, or None if the token was not made with this key."""
     if not token.startswith(_PREFIX):
         return None
     seal, _, name = token.removeprefix(_PREFIX).partition(".")

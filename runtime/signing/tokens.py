@@ -1,7 +1,8 @@
-"""JSON Web Tokens of service accounts, signed as kube-apiserver and kube-controller-manager sign them.
+"""JSON Web Tokens of service accounts, signed like those of kube-apiserver and kube-controller-manager.
 
-Only what these need of RFC 7515 and 7518: the compact form, RS256, and ES256, ES384 or ES512 by the key's curve. ECDSA
-signatures are deterministic (RFC 6979), so that equal claims are one token, and none rests on a source of randomness.
+Implements only the necessary parts of RFC 7515 and 7518: the compact form, RS256, and ES256, ES384 or ES512 by the
+key's curve. ECDSA signatures are deterministic (RFC 6979), so that equal claims have equal tokens, and no source of
+randomness is required.
 
 Source: kubernetes v1.36 pkg/serviceaccount/jwt.go, client-go/util/keyutil/key.go.
 """
@@ -29,11 +30,11 @@ _OF_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 
 class KeyUnusableError(Exception):
-    """A file has no usable key for signing; one line that names it."""
+    """A file contains no usable signing key. One line that names the file."""
 
 
 class SigningKey:
-    """Signs and verifies tokens."""
+    """Key that signs and verifies tokens."""
 
     def __init__(self, key: RSAPrivateKey | EllipticCurvePrivateKey) -> None:
         """Raise KeyUnusableError for an unsupported curve."""
@@ -73,7 +74,7 @@ class SigningKey:
         return f"{content}.{_encoded(self._signature(content.encode()))}"
 
     def claims_of(self, token: str) -> dict[str, Any] | None:
-        """Return the claims of a token that this key has signed; None for any other token."""
+        """Return the claims of a token, or None if this key has not signed it."""
         head, _, rest = token.partition(".")
         body, _, signature = rest.partition(".")
         try:

@@ -1,8 +1,8 @@
 """Base class of all actors, on pykka.
 
-An actor has a name that outlives it and an incarnation that does not: a message to a name reaches whichever
-incarnation lives. Its mailbox holds msgpack frames only. A handler that raises ends its incarnation; the supervisor is
-sent ActorFailed, and the other actors continue.
+An actor's name outlives its incarnations: a message that is sent to a name reaches the current incarnation. A mailbox
+contains only msgpack frames. An exception in a handler ends the incarnation; the supervisor receives ActorFailed, and
+the other actors continue.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ Gate = Callable[[str], None]  # (receiver), on its thread before it handles a me
 
 
 class Journal(Protocol):
-    """Records messages, each with the message that was being handled when it was sent. Used from every thread."""
+    """Interface for recording messages, each with the message that was being handled when it was sent. Thread-safe."""
 
     def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
-        """Record a message; returns the frame to put into the mailbox, by which handling() recognizes it.
+        """Record a message. Return the frame for the mailbox, by which handling() recognizes the message.
 
-        cause: number of the message that caused this one; None for the one that this thread is handling.
+        cause: number of the message that caused this one; None for the message that this thread is handling.
         """
 
     def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
-        """Messages sent within are caused by this frame. last: the mailbox is empty."""
+        """Return a context in which messages that are sent are caused by this frame. last: the mailbox is empty."""
 
     def current(self) -> int:
-        """Number of the message that this thread is handling; 0 if it handles none."""
+        """Return the number of the message that this thread is handling; 0 without one."""
 
 
 class Context:
     """Context of an actor, passed to its constructor: its name and incarnation, system, clock and log.
 
-    fenced: set by the system once this incarnation has been replaced; what it sends is dropped.
+    fenced: set by the system once this incarnation has been replaced; messages that it sends are dropped.
     never_blocks: as in ActorSpec.
     """
 
@@ -78,7 +78,8 @@ class Context:
 class System(Protocol):
     """Interface of the actor system for its actors. ActorSystem implements it.
 
-    supervisor: name of the actor that failures are sent to. undecodable: number of frames that could not be decoded.
+    supervisor: name of the actor that receives failures.
+    undecodable: number of frames that could not be decoded.
     """
 
     supervisor: str
@@ -123,15 +124,15 @@ class System(Protocol):
 class CrashedError(Exception):
     """Replaces a BaseException (SystemExit, KeyboardInterrupt) that a handler raises.
 
-    For such an exception pykka would stop every actor of the process, those of the embedding app too.
+    With the original exception pykka would stop every actor of the process, including those of the embedding program.
     """
 
 
 class Actor(pykka.ThreadingActor):
-    """Subclasses implement `receive`, and `started` and `stopped` where they need them.
+    """Base class of actors. Subclasses implement `receive`, and `started` and `stopped` if necessary.
 
-    The constructor runs on the spawner's thread and only keeps its arguments; opening and subscribing belong in
-    `started`, which runs where messages are handled: on a thread of its own, or on the carrier.
+    The constructor runs on the spawner's thread and only stores its arguments. Connections and subscriptions belong in
+    `started`, which runs where messages are handled: on the actor's own thread, or on the carrier.
     """
 
     def __init__(self, context: Context) -> None:
@@ -141,30 +142,33 @@ class Actor(pykka.ThreadingActor):
         self.clock = context.clock
         self.log = context.log
         self.is_last = True  # whether the mailbox was empty when the handler of the current message began
-        self.thread: int | None = None  # the ident of the one that it is on
-        self.idle: threading.Lock | None = None  # of a carried one; held while it is in the line or on the carrier
-        self.turns = 1  # odd while it starts or handles a message; another number at each of them
+        self.thread: int | None = None  # ident of the thread that the actor is on
+        self.idle: threading.Lock | None = None  # on the carrier: locked while the actor is queued or runs
+        self.turns = 1  # odd while the actor starts or handles a message; incremented at each start and end
         self._wake_asked: float | None = None
 
     def receive(self, message: Any) -> Any:
-        """One decoded message. Raises TypeError on a known message that this actor does not handle."""
+        """Handle a decoded message. Raises TypeError for a message that this actor does not handle."""
         raise TypeError(f"{self.name} cannot handle {message!r}")
 
     def pinged(self) -> None:
-        """Run after a Ping or a dropped frame, for which `receive` is not called."""
+        """Called after a Ping or a dropped frame, for which `receive` is not called."""
 
     def doing(self) -> str:
-        """Return a short description of the current activity, or "". Called from any thread, even while this hangs."""
+        """Return a short description of the current activity, or "". Thread-safe, even while this actor hangs."""
         return ""
 
     def started(self) -> None:
-        """Run before the first message."""
+        """Called before the first message."""
 
     def stopped(self) -> None:
-        """Run after the last message, even if the actor failed with it. Release the actor's resources."""
+        """Called after the last message, even if the actor failed. Release the actor's resources here."""
 
     def tell(self, to: str, message: Any) -> None:
-        """Send a message to the current incarnation of this name. A dead one loses it without an error."""
+        """Send a message to the current incarnation of this name.
+
+        Without a living incarnation it is dropped without an error.
+        """
         self.tell_frame(to, encode(message))
 
     def tell_frame(self, to: str, frame: bytes) -> None:
@@ -173,25 +177,25 @@ class Actor(pykka.ThreadingActor):
             self.context.system.deliver(to, frame, sender=self.name)
 
     def wake_at(self, when: float) -> None:
-        """Send me Wake once the clock's monotonic() has reached `when`; replaces an earlier request."""
+        """Request a Wake once the clock's monotonic() has reached `when`; replaces an earlier request."""
         if when != self._wake_asked:
             self._wake_asked = when
             self.clock.call_at(self.context, when, self._wake)
 
     def _wake(self) -> None:
-        # On the clock's thread. This Wake also serves a wake_at for this very time that comes just now.
+        # On the clock's thread. This Wake also serves a concurrent wake_at for the same time.
         self._wake_asked = None
         if not self.context.fenced:
             self.context.system.deliver(self.name, WAKE_FRAME, sender="clock")
 
-    # Between pykka and us.
+    # Integration with pykka.
 
     def launch(self) -> None:
-        """Give it a thread of its own.
+        """Start a thread for this actor.
 
-        Pykka's start() builds and launches at once. Ours enters the address book in between, so that replies to its
-        first messages reach it. It stays out of pykka's registry, which belongs to the whole process: an app that stops
-        or addresses all actors means its own.
+        Pykka's start() builds and launches an actor at once. Here it is registered under its name between these steps,
+        so that it receives replies to its first messages. It is not in pykka's registry, which belongs to the whole
+        process: a program that stops or addresses all pykka actors means only its own.
         """
         threading.Thread(target=self._actor_loop, name=self.name, daemon=True).start()
 
@@ -227,7 +231,7 @@ class Actor(pykka.ThreadingActor):
                 reply_to.set(reply)
         except BaseException as err:
             if reply_to is not None:
-                self.turns += self.turns % 2  # it has not ended, and is idle again
+                self.turns += self.turns % 2  # even: the actor is idle again
                 reply_to.set_exception()
                 return
             self._handle_failure(type(err), err, err.__traceback__)
@@ -237,7 +241,7 @@ class Actor(pykka.ThreadingActor):
                 self._handle_failure(type(another), another, another.__traceback__)
 
     def _actor_loop_teardown(self) -> None:
-        """Drop the frames that are left; pykka's envelopes are replied to as it does."""
+        """Drop the remaining frames. Pykka's remaining requests receive the reply that pykka sends in this case."""
         inbox = self.actor_inbox
         left: list[Any] = []
         while not inbox.empty():
@@ -253,7 +257,7 @@ class Actor(pykka.ThreadingActor):
 
     def on_receive(self, frame: Any) -> Any:
         if self.context.fenced:
-            return None  # it was hung and has come to; its successor handles what matters
+            return None  # a hung incarnation has resumed; its successor handles the messages
         self.turns += 1
         self.is_last = self.actor_inbox.empty()
         system = self.context.system

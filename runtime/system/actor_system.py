@@ -1,7 +1,7 @@
-"""An actor system: names, and the incarnation that currently has each of them.
+"""Actor system: names, and the current incarnation of each name.
 
-Several systems may run in one process; nothing here is global. How an actor is started is a seam: the threaded system
-starts it as pykka does, the simulator's world builds the same object and empties its mailbox itself.
+Several systems may run in one process; there is no global state. A Spawner starts the actors: in production on threads,
+in the simulator's world as objects whose mailboxes the world empties itself.
 """
 
 from __future__ import annotations
@@ -24,21 +24,25 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
-Mishap = Callable[[str, str, str, BaseException], None]  # (actor, what it did, for which key or "", what was raised)
+Mishap = Callable[[str, str, str, BaseException], None]  # (actor, activity, key or "", exception)
 
 
 class Spawner(Protocol):
-    """Starts and ends actors, and fills their mailboxes."""
+    """Interface for starting and ending actors, and for putting messages into their mailboxes."""
 
     def start(self, actor: Actor) -> None: ...
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:
-        """Put a frame into its mailbox, on the sender's thread. Raises pykka.ActorDeadError if it is dead."""
+        """Put a frame into an actor's mailbox, on the sender's thread.
+
+        Raises pykka.ActorDeadError if the actor is dead.
+        """
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
-        """End it after the messages that are in its mailbox now. timeout: seconds to wait for that; None does not wait.
+        """End an actor after the messages that are now in its mailbox.
 
-        Returns False if it did not end in time.
+        timeout: seconds to wait for that; None does not wait.
+        Returns False if the actor did not end in time.
         """
 
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
@@ -48,21 +52,21 @@ class Spawner(Protocol):
         """
 
     def is_idle(self, actor: Actor) -> bool:
-        """Report whether the actor has no messages. Callable from any thread."""
+        """Report whether the actor has no messages. Thread-safe."""
 
     def stack(self, actor: Actor) -> str:
-        """Return the current stack of its thread, as in a traceback; "" without a thread."""
+        """Return the current stack of the actor's thread, formatted like a traceback; "" without a thread."""
 
 
 class ThreadSpawner:
-    """Has one carrier for all actors that never block, and gives each of the others a daemon thread of its own."""
+    """Spawner with one carrier thread for all actors that never block, and a daemon thread for each other actor."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._carriers = Carriers(clock=clock)
 
     @property
     def carriers(self) -> int:
-        """Threads that carry actors: one, and one for each actor that has not come back to its carrier."""
+        """Return the number of carrier threads: one, plus the replaced carriers that have not ended."""
         return self._carriers.threads
 
     def start(self, actor: Actor) -> None:
@@ -114,8 +118,8 @@ class _Resident:
 class ActorSystem:
     """Actors by name. All messages between actors pass through it.
 
-    supervisor: name of the actor that failures are sent to. Its own failure goes to `orphaned`, which the owner of the
-        system sets.
+    supervisor: name of the actor that receives failures. Its own failure is passed to `orphaned`, which the owner of
+        the system sets.
     mishaps: called with errors that end an actor, and with errors of a reconciler that its actor survives.
     undecodable: number of frames that could not be decoded.
     dropped: number of frames without a receiver.
@@ -148,7 +152,7 @@ class ActorSystem:
         self._incarnations: dict[str, int] = {}
 
     def spawn(self, spec: ActorSpec) -> int:
-        """Start it under its name; an earlier incarnation is fenced. Returns the incarnation.
+        """Start an actor under its name, fence its earlier incarnation, and return the number of the incarnation.
 
         Raises RuntimeError once the system is sealed.
         """
@@ -172,22 +176,22 @@ class ActorSystem:
         self._residents[spec.name] = _Resident(actor)
         try:
             self._spawner.start(actor)
-        except BaseException:  # no thread could be started, so it is neither alive nor hung
+        except BaseException:  # no thread could be started, so the actor is neither alive nor hung
             del self._residents[spec.name]
             raise
         return incarnation
 
     def seal(self) -> None:
-        """Refuse to start further actors, which a manager that was hung might try."""
+        """Refuse to start further actors, for example by a manager that resumes after it was hung."""
         self._sealed = True
 
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
         return self._spawner.repeat(every, what)
 
     def fence(self, name: str) -> None:
-        """Fence the incarnation: stop delivering to it, drop what it sends.
+        """Fence the current incarnation of a name: deliver nothing to it, and drop the messages that it sends.
 
-        It is also sent the request to stop, in case it resumes.
+        It also receives the request to stop, in case it resumes.
         """
         resident = self._residents.pop(name, None)
         if resident is not None:
@@ -198,7 +202,7 @@ class ActorSystem:
                 self._spawner.end(resident.actor, None)
 
     def stack(self, name: str) -> str:
-        """Return the current stack of the incarnation's thread, as in a traceback; "" without a thread."""
+        """Return the current stack of the incarnation's thread, formatted like a traceback; "" without a thread."""
         resident = self._residents.get(name)
         return self._spawner.stack(resident.actor) if resident is not None else ""
 
@@ -212,13 +216,13 @@ class ActorSystem:
         return {name: len(self.stragglers(name)) for name in list(self._stragglers)}
 
     def stragglers(self, name: str) -> list[Actor]:
-        """Its fenced incarnations whose threads have not ended: those that hang, and perhaps one that is ending."""
+        """Return the fenced incarnations of a name whose threads hang, or are about to end."""
         return [actor for actor in self._stragglers.get(name, ()) if not actor.actor_stopped.is_set()]
 
     def stop(self, name: str, *, timeout: float | None = None) -> bool:
-        """Let it finish what is in its mailbox and end. timeout: seconds to wait for that; None does not wait.
+        """End an actor after the messages in its mailbox. timeout: seconds to wait for that; None does not wait.
 
-        Returns False if it did not end in time; then it is fenced.
+        Returns False if the actor did not end in time; then it is fenced.
         """
         resident = self._residents.get(name)
         if resident is None or not resident.ref.is_alive():
@@ -235,7 +239,7 @@ class ActorSystem:
         return resident is not None and not resident.stopped.is_set()
 
     def ended(self, names: Iterable[str]) -> set[str]:
-        """Return the names that are not alive, in one call for all of a supervisor's children."""
+        """Return those of the names that are not alive, in one call for all children of a supervisor."""
         residents = self._residents
         ended = set()
         for name in names:
@@ -247,7 +251,7 @@ class ActorSystem:
     def busy(self, names: Iterable[str]) -> dict[str, int]:
         """Return the actors that have messages, each with a number that changes with its progress.
 
-        While the number stays the same, the actor handles the same message, or takes none.
+        While the number stays the same, the actor is handling the same message, or handles none.
         """
         residents, is_idle = self._residents, self._spawner.is_idle
         busy = {}
@@ -258,7 +262,7 @@ class ActorSystem:
         return busy
 
     def incarnation(self, name: str) -> int:
-        """The newest incarnation of this name, alive or not; 0 if there was none."""
+        """Return the number of the newest incarnation of this name, alive or not; 0 if there was none."""
         return self._incarnations.get(name, 0)
 
     def names(self) -> list[str]:
@@ -268,11 +272,11 @@ class ActorSystem:
         self.deliver(to, encode(message), sender=sender, cause=cause)
 
     def handled_now(self) -> int:
-        """Number of the message that this thread handles, to pass as `cause` of messages that are sent later."""
+        """Return the number of the message that this thread is handling, as `cause` of messages that are sent later."""
         return self.journal.current() if self.journal is not None else 0
 
     def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None:
-        """Put a frame into a mailbox, from any thread. Without a receiver it is dropped and counted.
+        """Put a frame into a mailbox. Thread-safe. A frame without a receiver is dropped and counted.
 
         cause: as in Journal.sent.
         """
@@ -291,7 +295,7 @@ class ActorSystem:
             self.dropped += 1
 
     def ask(self, name: str, message: Any, *, timeout: float) -> Any:
-        """Send a message and return the decoded reply. For status pages and tests, never between actors.
+        """Send a message and return the decoded reply. For status pages and tests, not between actors.
 
         Raises pykka.ActorDeadError if no actor has the name, pykka.Timeout after `timeout` seconds.
         """
@@ -305,15 +309,15 @@ class ActorSystem:
         return decode(answer) if isinstance(answer, bytes) else answer
 
     def raised(self, actor: str, what: str, key: str, err: BaseException) -> None:
-        """Called where an exception is caught that is not this code's own, on the actor's thread."""
+        """Report an exception of code other than kcm's. Called where it is caught, on the actor's thread."""
         for see in self.mishaps:
             see(actor, what, key, err)
 
     def failed(self, failure: ActorFailed) -> None:
-        """Called by an actor's base when it ends with an error."""
+        """Report a failure to the supervisor. Called by Actor when it ends with an error."""
         resident = self._residents.get(failure.name)
         if resident is not None and resident.context.incarnation != failure.incarnation:
-            return  # it had been replaced already
+            return  # the incarnation had been replaced already
         if failure.name == self.supervisor:
             self.orphaned(failure)
         else:

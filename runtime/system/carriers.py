@@ -1,15 +1,15 @@
-"""The carrier: one thread for all actors that never block.
+"""Carrier: one thread for all actors that never block.
 
 An actor with messages is queued once. The carrier takes the first actor of the queue, lets it handle up to BATCH
 messages, and queues it again if there are more. So no actor starves another, an actor is never on two threads at once,
 and the messages of one sender stay in order.
 
 A hung actor does not block the others. While the carrier works, the clock checks it every LOOK seconds: if it is in the
-same batch at two checks while other actors are queued, it is given up, and a new carrier takes over the queue. The old
-carrier keeps its actor until that returns, and then ends. The same happens if the actor is only slow: there is one more
-thread in that time. So an actor may also wait for the reply of another.
+same batch at two checks while other actors are queued, a new carrier replaces it and takes over the queue. The replaced
+carrier keeps its actor until the handler returns, and then ends. The same happens if the actor is only slow: there is
+one more thread in that time. So an actor may also wait for the reply of another.
 
-Why one: docs/decisions/2026-11-22-carriers.md.
+docs/decisions/2026-11-22-carriers.md contains the reasons for a single carrier.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Line = queue.SimpleQueue[Actor | None]  # None ends the carriers
 
 BATCH = 32  # messages that an actor handles before the next one does
-LOOK = 0.05  # seconds between two looks at a carrier that works
+LOOK = 0.05  # seconds between two checks of a working carrier
 
 
 class _Carrier:
@@ -47,19 +47,19 @@ class _Carrier:
 
 
 class Carriers:
-    """The carrier, and those that were given up. It is there while there are actors, and ends with the last of them."""
+    """Carrier thread, and replaced carriers that have not ended. The carrier exists while there are actors."""
 
     def __init__(self, *, clock: Clock) -> None:
-        self.threads = 0  # carriers, with those that were given up and have not come back
+        self.threads = 0  # carriers, including replaced ones that have not ended
         self._clock = clock
         self._lock = threading.Lock()
-        self._actors = 0  # that have not ended
+        self._actors = 0  # actors that have not ended
         self._carrier: _Carrier | None = None
         self._line: Line = queue.SimpleQueue()
-        self._watched = False  # whether the alarm is set
+        self._watched = False  # the alarm is set
 
     def carry(self, actor: Actor) -> None:
-        """Add an actor, whose start is its first batch. Raises RuntimeError if no thread can be started."""
+        """Add an actor, whose first batch is its start. Raises RuntimeError if no thread can be started."""
         actor.idle = threading.Lock()
         actor.idle.acquire()
         actor.actor_ref.actor_inbox = _Doorway(actor, self)
@@ -70,7 +70,7 @@ class Carriers:
             self._line.put(actor)
 
     def has_mail(self, actor: Actor) -> None:
-        """To be called after something was put into its inbox, from any thread."""
+        """Queue an actor after a message was put into its inbox. Thread-safe."""
         if actor.idle is not None and actor.idle.acquire(False):
             self._line.put(actor)
 
@@ -89,7 +89,7 @@ class Carriers:
         while not carrier.given_up:
             actor = line.get()
             if actor is None:
-                line.put(None)  # there may be one that was given up just before it came back to the line
+                line.put(None)  # for a carrier that was replaced just before it returned to the queue
                 return
             carrier.actor = actor
             carrier.batches += 1
@@ -101,7 +101,9 @@ class Carriers:
                 line.put(actor)
             elif actor.idle is not None:
                 actor.idle.release()
-                if not actor.actor_inbox.empty():  # since then, perhaps; and its sender found it not idle yet
+                if (
+                    not actor.actor_inbox.empty()
+                ):  # a message may have arrived meanwhile, whose sender saw the actor as not idle
                     self.has_mail(actor)
             carrier.actor = None
 
@@ -112,14 +114,14 @@ class Carriers:
                 self._line.put(None)
                 self._carrier, self._line = None, queue.SimpleQueue()
 
-    # Looking after it, on the clock's thread.
+    # Checks of the carrier, on the clock's thread.
 
     def _watch(self) -> None:
         self._watched = True
         self._clock.call_at(self, self._clock.monotonic() + LOOK, self._look)
 
     def _look(self) -> None:
-        self._watched = False  # first: a batch that begins from here on sets the alarm itself
+        self._watched = False  # reset first: a batch that begins from now on sets the alarm itself
         with self._lock:
             carrier = self._carrier
             if carrier is None or carrier.actor is None:
@@ -132,7 +134,7 @@ class Carriers:
 
 
 class _Doorway:
-    """Inbox of a carried actor, for pykka's references."""
+    """Inbox of an actor on the carrier, through which pykka's references reach it."""
 
     __slots__ = ("_actor", "_carriers")
 

@@ -1,9 +1,10 @@
-"""A journal: every message of a system with its sender, receiver, time and cause, and when its handling began.
+"""Journal: records every message of a system, with its sender, receiver, time, cause, and the start of its handling.
 
-A file is MAGIC, then records: length and CRC-32 of what follows, four bytes each and big-endian, then one message of
-protocols/messages/journal.py as msgpack. FILE is the newest; at its largest size it becomes FILE.1, that FILE.2, and so
-on up to the number of files to keep. Only what is a journal is ever renamed or deleted. Journals hold objects of the
-cluster as they are, Secrets too if a controller watches them: they are readable by their owner alone.
+A file is MAGIC, then records: length and CRC-32 of the payload, four bytes each and big-endian, then the payload, a
+message of protocols/messages/journal.py as msgpack. FILE is the newest file; when it is full it is renamed to FILE.1,
+FILE.1 to FILE.2, and so on up to the number of files to keep. Only journals are ever renamed or deleted. Journals
+contain objects of the cluster as they are, including Secrets if a controller watches them, so only the owner can read
+them.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from kcm.runtime.scheduling.clock import Clock
 MAGIC = b"kcm journal 1\n"
 ANY_VERSION = b"kcm journal "
 HEAD = struct.Struct(">II")
-FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
+FLUSH = 0.5  # seconds after which written data is flushed; there is at least one message per second
 LONGEST_TURN = 1.0  # seconds
 
 Record = Opened | MessageSent | MessageHandled | TurnLost
 
 
 class JournalError(Exception):
-    """A journal cannot be written or read; one line for people."""
+    """A journal cannot be written or read. The text is one line for the operator."""
 
 
 class NumberedFrame(bytes):
-    """Frame in a mailbox, with its number in the journal."""
+    """Frame in a mailbox, with the number of its message in the journal."""
 
     number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """Facts about the run that the journal records, see Opened."""
+    """Facts about the run, which the journal records; see Opened."""
 
     version: str
     seed: int
@@ -72,7 +73,7 @@ class ReplaceableLock:
         self._turn = threading.Lock()
 
     def take(self) -> tuple[threading.Lock, bool]:
-        """Waits for the turn. Returns its lock, held by this thread, and whether a hung holder lost its turn for it."""
+        """Wait for the turn. Return its lock, which this thread holds, and whether a hung holder lost its turn."""
         turn, lost = self._turn, False
         while not turn.acquire(timeout=self._longest):
             with self._guard:
@@ -84,7 +85,10 @@ class ReplaceableLock:
 
 
 class _Handling:
-    """A context manager made by hand: this is on the way of every message."""
+    """Context manager of handling().
+
+    A class, because it is faster than contextlib for code that runs for every message.
+    """
 
     __slots__ = ("_frame", "_journal", "_last", "_turn")
 
@@ -140,7 +144,7 @@ class JournalWriter:
         self._turns = ReplaceableLock(longest=LONGEST_TURN)
         self._number = self._part = self._size = 0
         self._flushed = clock.monotonic()
-        self._last: tuple[bytes, int] = (b"", 0)  # the newest frame, and the number it is recorded under
+        self._last: tuple[bytes, int] = (b"", 0)  # the newest frame, and the number of its record
         self._file: BinaryIO | None = None
         try:
             self._begin_file()
@@ -168,7 +172,7 @@ class JournalWriter:
         return _Handling(self, frame, last=last)
 
     def begin_turn(self) -> threading.Lock:
-        """Waits until no other actor handles a message. Returns the lock to release after this one was handled."""
+        """Wait until no other actor handles a message. Return the lock to release after this message."""
         turn, lost = self._turns.take()
         if lost:
             with self._lock:
@@ -213,7 +217,7 @@ class JournalWriter:
     def _give_up(self, err: OSError | JournalError) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with contextlib.suppress(OSError):  # it would write what it holds, and fail again
+            with contextlib.suppress(OSError):  # close() would write the buffer, and fail again
                 file.close()
         if self.trouble is None:
             why = err.strerror if isinstance(err, OSError) else err
@@ -287,15 +291,17 @@ def _check_file(file: Path) -> None:
 
 
 def numbered_path(path: Path, number: int) -> Path:
-    """0 is the newest."""
+    """Return the path of a journal's file. number: 0 is the newest file."""
     return path.with_name(f"{path.name}.{number}") if number else path
 
 
 @dataclass(slots=True)
 class JournalReader:
-    """Iterates over all whole records, oldest first. troubles: one line for each damage, as they are met.
+    """Iterates over all complete records, the oldest first.
 
-    A frame that was sent to several actors is whole in each of its records.
+    troubles: one line for each damaged part, in the order in which they are found.
+
+    Records of a frame that was sent to several actors all contain the frame.
     """
 
     path: Path
@@ -311,7 +317,7 @@ class JournalReader:
                     if record.same:
                         yield self._whole(record, frames.get(record.same), file)
                         continue
-                    frames.pop(latest, None)  # only the newest is ever named again
+                    frames.pop(latest, None)  # `same` only ever refers to the newest frame
                     latest = record.number
                     frames[latest] = record.frame
                 yield record

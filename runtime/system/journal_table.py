@@ -1,4 +1,4 @@
-"""A journal as a table for people: which of its messages concern an actor, an object or a time, and a line for each."""
+"""Table of a journal: the messages that concern an actor, an object or a time, one line each."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kcm.protocols.objects import decode_object, key_of, make_key, namespace_of
 from kcm.protocols.times import format_micro_time
 from kcm.runtime.system.journal import Record as Written
 
-LONGEST = 60  # characters of a text within a line
-MOST_EVENTS = 5  # of one message that are shown
+LONGEST = 60  # maximum length of a text within a line
+MOST_EVENTS = 5  # events of one message that are shown
 NOTHING = "-"
 HEADER = ("TIME", "NUMBER", "CAUSE", "FROM", "TO", "MESSAGE")
 
@@ -48,8 +48,8 @@ class Filter:
 
 
 def rows(records: Iterable[Written], wanted: Filter) -> Iterator[tuple[str, ...]]:
-    """Yield a row per selected message, per beginning of a run and per lost turn; columns as in HEADER."""
-    offset = 0.0  # from the monotonic clock to Unix seconds
+    """Yield a row for each selected message, each beginning of a run and each lost turn; columns as in HEADER."""
+    offset = 0.0  # Unix seconds minus monotonic seconds
     for record in records:
         if isinstance(record, Opened | MessageSent):
             offset = record.wall - record.monotonic
@@ -70,7 +70,7 @@ def _remark(wall: float, text: str) -> tuple[str, ...]:
 
 
 def aligned(lines: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Columns as wide as the widest so far; the last is as long as it is."""
+    """Align the columns to the widest cells so far; the last column is not padded."""
     widths = [len(word) for word in HEADER[:-1]]
     for line in chain([HEADER], lines):
         for column, word in enumerate(line[:-1]):
@@ -108,7 +108,7 @@ def keys_in(message: Any) -> list[str]:
 
 
 def described(message: Any, *, longest: int = LONGEST) -> str:
-    """In a few words. longest: characters of each text in it."""
+    """Return a short description of a message. longest: maximum length of each text in it, in characters."""
     match message:
         case None:
             return "(cannot be read)"

@@ -1,8 +1,8 @@
-"""Commands on their way to the API server, and the newest resourceVersions that each controller has written or read.
+"""Ledger of commands in flight, and of the newest resourceVersions that each controller has written or read.
 
-The dispatcher writes it on its own thread, the transport's callbacks on theirs; so it has a lock, and it outlives a
-dispatcher that fails, as the requests do. A restarted controller learns from it what its predecessor did: it may act
-only once none of the predecessor's commands is under way and the tables show every version that it was returned.
+The dispatcher writes it on its own thread, and the transport's callbacks on theirs, so it has a lock. It outlives a
+failed dispatcher, because the requests do. A restarted controller uses it to find out what its predecessor did: it may
+act only once none of the predecessor's commands is in flight and the tables contain every version that it received.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Passage(NamedTuple):
-    """One command on its way: the number-th of a ticket."""
+    """Command in flight: ticket, and index within the ticket."""
 
     incarnation: int
     ticket: int
@@ -21,9 +21,10 @@ class Passage(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """The state of one sender's commands.
+    """State of one sender's commands.
 
-    versions: the newest resourceVersion that a write or read returned, by resource id. under_way: in no order.
+    versions: the newest resourceVersion that a write or read returned, by resource id.
+    under_way: commands in flight, in no order.
     """
 
     versions: Mapping[str, int]
@@ -60,7 +61,10 @@ class Ledger:
             self._account(sender).under_way.add(passage)
 
     def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
-        """Its outcome was sent. version: of the object that the server returned; 0 without an object."""
+        """Record that the outcome of a command was sent.
+
+        version: of the object that the server returned; 0 without an object.
+        """
         with self._lock:
             account = self._account(sender)
             if version > account.versions.get(resource, 0):
@@ -75,7 +79,7 @@ class Ledger:
             call(statement)
 
     def when_clear(self, sender: str, before: int, call: Clear) -> None:
-        """Call, on any thread, once no command of an incarnation older than `before` is under way."""
+        """Call a function, on any thread, once no command of an incarnation older than `before` is in flight."""
         with self._lock:
             account = self._account(sender)
             if account.blocks(before):

@@ -1,7 +1,7 @@
-"""Restart policy of failed actors, as pure functions.
+"""Restart policy for failed actors, as pure functions.
 
-Source of the words: OTP's supervisor (intensity, period). Unlike OTP's, a supervisor whose child fails too often does
-not fail itself: the child stays down, its health check fails with the reason, and the others keep running.
+The terms are those of OTP's supervisor (intensity, period). Unlike OTP's, a supervisor whose child fails too often does
+not fail itself: the child stays stopped, its health check fails with the reason, and the others continue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RESTART_BACKOFF = Backoff(first=0.1, factor=2.0, most=30.0, jitter=0.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """At most `intensity` restarts within `period` seconds; `backoff` delays each longer than the one before."""
+    """Limit of `intensity` restarts within `period` seconds, with delays between them that `backoff` determines."""
 
     intensity: int = 8
     period: float = 300.0
@@ -24,9 +24,10 @@ class RestartPolicy:
 
 
 def restart_delay(failures: Sequence[float], *, now: float, policy: RestartPolicy, chance: float) -> float | None:
-    """Seconds until the child is restarted; None if it has failed too often and stays down.
+    """Return the seconds until the child is restarted; None if it has failed too often and stays stopped.
 
-    failures: times of its failures, by the monotonic clock, this one included. chance: uniform in [0, 1).
+    failures: times of its failures, by the monotonic clock, including this one.
+    chance: uniform in [0, 1).
     """
     recent = sum(1 for at in failures if now - at < policy.period)
     if recent > policy.intensity:

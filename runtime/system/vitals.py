@@ -1,6 +1,6 @@
-"""The state that actors last reported, for health checks. One writer each, many readers, no locks.
+"""Last reported states of actors, for health checks. Each has one writer and many readers, without locks.
 
-A health check must return even if its actor is stuck; so it reads what the actor last reported instead of asking it.
+A health check must return even if its actor hangs; so it reads the actor's last report instead of sending a request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Vitals:
-    """The last report of each actor, by name. Reports are immutable."""
+    """Last report of each actor, by name. Reports are immutable."""
 
     def __init__(self) -> None:
         self._said: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""Subscribers to the changes of a table, and the changes that were not sent to them yet."""
+"""Subscribers to the changes of a table, and undelivered changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcm.runtime.tables.interests import InterestIndex
 
 
 class Concern(NamedTuple):
-    """Change from the view of watches within an index. concerned: as InterestIndex.concerned returns."""
+    """Change for the watches within an index. concerned: as InterestIndex.concerned returns."""
 
     type: EventType
     entry: Entry
@@ -21,7 +21,7 @@ class Concern(NamedTuple):
 
 
 class Audience:
-    """Subscriptions and undelivered changes outlive informers, so that a successor can deliver them.
+    """Subscriptions and undelivered changes, which outlive informers, so that a new incarnation can deliver them.
 
     Only the informer that writes the table uses it, through its TableWriter.
     """
@@ -29,7 +29,9 @@ class Audience:
     __slots__ = ("_index", "_subscriptions", "_undelivered", "_within", "is_divided")
 
     def __init__(self) -> None:
-        self._subscriptions: dict[str, tuple[tuple[Interest, str], ...]] = {}  # with the index of each watch, or ""
+        self._subscriptions: dict[
+            str, tuple[tuple[Interest, str], ...]
+        ] = {}  # each interest with the index of its watch, or ""
         self._undelivered: dict[Key, Entry] = {}  # the entries before changes that are not delivered yet
         self._index = InterestIndex({})
         self._within: dict[str, InterestIndex] = {}  # by index of the table

@@ -58,7 +58,7 @@ class Unreadable(NamedTuple):
     values: tuple[tuple[str, str], ...] = ()
 
     def may_be_of(self, owner: str) -> bool:
-        """Report whether the owner with this UID may own or adopt the object."""
+        """Report whether the owner with this UID owns or may adopt the object."""
         return not self.owner or self.owner == owner
 
 

@@ -1,7 +1,7 @@
 """Patches that the server accepts without changing the object, so that a controller does not repeat them.
 
-A misspelt field, a field that is not in the schema, or a field that a webhook resets differs from the desired value at
-every sync. Each time the server responds 200 with the same resourceVersion.
+A misspelled field, a field that is not in the schema, or a field that a webhook resets differs from the desired value
+at every sync. Each time the server responds with 200 and the same resourceVersion.
 """
 
 from __future__ import annotations

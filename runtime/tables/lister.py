@@ -1,4 +1,4 @@
-"""Listers, through which reconcilers read the objects of a resource."""
+"""Listers, with which reconcilers read the objects of a resource."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
 
 
 class Lister(Generic[M]):
-    """Reads one resource through an overlay. The objects that it returns must not be modified.
+    """Reader of one resource through an overlay. The objects that it returns must not be modified.
 
     M: type of the objects: maps, unless the resource names a model; see runtime/tables/typed.py.
     """
@@ -45,7 +45,7 @@ class Lister(Generic[M]):
 
     @property
     def maps(self) -> Lister[Object]:
-        """Lister of the same objects as maps."""
+        """Return a lister of the same objects as maps."""
         return self  # type: ignore[return-value]
 
     def map_of(self, obj: M | Mapping[str, Any]) -> Object:
@@ -58,12 +58,12 @@ class Lister(Generic[M]):
 
     @property
     def synced(self) -> bool:
-        """True once its table contains a complete list."""
+        """Report whether its table contains a complete list."""
         return self._table.synced
 
     @property
     def version(self) -> int:
-        """The resourceVersion that its table has reached."""
+        """Return the resourceVersion that its table has reached."""
         return self._table.version
 
     @property
@@ -72,7 +72,7 @@ class Lister(Generic[M]):
 
     @property
     def selection(self) -> Selection:
-        """Selection of the objects it shows; str() describes it for messages: "in shop, with app=web"."""
+        """Return the selection of its objects; str() describes it for messages: "in shop, with app=web"."""
         return self._table.selection
 
     def selects(self, obj: Mapping[str, Any]) -> bool:
@@ -129,7 +129,7 @@ class Lister(Generic[M]):
         return self._object_of(entry)
 
     # Unreadable objects: existing objects with an invalid time, or a number as a label. The methods above return the
-    # last readable version, or omit the object if there is none.
+    # last readable version, or omit an object that was never readable.
 
     def unreadable(self, namespace: str | None = None) -> list[Unreadable]:
         """Return all unreadable objects, or those of one namespace."""
@@ -147,7 +147,7 @@ class Lister(Generic[M]):
         return next((each for each in self.unreadable(namespace) if each.may_be_of(owner)), None)
 
     def age(self, now: float) -> float:
-        """Return the seconds since the server last sent anything on the watch; infinite if it never did."""
+        """Return the seconds since the server last sent data on the watch; infinite if it never did."""
         age = self._table.age(now)
         return inf if age is None else age
 

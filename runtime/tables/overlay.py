@@ -1,8 +1,8 @@
 """Overlays: a controller reads its own writes in addition to the tables.
 
 The outcome of a write is recorded here before the reconciler continues, and hides the table's state until the table has
-reached its resourceVersion. So reconcilers need no expectations (upstream's ControllerExpectations), and a late watch
-does not make them act twice. An overlay belongs to one controller and is used on its thread only.
+reached the resourceVersion of the write. So reconcilers need no expectations (upstream's ControllerExpectations), and
+do not act twice because of a late watch. An overlay belongs to one controller and is used on its thread only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Written(NamedTuple):
 
 
 class _Tombstone(NamedTuple):
-    """Deleted object. version: the newest that was seen of it."""
+    """Deleted object. version: the newest known resourceVersion of the object."""
 
     uid: str
     version: int
@@ -208,7 +208,7 @@ class ViewOverlay:
 
     @property
     def unseen(self) -> list[Unseen]:
-        """Changes as in Overlay.unseen, of the selected objects."""
+        """Return changes as Overlay.unseen does, of the selected objects."""
         for part in self.table.parts:
             of_part = self._overlays[part.namespace].unseen
             self._unseen += [Unseen(change.before, self.table.shown(part, change.after)) for change in of_part]

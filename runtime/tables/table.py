@@ -1,9 +1,9 @@
-"""Tables: the objects of one resource, as an informer has seen them. One writer, many readers, no locks.
+"""Tables: the objects of one resource, as an informer has received them. One writer, many readers, no locks.
 
-Only the informer of a resource writes its Table. Other actors read it on their own threads, as Erlang processes read an
-ETS table: a read is one operation on a dict, atomic under the GIL, and an Entry in a table never changes. Objects stay
-JSON bytes; they are decoded on demand, and a bounded number of decoded objects is cached. Fields that many reconcilers
-read of every object (a pod's phase, readiness, node) are derived once, as `facts`.
+Only the informer of a resource writes its Table. Other actors read it on their own threads: a read is one operation on
+a dict, atomic under the GIL, and an Entry in a table never changes. Objects stay JSON bytes; they are decoded on
+demand, and a bounded number of decoded objects is cached. Fields that many reconcilers read of every object (a pod's
+phase, readiness, node) are derived once, as `facts`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _further_ownership(references: Sequence[Any]) -> Iterator[tuple[str, str]]:
 class _State:
     """Consistent entries and indexes. A relist builds a new state and swaps it in.
 
-    unreadable: objects that cannot be read. The last readable version of such an object remains in `entries`.
+    unreadable: objects that cannot be read. `entries` contains the last readable version of such an object.
     """
 
     __slots__ = ("entries", "indexes", "unreadable")
@@ -125,19 +125,19 @@ UNREADABLE_VALUE = "?"
 
 
 class Table:
-    """The objects of one resource, as of `version`.
+    """Objects of one resource, as of `version`.
 
     indexes: further indexes by name; each function returns the values of an object.
     derive: returns the `facts` of an entry.
     decoded_bound: number of decoded objects to cache, see decoded.py.
-    freeze: wraps the objects that `object_of` returns, so that a test detects a reconciler that modifies one.
+    freeze: wraps the objects that `object_of` returns, so that a test detects a reconciler that modifies an object.
 
     selection: the objects to contain. An object that leaves the selection is deleted from the table.
     id: Resource.id, extended if the selection is restricted.
     metadata_only: the objects are PartialObjectMetadata, even if the server sends more.
-    synced: contains a complete list.
-    version: the last resourceVersion seen, by list, event or bookmark.
-    heard: the last time the server sent anything, by the clock's monotonic().
+    synced: the table contains a complete list.
+    version: the newest resourceVersion of a list, event or bookmark.
+    heard: the last time the server sent data, by the clock's monotonic().
     epoch: how often the server's versions went backwards (a restored backup), which invalidates older versions.
     """
 
@@ -251,7 +251,7 @@ class Table:
         self._foreseen[ObjectVersion(entry.key, entry.uid, entry.resource_version)] = entry
 
     def age(self, now: float) -> float | None:
-        """Return the seconds since the server last sent anything, or None if it never did."""
+        """Return the seconds since the server last sent data, or None if it never did."""
         return None if self.heard is None else max(0.0, now - self.heard)
 
     def make_entry(self, obj: Object, raw: bytes) -> Entry:
@@ -404,7 +404,7 @@ class TableWriter:
             table.version = version
 
     def touch(self, now: float) -> None:
-        """Record that the server sent something."""
+        """Record that the server sent data."""
         self._own().heard = now
 
     def _owe(self, key: Key) -> None:

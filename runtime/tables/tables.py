@@ -1,4 +1,4 @@
-"""The tables that one controller reads, each through its overlay and its lister."""
+"""Tables that one controller reads, each through its overlay and its lister."""
 
 from __future__ import annotations
 
@@ -25,13 +25,18 @@ class TableMissingError(KeyError):
 
 
 class Tables:
-    """The tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods.
+    """Tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods.
 
-    Static tables, which its spec names, exist as long as it runs. Tables of discovered resources are added and removed.
+    Static tables, which the controller's spec names, exist as long as the controller runs. Tables of discovered
+    resources are added and removed.
     """
 
     def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
-        """Create tables of a controller. tables: the static ones by Resource.id. discovers: it has a `Discovered`."""
+        """Create the tables of a controller.
+
+        tables: the static tables by Resource.id.
+        discovers: the controller's spec contains a `Discovered`.
+        """
         self._overlays = {resource_id: overlay_of(table) for resource_id, table in tables.items()}
         self.ineffective = IneffectivePatches()
         self._listers = {
@@ -44,7 +49,7 @@ class Tables:
         self._by_kind: dict[tuple[str, str], Lister] = {}  # of discovered resources that can be read, by group and kind
 
     def __getitem__(self, resource: Resource[M]) -> Lister[M]:
-        """The lister of this resource: of models, if the resource names one, else of maps.
+        """Return the lister of this resource: of models, if the resource names one, else of maps.
 
         Raises KeyError for a resource that the controller's spec neither watches nor reads; its subclass
         TableMissingError for a discovered resource that cannot be read now.
@@ -71,7 +76,7 @@ class Tables:
 
     @property
     def has_models(self) -> bool:
-        """True if a resource was read as a model."""
+        """Report whether a resource was read as a model."""
         return bool(self._typed)
 
     def misread(self) -> Iterable[tuple[Resource, Unreadable]]:
@@ -119,7 +124,7 @@ class Tables:
 
     @property
     def static(self) -> frozenset[str]:
-        """Ids of the static tables, as Resource.id."""
+        """Return the ids of the static tables, Resource.id."""
         return self._static
 
     # For the driver of the reconciler.

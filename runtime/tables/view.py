@@ -26,13 +26,16 @@ def mark_of(selection: Selection) -> str:
 
 
 def marks(selection: Selection, known: Selection) -> IndexValues:
-    """Return the function of that index. known: a selection of all objects in the table, which covers this one."""
+    """Return the index function of these marks.
+
+    known: a selection of all objects in the table, which covers this one.
+    """
     left = selection.beyond(known)
     return lambda obj: ("",) if left.selects(obj) else ()
 
 
 def of_metadata(values_of: IndexValues) -> IndexValues:
-    """Restrict an index function to the metadata of objects, for a reader of metadata."""
+    """Wrap an index function to pass it only the metadata of objects, for a controller that reads metadata only."""
     return lambda obj: values_of({"metadata": obj["metadata"]})
 
 
@@ -92,7 +95,7 @@ class View:
 
     @property
     def version(self) -> int:
-        """The resourceVersion that all tables have reached."""
+        """Return the resourceVersion that all tables have reached."""
         return min(part.table.version for part in self.parts)
 
     @property
@@ -101,7 +104,7 @@ class View:
 
     @property
     def heard(self) -> float | None:
-        """The last time the server sent anything for the most outdated part; None if it never did for one of them."""
+        """Return when the server last sent data for the most outdated part; None if it never did for a part."""
         moments = [part.table.heard for part in self.parts]
         known = [moment for moment in moments if moment is not None]
         return min(known) if len(known) == len(moments) else None
@@ -193,5 +196,5 @@ AnyTable = Table | View
 
 
 def tables_of(table: AnyTable) -> tuple[Table, ...]:
-    """Return the tables that informers write for it."""
+    """Return the tables behind it, which informers write."""
     return (table,) if isinstance(table, Table) else tuple(part.table for part in table.parts)

@@ -50,7 +50,7 @@ _ALTERNATIVE_NAMES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.Unifor
 
 
 class AuthorityError(ValueError):
-    """Files are not a certificate with its key, or the authority cannot sign."""
+    """The files are not a certificate with its key, or the authority cannot sign."""
 
 
 @dataclass(frozen=True, slots=True)

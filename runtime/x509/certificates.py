@@ -1,4 +1,4 @@
-"""Certificates that kcm issues for itself: lifetimes, keys, and what all of them have in common.
+"""Certificates that kcm issues for itself: lifetimes, keys, and common extensions.
 
 Certificates for signing requests of a cluster follow upstream's rules instead: see authority.py.
 """
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
-# A certificate from a machine whose clock is ahead must not be "not yet valid" for its readers.
+# If this machine's clock is ahead, clients must not reject a new certificate as "not yet valid".
 BACKDATE = timedelta(hours=1)
 
 
@@ -40,7 +40,7 @@ def subject_name(common_name: str, organization: str = "") -> x509.Name:
 def certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, at: datetime, life: timedelta
 ) -> x509.CertificateBuilder:
-    """Return a builder to which extensions are added. at: the present time."""
+    """Return a builder for a certificate, to which extensions can be added. at: the present time."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -54,7 +54,7 @@ def certificate_builder(
 
 
 def key_usage(*, signs_certificates: bool = False, signs_revocations: bool = False) -> x509.KeyUsage:
-    """Return the usage of a key for TLS, and for an authority's signatures if so chosen."""
+    """Return the key usage extension for TLS, and optionally for an authority's signatures."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

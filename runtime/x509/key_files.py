@@ -1,8 +1,7 @@
-"""An authority whose certificate and key are files, which may be replaced at any time.
+"""Authority whose certificate and key are files, which may be replaced at any time.
 
 Source: kubernetes v1.36 pkg/controller/certificates/signer/ca_provider.go, apiserver
-pkg/server/dynamiccertificates/dynamic_serving_content.go. The files are read whenever something is signed, and not
-watched.
+pkg/server/dynamiccertificates/dynamic_serving_content.go. The files are read at every signature, and not watched.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def read_file(path: str) -> bytes:
 
 
 class KeyFiles:
-    """An authority from files, for any thread.
+    """Authority from files. Thread-safe.
 
     If the files cannot be read, or do not belong together, the previous pair stays in use: two files are not replaced
     in one step.

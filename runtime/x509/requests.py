@@ -33,7 +33,7 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """Names in a request, in its order. common_name: the last one; "" without any."""
+    """Names in a request, in its order. common_name: the last one, or ""."""
 
     common_name: str
     organizations: tuple[str, ...]

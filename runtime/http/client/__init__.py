@@ -1,1 +1,1 @@
-"""The HTTP client: requests over connections that libcurl makes and keeps."""
+"""HTTP client based on libcurl, with persistent connections."""

@@ -1,7 +1,7 @@
-"""Attempts at requests, and the handles of libcurl that carry them.
+"""Attempts at requests, and the libcurl handles that execute them.
 
-libcurl by itself repeats a request whose kept connection was closed. Here a callback before each sending
-(`_may_send`) permits that only where the attempt does.
+libcurl by itself repeats a request whose kept connection was closed. Here a callback before each transmission
+(`_may_send`) permits the repetition only if the attempt does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcm.runtime.scheduling.permits import Permit
 # Seconds after which an idle connection is not used again. Less than what servers and balancers allow (kube-apiserver
 # 90 s, many balancers 60 s), so that the client closes first and a write seldom uses a connection about to be closed.
 KEEP_ALIVE = 30
-KEEP_NAMES = 10  # seconds for which a name's addresses are remembered
+KEEP_NAMES = 10  # seconds for which resolved addresses are cached
 LARGE = 1 << 16  # bytes; a larger request body is released at once instead of when the next one replaces it
 DISCARD = struct.pack("ii", 1, 0)  # SO_LINGER: unsent data is discarded when the socket is closed
 KEEP_ON_CLOSE = struct.pack("ii", 0, 0)  # SO_LINGER: unsent data is still sent
@@ -35,7 +35,7 @@ WRITE_ERROR = -1  # returned to libcurl to end a transfer
 
 
 class HttpAttempt:
-    """One request that is sent once, and its response.
+    """Request that is sent once, and its response.
 
     The results are attributes; see their comments in the constructor.
     """
@@ -88,17 +88,18 @@ class HttpAttempt:
     ) -> None:
         """Describe an attempt; Connections.begin starts it. All callbacks are called on the loop's thread.
 
-        method, url, headers, body: as they are sent. A list of headers that is the same object as that of the
-            attempt before costs nothing.
-        permit: nothing is sent once it has expired, and the response has to be complete by then.
-        may_repeat: the request may be sent twice, if the first was over a kept connection that was closed.
+        method, url, headers, body: as they are sent. A list of headers that is the same object as in the previous
+            attempt costs nothing.
+        permit: nothing is sent once it has expired, and the response must be complete by then.
+        may_repeat: the request may be sent twice, if it was first sent over a kept connection that was closed.
         fresh: use a new connection.
-        on_end: called with this attempt when it is over.
-        on_chunk: takes the body in parts, if the status is 200; `received` stays empty. An error that it raises ends
+        on_end: called with this attempt when it has ended.
+        on_chunk: receives the body in parts, if the status is 200; `received` stays empty. An error that it raises ends
             the attempt.
-        on_refusal: called if on_chunk is given and the status is another.
-        connect_to: where to connect instead of to the URL's host, as libcurl's CONNECT_TO; "" for the default.
-        largest: bytes of the body as sent, above which the attempt ends; 0 for no limit. With a limit the head is kept.
+        on_refusal: called if on_chunk is given and the status is not 200.
+        connect_to: host to connect to instead of the URL's host, as libcurl's CONNECT_TO; "" for the default.
+        largest: maximum size of the body as sent, in bytes, above which the attempt ends; 0 for no limit. With a limit
+            the head of the response is kept.
         """
         self.method, self.url, self.headers, self.body = method, url, headers, body
         self.tls, self.permit, self.fresh, self.may_repeat = tls, permit, fresh, may_repeat
@@ -115,12 +116,12 @@ class HttpAttempt:
         self.retry_after = 0.0  # seconds
         self.warnings: tuple[str, ...] = ()  # of the response's head
         self.breakdown: Breakdown | None = None  # why there is no whole response
-        self.error: Exception | None = None  # what on_chunk raised
-        self.handle: Handle | None = None  # while it is under way
+        self.error: Exception | None = None  # error of on_chunk
+        self.handle: Handle | None = None  # while it is running
 
 
 class Handle:
-    """A handle of libcurl, which carries one attempt after the other. Only options that differ are set again."""
+    """Handle of libcurl, which executes one attempt after the other. Only options that differ are set again."""
 
     __slots__ = (
         "_body",
@@ -163,7 +164,7 @@ class Handle:
         self._head: list[bytes] = []  # lines
         self._method, self._body, self._timeout, self._fresh = "GET", b"", -1, False
         self._connect_to = ""
-        self._largest = self._room = 0  # bytes that the body may have, and that may still arrive
+        self._largest = self._room = 0  # maximum size of the body, and what remains of it, in bytes
         self._headers: list[bytes] = []
         self.curl = curl = pycurl.Curl()
         curl.setopt(pycurl.NOSIGNAL, 1)
@@ -225,21 +226,21 @@ class Handle:
             self.curl.setopt(pycurl.POSTFIELDS, b"")
 
     def end_without_reset(self) -> None:
-        """Let the server see an orderly end of the connection when it is closed."""
+        """Make the connection send unsent data when it is closed, so that the server receives an orderly end."""
         descriptor = self.curl.getinfo(pycurl.ACTIVESOCKET)
         if descriptor >= 0:
             with _socket_of(descriptor) as made:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, KEEP_ON_CLOSE)
 
     def take(self) -> bytes:
-        """Return what has arrived of the body since the last call."""
+        """Return the part of the body that has arrived since the last call."""
         parts = self._parts
         taken = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         return taken
 
     def report(self, failure: tuple[int, str] | None) -> None:
-        """Record in the attempt how it ended. failure: libcurl's code and text."""
+        """Record in the attempt how the transfer ended. failure: libcurl's code and text."""
         attempt, curl = self.attempt, self.curl
         assert attempt is not None
         if attempt.sent:  # otherwise it is that of a proxy
@@ -311,10 +312,10 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _prepare_socket(descriptor: int, _purpose: int) -> int:
-    """Set what a new socket does when it is closed and when its peer is silent.
+    """Set the behaviour of a new socket when it is closed and when its peer is silent.
 
     A close discards unsent data: otherwise the kernel would send it as soon as the server reads again or the network
-    is back, minutes after the permit has expired. Keepalive notices a dead peer after 30 s of silence and four probes,
+    is back, minutes after the permit has expired. Keepalive detects a dead peer after 30 s of silence and four probes,
     15 s apart.
     """
     os.set_inheritable(descriptor, False)

@@ -1,7 +1,7 @@
-"""Connections of libcurl, each to the server of its request; many requests at once.
+"""Concurrent requests over libcurl connections, each to the server of its request.
 
-libcurl opens, keeps and closes the connections (names, proxies, TLS) and implements HTTP/1.1, without holding the GIL;
-the event loop reports which sockets are ready.
+libcurl opens, keeps and closes the connections (names, proxies, TLS) and implements HTTP/1.1, without the GIL; the
+event loop reports which sockets are ready.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Connections:
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_MAXCONNECTS, MOST_KEPT)
         self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, most_open)
-        self._handles: dict[pycurl.Curl, Handle] = {}  # that carry an attempt
+        self._handles: dict[pycurl.Curl, Handle] = {}  # handles with an attempt
         self._free: list[Handle] = []
         self._streaming: list[Handle] = []  # with parts of bodies to pass on
-        self._began = False  # there is an attempt that libcurl has not processed
-        self._is_due = False  # _process() is going to be called
+        self._began = False  # an attempt has begun that libcurl has not processed
+        self._is_due = False  # a call of _process() is scheduled
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
 
     def begin(self, attempt: HttpAttempt, now: float) -> None:
-        """Start an attempt. now: the present time. Raises ValueError for a malformed request."""
+        """Start an attempt. now: monotonic seconds. Raises ValueError for a malformed request."""
         handle = self._handle_for(attempt)
         try:
             handle.load(attempt, remaining=attempt.permit.until - now, connect_timeout=self._connect_timeout)
@@ -65,7 +65,7 @@ class Connections:
         self._process_soon()
 
     def cut(self, attempt: HttpAttempt) -> None:
-        """End an attempt, if it is still running, and its connection. on_end is not called."""
+        """End an attempt and its connection, if it is still running. on_end is not called."""
         handle = attempt.handle
         if handle is not None:
             if handle.status:  # of a watch, whose request is sent completely
@@ -148,7 +148,7 @@ class Connections:
             self._set_alarm()
 
     def _pass_on(self) -> None:
-        """Pass on the parts of bodies that have arrived."""
+        """Deliver the parts of bodies that have arrived."""
         while self._streaming:
             handle = self._streaming.pop()
             attempt = handle.attempt
@@ -177,7 +177,7 @@ class Connections:
         attempt.on_end(attempt)
 
     def _set_alarm(self) -> None:
-        """Set an alarm for libcurl's next timeout. One that rings too early does no harm."""
+        """Set an alarm for libcurl's next timeout. An early alarm does no harm."""
         wait = self._multi.timeout()
         if wait < 0:
             return
@@ -202,9 +202,9 @@ def _with_port(proxy: str) -> str:
 
 
 def connect_to(server: str, name: str) -> str:
-    """Return the option CONNECT_TO that leads from a host of this name to the server's host, on the same port.
+    """Return the option CONNECT_TO that redirects a host of this name to the server's host, with the same port.
 
-    libcurl takes the name that a certificate must have from the URL, so the URL contains that name.
+    libcurl takes the expected name of the certificate from the URL, so the URL contains that name.
     """
     parts = urlsplit(server)
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -36,7 +36,7 @@ class Breakdown:
 
 
 def is_broken(breakdown: Breakdown) -> bool:
-    """Report whether the connection broke during the request, as a kept one does that the server has closed."""
+    """Report whether the connection broke during the request, such as a kept connection that the server had closed."""
     return breakdown.code in BROKEN
 
 
@@ -45,7 +45,7 @@ def describe(breakdown: Breakdown, *, server: str, proxy: str, sent: bool, statu
 
     server, proxy: URLs; "" for no proxy.
     sent: whether the request was sent.
-    status: of the head that arrived; 0 for none.
+    status: status of the response whose head arrived; 0 for none.
     """
     code = breakdown.code
     if not sent:

@@ -14,21 +14,24 @@ Act = Callable[[int, int], None]
 
 
 class SocketReadiness(Protocol):
-    """Calls act(descriptor, READ or WRITE or both), and after_all() after several. Used on the loop's thread."""
+    """Watches sockets and calls act(descriptor, READ or WRITE or both), and after_all() after several calls of act.
+
+    Used on the loop's thread.
+    """
 
     def watch(self, descriptor: int, wanted: int) -> None:
-        """Watch a descriptor for READ or WRITE or both; 0 ends that, and has to come before it is closed."""
+        """Watch a descriptor for READ or WRITE or both. 0 ends the watch; required before the descriptor is closed."""
 
     def close(self) -> None: ...
 
 
 class LoopReadiness:
-    """Watches each descriptor with the event loop."""
+    """Readiness by the event loop, which watches each descriptor."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, act: Act, after_all: Callable[[], None]) -> None:
         self._loop, self._act, self._after_all = loop, act, after_all
         self._watched: dict[int, int] = {}
-        self._is_due = False  # after_all is going to be called
+        self._is_due = False  # a call of after_all is scheduled
 
     def watch(self, descriptor: int, wanted: int) -> None:
         had = self._watched.pop(descriptor, 0)
@@ -66,9 +69,9 @@ class LoopReadiness:
 if hasattr(select, "epoll"):  # Linux
 
     class EpollReadiness:
-        """Watches the descriptors with an epoll, which the event loop watches.
+        """Readiness by an epoll object, which the event loop watches.
 
-        Each request begins and ends to watch its descriptor, which costs five times as much in the loop itself.
+        Each request starts and ends a watch of its descriptor, which takes five times as long in the event loop itself.
         """
 
         def __init__(self, loop: asyncio.AbstractEventLoop, act: Act, after_all: Callable[[], None]) -> None:

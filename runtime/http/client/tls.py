@@ -1,4 +1,4 @@
-"""TLS of new connections."""
+"""TLS settings of new connections."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TlsMaterial:
 
 
 def set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:
-    """Set the same options towards the server and, if there is one, towards the proxy, as Go does."""
+    """Set the same options for the server and, if there is one, for the proxy, as Go does."""
     _set_side(curl, tls, "")
     if proxied:
         _set_side(curl, tls, "PROXY_")
 
 
 def _set_side(curl: pycurl.Curl, tls: TlsMaterial, prefix: str) -> None:
-    """Set the options of one side. prefix: of the names of libcurl's options; "" for the server's side."""
+    """Set the options of one side. prefix: of the names of libcurl's options; "" for the server."""
 
     def option(name: str) -> int:
         found: int = getattr(pycurl, prefix + name)

@@ -1,4 +1,4 @@
-"""Warning headers of responses (RFC 7234, 5.5): what an API server remarks about a request that it carries out.
+"""Warning headers of responses (RFC 7234, 5.5), by which an API server warns about a request that it carries out.
 
 Source: k8s.io/apimachinery/pkg/util/net/http.go, ParseWarningHeaders (v1.36): only code 299 is shown to people.
 """
@@ -21,11 +21,13 @@ _ESCAPED = re.compile(r"\\(.)")
 def warnings_of(head: Iterable[bytes]) -> tuple[str, ...]:
     """Return the texts of all warnings with code 299, in order, without repetitions.
 
-    head: lines as they came; of several heads, as with a proxy in between, the last one counts. Malformed values are
-    skipped, control characters become spaces.
+    head: lines as received; of several heads, such as a proxy's and the server's, the last one is used. Malformed
+        values are skipped, control characters become spaces.
     """
     lines = b"".join(head)
-    if b"arning:" not in lines and b"ARNING:" not in lines:  # as nearly all: no call, since every response comes here
+    if (
+        b"arning:" not in lines and b"ARNING:" not in lines
+    ):  # true of most responses: this check is cheaper than parsing
         return ()
     heads = [start.start() for start in _STATUS_LINE.finditer(lines)]
     found: dict[str, None] = {}

@@ -1,1 +1,1 @@
-"""The HTTP server: connections and their limits, requests, responses."""
+"""HTTP server: connections and their limits, requests, responses."""

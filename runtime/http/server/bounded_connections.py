@@ -1,8 +1,9 @@
-"""Limits of the connections of a server: how many there may be, and how long each may wait without a request.
+"""Limits of the connections of a server: their number, and how long each may wait without a request.
 
-Every client that reaches the port can open connections without sending anything, and each costs a descriptor and
-memory. When the limit is reached, the connection that has waited longest is closed for a new one, those of unknown
-users first: so probes are served while a client fills the port. A connection whose request is being handled stays.
+Every client that reaches the port can open connections without sending anything, and each uses a descriptor and
+memory. When the limit is reached, the connection that has waited longest is closed for a new one, connections of
+unknown
+users first: so probes are served while a client fills the port. A connection whose request is being handled stays open.
 Times are those of Go's http.Server in kubernetes v1.36 apiserver/pkg/server/secure_serving.go.
 """
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BACKLOG = 1024  # connections that the kernel keeps until they are accepted
-GOODBYE = 2.0  # seconds that the end of a TLS connection may take
+GOODBYE = 2.0  # seconds that the shutdown of a TLS connection may take
 NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PAUSE = 0.2  # seconds until the next accept after a lack of descriptors
 
@@ -44,7 +45,7 @@ class ConnectionLimits:
 
 
 class BoundedConnections:
-    """All connections of a server, over all ports that share the limit. Created and used on the event loop's thread."""
+    """All connections of a server, on all ports that share the limit. Created and used on the event loop's thread."""
 
     def __init__(self, bounds: ConnectionLimits, *, log: FilteringBoundLogger) -> None:
         self._bounds, self._log = bounds, log
@@ -64,7 +65,7 @@ class BoundedConnections:
     def accept(
         self, listening: socket.socket, factory: Callable[[], asyncio.Protocol], *, tls: ssl.SSLContext | None
     ) -> None:
-        """Accept connections from now on. listening: is closed by stop_accepting."""
+        """Accept connections from now on. listening: socket that stop_accepting closes."""
         listening.setblocking(False)
         task = self._loop.create_task(self._accept(listening, factory, tls))
         self._accepting.append((task, listening))
@@ -104,7 +105,7 @@ class BoundedConnections:
             self._room.set()  # it may be closed for a new connection
 
     def cut_overdue(self, now: float) -> None:
-        """Close connections that have waited too long; called every second. now: by the loop's clock."""
+        """Close connections that have waited too long; called every second. now: seconds of the loop's clock."""
         bounds = self._bounds
         for connection in (*self._strangers, *self._known):
             idle = bounds.idle_known if connection.known else bounds.idle
@@ -142,7 +143,7 @@ class BoundedConnections:
             connection.handshake.add_done_callback(partial(self._handshake_over, connection, accepted))
 
     async def _make_room(self) -> None:
-        """Wait until there is room for one more; meanwhile the kernel keeps new connections."""
+        """Wait until the number of connections is below the limit; meanwhile the kernel queues new connections."""
         while len(self._open) >= self._bounds.most:
             if not self._full:
                 self._full = True
@@ -197,10 +198,10 @@ class BoundedConnections:
 
 
 class _Connection(asyncio.Protocol):
-    """Passes everything on to the server's own protocol.
+    """Protocol that forwards everything to the server's protocol.
 
     since: start of the present wait, by the loop's clock.
-    in_head: it waits for a handshake or for the rest of a request's head.
+    in_head: waits for a handshake or for the rest of a request's head.
     """
 
     __slots__ = ("_owner", "busy", "handshake", "in_head", "inner", "known", "since", "transport")

@@ -1,9 +1,9 @@
-"""One limit for the bytes that all connections buffer for their clients.
+"""Limit on the bytes that all connections together buffer for their clients.
 
-A connection buffers what its client has not read yet (the rest of a response, events of a watch) and what the client
-has not sent completely yet (a head, a body). Limits per connection do not limit the process, as there may be thousands
-of connections. So each connection reports its buffered bytes, and when the total is too large, the connections that
-have buffered for the longest time are closed: a client that reads needs its buffer only briefly.
+A connection buffers data that its client has not read yet (the rest of a response, events of a watch) and data that the
+client has not sent completely yet (a head, a body). Limits per connection do not limit the process, because there may
+be thousands of connections. So each connection reports its buffered bytes, and when the total is too large, the
+connections that have buffered for the longest time are closed: a client that reads needs its buffer only briefly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOG_EVERY = 10.0  # seconds between two warnings
 
 
 class Holder(Protocol):
-    """A connection."""
+    """Connection that buffers bytes."""
 
     @property
     def is_known(self) -> bool:
@@ -33,7 +33,7 @@ class Holder(Protocol):
 
 
 class _Holding:
-    """Bytes of one connection, and since when it has buffered any, in seconds of the clock."""
+    """Buffered bytes of one connection, and since when it has buffered any, in seconds of the clock."""
 
     __slots__ = ("since", "size")
 
@@ -42,7 +42,7 @@ class _Holding:
 
 
 class BufferedBytes:
-    """Total of all connections; used on one thread."""
+    """Total of the bytes that all connections buffer. Used on one thread."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class BufferedBytes:
         most: bytes.
         """
         self._now, self._later, self._log, self._most = now, later, log, most
-        self._held: dict[Holder, _Holding] = {}  # in the order in which they began
+        self._held: dict[Holder, _Holding] = {}  # in the order in which they began to buffer
         self._is_due = False  # _look_again will be called
         self._cut = 0  # connections since the last warning
         self._warned_at = -LOG_EVERY
         self.total = 0
 
     def hold(self, holder: Holder, size: int) -> None:
-        """Record how many bytes a connection buffers now. May close others, never this one."""
+        """Record how many bytes a connection buffers now. May close other connections, but not this one."""
         holding = self._held.get(holder)
         if not size:
             if holding is not None:
@@ -97,9 +97,10 @@ class BufferedBytes:
             self._later(GRACE, self._look_again)
 
     def _in_turn(self, newest: Holder | None) -> Iterator[Holder]:
-        """Yield the connections that may be closed: those of unknown users first, then those that began first.
+        """Yield the connections that may be closed: those of unknown users first, and the longest buffering first.
 
-        Small ones are spared, as that would free little. A single connection may buffer as much as it needs.
+        Connections with small buffers are spared, because closing them frees little. A single connection may buffer as
+        much as it needs.
         """
         if len(self._held) == 1:
             return

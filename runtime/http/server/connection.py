@@ -1,4 +1,4 @@
-"""One connection: its requests are parsed, checked against limits, and handled in order."""
+"""Connection of the server: its requests are parsed, checked against limits, and handled in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcm.runtime.http.server.response_writer import ResponseWriter
 from kcm.runtime.http.server.server import HttpServer
 
 MOST_HEADERS = 500  # lines of a head, and again of trailers: each costs far more than its bytes; as Go since 1.27
-MOST_PIECES = 4096  # reads that one head may take: the parser copies what it has of a line at each
+MOST_PIECES = 4096  # reads for one head: at each the parser copies the incomplete line
 READ_AT_ONCE = 16 * 1024  # bytes that are parsed before these limits are checked
 MOST_PIPELINED = 64  # requests that may wait for the response to the one before; further ones stay unparsed
 BODY_DEADLINE = 60.0  # seconds from the end of a request's head to that of its body, as upstream's --request-timeout
@@ -50,14 +50,14 @@ class HttpConnection(ResponseWriter):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
         self._parser: Any = httptools.HttpRequestParser(self)
-        self._request = server.new_request(self)  # that is being read
-        self._head_size = 0  # bytes of a head that is not complete, then of what is neither head nor body
-        self._host: bytes | None = b"/"  # of the last request, which was well-formed
+        self._request = server.new_request(self)  # request that is being read
+        self._head_size = 0  # bytes of an incomplete head, then of data outside of head and body
+        self._host: bytes | None = b"/"  # of the last well-formed request
         self._pieces = 0  # reads that left this head incomplete
         self._trailers = 0  # lines
         self._message_size = 0  # bytes of a request whose head is complete but whose body is not
         self._body: bytes | bytearray = b""
-        self._discarding = False  # the rest of a body that is not needed
+        self._discarding = False  # the rest of the body is discarded
         self._deadline: asyncio.TimerHandle | None = None  # for the body
         self._waiting: deque[HttpRequest] = deque()  # complete, or refused
         self._unparsed = b""  # input after the requests that wait
@@ -104,7 +104,7 @@ class HttpConnection(ResponseWriter):
             self._ignore_input(self._current)  # it arrived together with the request that streams
 
     def _parse_on(self) -> None:
-        """Parse the input, unless many requests wait already."""
+        """Parse the input, unless many requests are waiting already."""
         data = memoryview(self._unparsed)
         self._unparsed, at = b"", 0
         while at < len(data) and len(self._waiting) < MOST_PIPELINED:
@@ -115,7 +115,7 @@ class HttpConnection(ResponseWriter):
         self._note_incomplete()
 
     def _parse(self, data: bytes | memoryview) -> bool:
-        """Parse some input. Return False if the connection is about to be closed."""
+        """Parse some input. Return False if the connection will be closed."""
         size_before = self._request.size
         try:
             self._parser.feed_data(data)
@@ -144,7 +144,7 @@ class HttpConnection(ResponseWriter):
         return not self._is_closing
 
     def _note_incomplete(self) -> None:
-        """Report what is buffered of an incomplete message, and limit its time. Called after each read.
+        """Report the buffered bytes of an incomplete message, and limit its time. Called after each read.
 
         Until its body is complete a request of an unknown user is subject to BoundedConnections.
         """
@@ -265,14 +265,14 @@ class HttpConnection(ResponseWriter):
     # One request after the other.
 
     def _refuse(self, request: HttpRequest) -> None:
-        """Refuse a request in its turn, without waiting for its body, none of which is kept."""
+        """Refuse a request in its turn, without waiting for its body, which is discarded."""
         self._discarding = True
         self._body = b""
         self._waiting.append(request)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle the requests that wait, until one takes time or the client does not read."""
+        """Handle the waiting requests, until one is not answered at once or the client does not read."""
         while self._waiting and self._current is None and not self.is_full and not self._is_closing:
             self._current = request = self._waiting.popleft()
             if request.refusal is not None:
@@ -323,7 +323,7 @@ class HttpConnection(ResponseWriter):
     def _ignore_input(self, streaming: HttpRequest) -> None:
         """Ignore the input after a request whose response may never end, and close the connection after it.
 
-        To keep the input would mean to stop reading, and the end of the connection would not be noticed.
+        Keeping the input would mean to stop reading, and then the end of the connection would not be noticed.
         """
         streaming.is_last = True
         self._unanswered = 1
@@ -340,7 +340,7 @@ class HttpConnection(ResponseWriter):
     # Buffered bytes.
 
     def _hold_all(self) -> None:
-        """Report the buffered bytes; of small requests only incomplete ones count."""
+        """Report the number of buffered bytes, including the head of an incomplete request."""
         size = len(self._body) + len(self._unparsed) + self._streamed + sum(map(len, self._unsent))
         if not self._request.is_complete or self._request is self._current:
             size += self._head_size
@@ -395,7 +395,7 @@ class HttpConnection(ResponseWriter):
 
     @property
     def is_idle(self) -> bool:
-        """Report whether there is a response to every request."""
+        """Report whether every request has a response."""
         return self._unanswered == 0
 
     def close_if_idle(self) -> None:
@@ -405,7 +405,7 @@ class HttpConnection(ResponseWriter):
     def _refuse_connection(self, text: str) -> None:
         """Close the connection, after an error response unless a response is in progress.
 
-        Called where the end of the present request is unknown, so that a next one could not be found.
+        Called if the end of the present request is unknown, so that the next request cannot be found.
         """
         if self._current is None:
             head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
@@ -414,7 +414,7 @@ class HttpConnection(ResponseWriter):
 
 
 def _problem_of(request: HttpRequest, host: bytes | None) -> str:
-    """Return the status line of a refusal, as Go's net/http words it; "" for a head without a problem."""
+    """Return the status line of a refusal, in the words of Go's net/http; "" for a valid head."""
     if len(request.headers) + len(request.repeated) > MOST_HEADERS:
         return _HEAD_TOO_LARGE
     if host is None:

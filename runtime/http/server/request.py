@@ -1,4 +1,4 @@
-"""A request and its response, as handlers see them; subclasses add what belongs to one server."""
+"""Request and its response, as handlers use them; subclasses add attributes of one server."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class StreamedBody(Protocol):
     """A body that is written in parts."""
 
     def on_room(self) -> None:
-        """Write on: the connection is no longer full."""
+        """Continue writing: the connection is no longer full."""
 
     def on_lost(self) -> None:
-        """Stop: the connection has ended."""
+        """Stop writing: the connection has ended."""
 
 
 class Connection(asyncio.Protocol):
-    """The connection of a request, as the request, its handler and the server use it. Implemented by HttpConnection.
+    """Connection of a request, as the request, its handler and the server use it. Implemented by HttpConnection.
 
-    identity: set by the handler; what it has found out about the client, None until then.
-    is_full: the transport has no room for more.
+    identity: set by the handler: the result of authentication, None until then.
+    is_full: the transport's buffer is full.
     """
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def target(self) -> bytes:
-        """Return the target of the request that is being handled, or else read."""
+        """Return the target of the request that is being handled, or otherwise of the request that is being read."""
         raise NotImplementedError
 
     def next_id(self) -> bytes:
@@ -61,11 +61,11 @@ class Connection(asyncio.Protocol):
         raise NotImplementedError
 
     def respond(self, request: HttpRequest, status: int, content_type: str, body: bytes, lines: bytes) -> None:
-        """Send a whole response. lines: of the head, after its Content-Type."""
+        """Send a whole response. lines: further lines of the head."""
         raise NotImplementedError
 
     def stream(self, request: HttpRequest, content_type: str, body: StreamedBody, lines: bytes) -> None:
-        """Begin a streamed response. lines: of the head."""
+        """Begin a streamed response. lines: further lines of the head."""
         raise NotImplementedError
 
     def write(self, request: HttpRequest, data: bytes) -> None:
@@ -85,14 +85,14 @@ class Connection(asyncio.Protocol):
 
 
 class HttpRequest:
-    """One request and its response.
+    """Request and its response.
 
     method: in capitals; empty until the head is complete.
     target: as it was sent.
     headers: by name in lower case; the first of several lines with the same name.
     repeated: further lines with a name that occurred before.
     user: set by the handler; None for an unknown user.
-    refusal: set by the handler or by a limit; what `refuse` sends.
+    refusal: set by the handler or by a limit; the response that `refuse` sends.
     """
 
     __slots__ = (
@@ -173,7 +173,7 @@ class HttpRequest:
 
     @property
     def is_full(self) -> bool:
-        """Report whether to write no more until `on_room` of the body is called."""
+        """Report whether to stop writing until `on_room` of the body is called."""
         return self._connection.is_full
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""The sending half of a connection: responses, as fast as the client reads them."""
+"""Sending half of a connection: responses, as fast as the client reads them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kcm.runtime.http.server.request import TEXT, Connection, HttpRequest, Strea
 from kcm.runtime.http.server.server import HttpServer
 
 STALLED = 60.0  # seconds after which a client that reads nothing of its response is cut off
-IN_ONE_WRITE = 64 * 1024  # bytes of a body that go to the transport at a time, together with the head if that is all
-# By whether the request is HTTP/1.1 and whether the connection ends: only what is not the version's default is sent.
+IN_ONE_WRITE = 64 * 1024  # bytes of a body that are written at a time; a body up to this size is written with the head
+# By whether the request is HTTP/1.1 and whether the connection ends. The version's default is omitted.
 _CONNECTION = {
     (True, False): b"",
     (True, True): b"Connection: close\r\n",
@@ -44,17 +44,17 @@ class ResponseWriter(Connection):
         self._current: HttpRequest | None = None  # that is being handled
         self._stream: StreamedBody | None = None
         self._unsent: deque[memoryview] = deque()  # of the response, until the transport has room
-        self._is_last = False  # what is unsent ends the response
+        self._is_last = False  # _unsent contains the end of the response
         self._streamed = 0  # bytes that wait in the stream
         self._held = 0  # bytes that were last reported as held
-        self._stalled: asyncio.TimerHandle | None = None  # for the client to read
+        self._stalled: asyncio.TimerHandle | None = None  # limits the time in which the client reads nothing
         self._is_closing = False  # nothing is read or written any more
         self.is_full = False
 
     # Implemented by the reading half.
 
     def _answered(self, request: HttpRequest) -> None:
-        """Continue with the next request: the response to this one is written."""
+        """Continue with the next request after the response to this one was written."""
         raise NotImplementedError
 
     def _before_stream(self, request: HttpRequest) -> None:
@@ -62,7 +62,7 @@ class ResponseWriter(Connection):
         raise NotImplementedError
 
     def _handle_waiting(self) -> None:
-        """Handle the requests that wait for room."""
+        """Handle the requests that wait for the buffer to empty."""
         raise NotImplementedError
 
     def _hold_all(self) -> None:
@@ -70,7 +70,7 @@ class ResponseWriter(Connection):
         raise NotImplementedError
 
     def _cut_off(self, why: str) -> None:
-        """Log and close a connection whose client does not take part."""
+        """Log and close a connection whose client does not read or send."""
         raise NotImplementedError
 
     # The transport's callbacks.
@@ -156,10 +156,11 @@ class ResponseWriter(Connection):
             self._hold_all()
 
     def _send(self, *parts: bytes, is_last: bool = False) -> None:
-        """Pass to the transport what it has room for, and the rest when there is room again.
+        """Pass as much to the transport as it has room for, and the rest when there is room again.
 
-        A transport accepts whatever it is given: with TLS a whole list would be in memory twice, and a client that
-        reads slowly could not be distinguished from a client that does not read.
+        A transport buffers everything that it receives: with TLS a whole list would be in memory twice, and a client
+            that reads
+        slowly could not be distinguished from a client that does not read.
         """
         self._unsent += map(memoryview, filter(None, parts))
         self._is_last = is_last
@@ -191,7 +192,7 @@ class ResponseWriter(Connection):
         self._transport.abort()
 
     def _close(self) -> None:
-        """Close the connection after what is written already."""
+        """Close the connection after everything that was written is sent."""
         self._is_closing = True
         self._transport.close()
 

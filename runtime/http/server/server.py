@@ -1,10 +1,10 @@
-"""The server side of HTTP/1.1: an asyncio protocol for each connection, an object for each request.
+"""Server side of HTTP/1.1: an asyncio protocol for each connection, an object for each request.
 
-Kept thin, since every request of a busy cluster passes through here. llhttp (httptools) parses; no task and no future
-is created for a request, its head stays bytes, and a small response is written at once. Requests of one connection are
-handled in order, each one after the response to the one before.
+It does little work per request, because every request of a busy cluster passes through it. llhttp (httptools) parses;
+no task and no future is created for a request, its head stays bytes, and a small response is written at once. Requests
+of one connection are handled in order, each after the response to the previous one.
 
-Source for what clients see: Go's net/http, server.go.
+Source for the behaviour that clients see: Go's net/http, server.go.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ COLLECT_EVERY = 64
 
 
 class Handler(Protocol[R_contra]):
-    """Handles the requests of a server. Its methods neither raise nor wait."""
+    """Interface for handling the requests of a server. Its methods neither raise nor wait."""
 
     def admit(self, request: R_contra) -> Any:
-        """Check the head. Return what refuses the request, or None; the body of a refused request is not kept."""
+        """Check the head of a request. Return the refusal, or None; the body of a refused request is discarded."""
 
     def handle(self, request: R_contra) -> None:
         """Respond to the request, now or later."""
@@ -46,7 +46,7 @@ class Handler(Protocol[R_contra]):
         """Return the refusal of a request whose body is too large."""
 
     def needs_body(self, request: R_contra) -> bool:
-        """Report whether the body will be used; otherwise none of it is kept. Called when its first bytes arrive."""
+        """Report whether the body will be used; otherwise it is discarded. Called when its first bytes arrive."""
 
     def too_late(self) -> Any:
         """Return the refusal of a request whose body did not arrive in time."""
@@ -71,11 +71,11 @@ class HttpServer:
     ) -> None:
         """Prepare the server. The protocol of each of its connections is HttpConnection(server).
 
-        new_request: the class of requests that the handler takes.
+        new_request: the class of requests that the handler expects.
         largest_body: bytes.
         now: Unix seconds.
-        connections: the limits of its connections, if there are any.
-        buffered: the limit of what its connections buffer, if there is one.
+        connections: limits of its connections, or None.
+        buffered: limit of the bytes that its connections buffer, or None.
         product: value of the header Server; "" for none.
         """
         self.handler: Handler[Any] = handler
@@ -92,7 +92,7 @@ class HttpServer:
         self._all_closed: asyncio.Event | None = None
 
     def next_id(self) -> bytes:
-        """Return a UUID for the next request, of which only the last part changes."""
+        """Return a UUID for the next request. Only the last part of these UUIDs changes."""
         return b"%b%012x" % (self._id_prefix, next(self._numbers))
 
     def date(self) -> bytes:
@@ -100,7 +100,7 @@ class HttpServer:
         return self._date
 
     def date_lines(self) -> bytes:
-        """Return the lines of a head that are the same for a second: Date and Server."""
+        """Return the head lines that are equal within a second: Date and Server."""
         second = int(self._now())
         if second != self._second:
             self._second, self._date = second, formatdate(second, usegmt=True).encode()
