@@ -9,16 +9,24 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 import structlog
+from _pytest.assertion.rewrite import AssertionRewritingHook
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 from xdist.remote import Producer
 
-from kcm.actors.simulation import SimulatedCluster
+from kcm import testing
 from tests.support.work_units import DurationRecorder, UnitScheduling, sort_by_duration
 
 # Compiling the tests with their rewritten assertions takes longer than collecting them, so the result is kept even if
 # PYTHONDONTWRITEBYTECODE is set. The variable still applies to the processes that tests start.
 sys.dont_write_bytecode = False
+
+# pytest rewrites the assertions in each package with an installed plugin, and thus in all modules of kcm, which takes
+# each process two seconds. Only the tests need it. pytest has no public way to revoke the mark. Of kcm, only the plugin
+# has been imported so far.
+for finder in sys.meta_path:
+    if isinstance(finder, AssertionRewritingHook):
+        finder._must_rewrite.discard("kcm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -78,12 +86,12 @@ def log(logs: LogCapture) -> FilteringBoundLogger:
 
 
 @pytest.fixture
-def cluster(log: FilteringBoundLogger) -> SimulatedCluster:
+def cluster(log: FilteringBoundLogger) -> testing.SimulatedCluster:
     """A simulated cluster without a manager."""
-    return SimulatedCluster(log=log)
+    return testing.SimulatedCluster(log=log)
 
 
 @pytest.fixture
-def make_cluster(log: FilteringBoundLogger) -> Callable[..., SimulatedCluster]:
+def make_cluster(log: FilteringBoundLogger) -> Callable[..., testing.SimulatedCluster]:
     """Constructor of simulated clusters, for tests with their own seed or latency."""
-    return lambda **arguments: SimulatedCluster(log=log, **arguments)
+    return lambda **arguments: testing.SimulatedCluster(log=log, **arguments)

@@ -114,6 +114,7 @@ def test_trial_of_the_new_controller_succeeds_with_faults(project: Path) -> None
     assert ", 0 failed;" in run(project, "kcm.simulate", "--setting", "swarm", "--seeds", "1")
 
 
+@pytest.mark.slow
 def test_trial_fails_for_a_faulty_controller(project: Path) -> None:
     path = project / CONTROLLER
     good = path.read_text(encoding="utf-8")

@@ -90,7 +90,8 @@ def test_commands_of_the_example_workflow_succeed(tmp_path: Path) -> None:
 
 
 def test_two_clusters_in_memory_run_at_once_and_leave_nothing_behind(tmp_path: Path) -> None:
-    programs = [spawn([*KCM, "--embedded-in-memory"], tmp_path / f"{number}.log") for number in range(2)]
+    command = [*KCM, "--embedded-in-memory", "--hollow-nodes=0"]
+    programs = [spawn(command, tmp_path / f"{number}.log") for number in range(2)]
     with ending(programs[0]) as first, ending(programs[1]) as second:
         kubeconfigs = []
         for program in (first, second):

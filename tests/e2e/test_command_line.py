@@ -200,7 +200,7 @@ def test_the_embedded_cluster_logs_in_the_format_that_was_asked_for(surroundings
         "refused.yml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: none}\n"
     )
     own = f"--embedded-dir={surroundings.directory / 'kcm'}"
-    done = run(own, SERVING, f"--apply={refused}", "--logging-format=json")
+    done = run(own, SERVING, f"--apply={refused}", "--hollow-nodes=0", "--logging-format=json")
     assert done.returncode == 1
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert {"kcm", "embedded-apiserver"} <= {line["logger"] for line in lines}

@@ -15,6 +15,7 @@ from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api, Kubectl, Object, PodHistory, pod_history, uid_of
 from tests.e2e.running import (
+    CONTROLLERS,
     Manager,
     ending,
     free_port,
@@ -195,10 +196,11 @@ def test_a_standby_takes_over_from_a_leader_that_is_killed_in_a_rollout(bare: Ba
 
 def test_terminated_manager_releases_its_lease(bare: Bare) -> None:
     kubectl = Kubectl(Api(bare.kubeconfig), "default")
-    with bare.managed() as manager:
+    few = f"--controllers={','.join(CONTROLLERS)}"
+    with bare.managed(few) as manager:
         assert leader(kubectl)
         assert manager.program.terminate() == 0
         assert leader(kubectl) == ""
         assert "lease released" in manager.program.text()
-    with bare.managed():
+    with bare.managed(few):
         assert leader(kubectl), "the next one need not wait for the lease to run out"

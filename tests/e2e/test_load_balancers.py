@@ -20,10 +20,17 @@ FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 CLOUD = "--cloud-provider=fake"
 
 
+@pytest.fixture(scope="module")
+def own_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Start an embedded cluster with the fake cloud; return its kubeconfig."""
+    directory = tmp_path_factory.mktemp("cloud")
+    with managing(directory / "kcm.log", f"--embedded-dir={directory / 'kcm'}", CLOUD):
+        yield directory / "kcm" / "kubeconfig"
+
+
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Kubectl]:
-    with managing(tmp_path / "kcm.log", f"--embedded-dir={tmp_path / 'kcm'}", CLOUD):
-        yield in_namespace(tmp_path / "kcm" / "kubeconfig", "balanced")
+def own(own_cloud: Path, request: pytest.FixtureRequest) -> Kubectl:
+    return in_namespace(own_cloud, f"balanced-{crc32(request.node.name.encode())}")
 
 
 @pytest.fixture

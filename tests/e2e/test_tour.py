@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.pages import ANY, Said, check_page, differences
 
 
-@pytest.mark.parametrize("page", ["tour.md", pytest.param("autoscaling.md", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["tour.md", "autoscaling.md"])
 def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
     check_page(page, tmp_path)
 

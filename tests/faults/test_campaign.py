@@ -40,6 +40,7 @@ def test_seeded_runs_violate_no_invariant(setting: Setting, seeds: int, part: in
     assert campaign.runs == len(range(part, seeds, PARTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: FaultKind) -> None:
     # A campaign that injects no faults finds nothing.

@@ -29,7 +29,10 @@ def first_violation(setting: Setting, seeds: int = MOST, *, first: int = 0) -> R
     return next((run for run in runs if run.violations), None)
 
 
-@pytest.mark.parametrize("draw", [draw_plan, draw_stale_state, draw_unobserved_state, draw_intermediate_state])
+OTHER_DRAWS = (draw_stale_state, draw_unobserved_state, draw_intermediate_state)
+
+
+@pytest.mark.parametrize("draw", [draw_plan, *(pytest.param(draw, marks=pytest.mark.slow) for draw in OTHER_DRAWS)])
 def test_nothing_is_found_in_a_reconciler_without_a_bug(draw: Draw) -> None:
     for seed in SOUND:
         assert check(seed, setting=flawed_setting(Flaws(), draw=draw)).violations == []

@@ -31,6 +31,7 @@ NUMBERED = Mutant(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "mutant", [*(mutant for mutant in MUTANTS if mutant.held_by), NUMBERED], ids=lambda mutant: mutant.name

@@ -79,6 +79,7 @@ def test_dependents_of_another_namespace_do_not_wait(
     assert len(lookups(family)) <= objects * owners_each + 30, "each owner is looked up once"
 
 
+@pytest.mark.slow
 def test_object_with_more_owners_than_are_remembered_is_deleted(family: Family) -> None:
     family.make(CONFIGMAPS, "heavy", *map(absent, range(6000)))
     seconds_until(family, CONFIGMAPS, "heavy", within=200.0)
