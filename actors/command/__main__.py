@@ -17,7 +17,7 @@ from kcm.runtime.process.standard_streams import open_closed_streams, printing  
 
 
 def main() -> int:
-    """The whole life of the process; returns its exit code."""
+    """Run the process, and return its exit code."""
     return printing(run_kcm.main)
 
 

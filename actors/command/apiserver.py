@@ -1,7 +1,7 @@
 """`run-kcm apiserver`: the embedded API server alone, without controllers and nodes.
 
-Garbage collection and the emptying of namespaces are done by the server's stand-ins (runtime/apiserver/stand_ins).
-SIGTERM and Ctrl-C end it: exit code 0. It is 1 where it cannot start, or can no longer store what is written.
+The server's stand-ins (runtime/apiserver/stand_ins) collect garbage and empty namespaces.
+Exit codes: 0 after SIGTERM or Ctrl-C, 1 if the server cannot start or can no longer store writes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kcm.runtime.process.version import this_version
 
 PROGRAM = "kcm apiserver"
 SUMMARY = (
-    "Serves the Kubernetes API on this machine, without controllers and nodes, to whatever client is tried on it. What "
-    "has lost its owners, and what is in a namespace that is deleted, the server deletes itself."
+    "Serves the Kubernetes API on this machine, without controllers and nodes, for tests of clients. The server itself "
+    "deletes objects without owners, and the objects of deleted namespaces."
 )
 
 
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence[str]) -> int:
-    # Heavy, and of no use to whom only help or a mistake is shown.
+    # Slow to import, and not needed for --help and errors in flags.
     from kcm.actors.command.embedded_directory import directory_of
     from kcm.actors.command.server_settings import server_settings
     from kcm.runtime.apiserver.process.failures import CannotServeError
@@ -123,14 +123,14 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
 
 
 def greeting(url: str, kubeconfig: Path, *, in_memory: bool) -> str:
-    """Return the greeting. Its export line can be copied as it is."""
-    kept = "is gone then" if in_memory else "is kept for the next time"
+    """Return the greeting. Its export line can be copied."""
+    kept = "deleted then" if in_memory else "kept for the next run"
     return (
-        f"An API server of our own serves on {url}, without controllers and nodes.\n"
-        "To look at it, in another terminal:\n"
+        f"The embedded API server serves on {url}, without controllers and nodes.\n"
+        "To use it, in another terminal:\n"
         "\n"
         f"    export KUBECONFIG={kubeconfig}\n"
         "    kubectl get namespaces\n"
         "\n"
-        f"Ctrl-C ends it; what it holds {kept}.\n"
+        f"Press Ctrl-C to stop. The data is {kept}.\n"
     )

@@ -35,7 +35,7 @@ def greeting(
     not_built: Sequence[str] = (),
     is_kept: bool = True,
 ) -> str:
-    """Return the text that is shown once the embedded cluster can be used. Its export line can be copied as it is.
+    """Return the text that is shown once the embedded cluster can be used. Its export line can be copied.
 
     not_built: names of the requested controllers that are not part of this release.
     is_kept: whether the cluster is stored for the next run.
@@ -44,15 +44,15 @@ def greeting(
     if nodes:
         what = f"with {counted(nodes, 'hollow node')} in {counted(min(nodes, zones), 'zone')}"
     lines = [
-        f"An API server of our own serves on {url}, {what}.",
-        *(f"Applied {what}." for what in applied),
+        f"The embedded cluster serves on {url}, {what}.",
+        *(f"Applied {name}." for name in applied),
         *([not_built_line(not_built)] if not_built else ()),
-        "To look at it, in another terminal:",
+        "To use it, in another terminal:",
         "",
         f"    export KUBECONFIG={kubeconfig.resolve()}",
         "    kubectl get nodes",
         "",
-        f"Ctrl-C ends it; what it holds is {'kept for the next time' if is_kept else 'deleted then'}.",
+        f"Press Ctrl-C to stop. The cluster is {'kept for the next run' if is_kept else 'deleted then'}.",
     ]
     return "\n".join(lines)
 
@@ -100,7 +100,7 @@ def standing_by(elector: ElectorVitals | None, *, now: float) -> str:
     if not elector.holder:
         return "waiting for the Lease"
     left = max(0.0, elector.free_at - now)
-    return f"standing by: {left:.0f} s left, unless renewed, of the Lease of {elector.holder}"
+    return f"standing by: {elector.holder} has the Lease, which expires in {left:.0f} s unless it is renewed"
 
 
 class Welcome:

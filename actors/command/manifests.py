@@ -18,7 +18,7 @@ from kcm.runtime.process.yaml_errors import yaml_complaint
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"
-LARGEST, MOST_EVENTS = 256 * 1024 * 1024, 50_000_000  # of a file, which is the user's own and may be long
+LARGEST, MOST_EVENTS = 256 * 1024 * 1024, 50_000_000  # limits of a file; high, because the user trusts their own files
 
 
 class ManifestError(StartError):
@@ -46,12 +46,12 @@ def read_manifests(path: Path) -> list[Manifest]:
         where = f"{path}:{line}"
         manifests += [Manifest(where, obj) for obj in _objects(document, where)]
     if not manifests:
-        raise ManifestError(f"{path} has no objects in it")
+        raise ManifestError(f"{path} contains no objects")
     return manifests
 
 
 def check_manifests(manifests: Iterable[Manifest]) -> None:
-    """Before there is a server: what it would refuse whatever it holds. Raises ManifestError."""
+    """Check before the server starts that it can accept the objects, whatever it stores. Raises ManifestError."""
     from kcm.runtime.apiserver.process.foresight import refusal
 
     for manifest in manifests:
@@ -61,7 +61,7 @@ def check_manifests(manifests: Iterable[Manifest]) -> None:
 
 
 def _documents(text: str) -> Iterator[tuple[int, Any]]:
-    """Each document that is not empty, and the line in which it begins. Raises YamlError."""
+    """Yield each document that is not empty, and the line in which it begins. Raises YamlError."""
     for document in read_all(text, largest=LARGEST, most_events=MOST_EVENTS):
         if document.value is not None:
             yield document.line, document.value
@@ -76,7 +76,7 @@ def _objects(document: Any, where: str) -> Iterator[Object]:
     if document["kind"] == "List":
         items = document.get("items") or []
         if not isinstance(items, list):
-            raise ManifestError(f"{where}: items is no list")
+            raise ManifestError(f"{where}: items is not a list")
         for item in items:
             yield from _objects(item, where)
         return
@@ -85,7 +85,7 @@ def _objects(document: Any, where: str) -> Iterator[Object]:
         raise ManifestError(f"{where}: metadata.name is missing")
     for field in ("name", "namespace"):
         if not isinstance(meta.get(field, ""), str):
-            raise ManifestError(f"{where}: metadata.{field} is no text: {meta[field]!r}")
+            raise ManifestError(f"{where}: metadata.{field} is not a string: {meta[field]!r}")
     yield document
 
 
@@ -100,7 +100,7 @@ def apply(manifests: Iterable[Manifest], ask: Ask) -> list[str]:
             known[api_version] = _resources(ask, api_version)
         resource = next((r for r in known[api_version] if r["kind"] == kind and "/" not in r["name"]), None)
         if resource is None:
-            raise ManifestError(f"{where}: the server knows no {kind} in {api_version}")
+            raise ManifestError(f'{where}: no matches for kind "{kind}" in version "{api_version}"')
         namespace = (namespace_of(obj) or "default") if resource["namespaced"] else ""
         path = resource_path(f"{api_version}/{resource['name']}", namespace, name_of(obj))
         response = ask(
@@ -133,4 +133,4 @@ def _complaint(response: Response) -> str:
         message = orjson.loads(response.body).get("message")
     except (orjson.JSONDecodeError, AttributeError):
         message = None
-    return str(message or response.error or f"the server answered {response.status}")
+    return str(message or response.error or f"the server returned status {response.status}")

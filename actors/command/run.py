@@ -16,10 +16,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from kcm.actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
+from kcm.actors.app.connection import ServerUnavailableError
 from kcm.actors.app.installed import Installed
-from kcm.actors.app.local_cluster import CONTEXT, LocalCluster
+from kcm.actors.app.local_cluster import LocalCluster
 from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.cluster_connection import ClusterConnection, connect_to_cluster
 from kcm.actors.command.greeting import (
     Ask,
     LiveLine,
@@ -31,7 +32,6 @@ from kcm.actors.command.greeting import (
     summary,
 )
 from kcm.actors.command.run_setup import (
-    CONTROLLER_MANAGER,
     Interrupted,
     Launch,
     StartError,
@@ -45,11 +45,9 @@ from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
-from kcm.actors.options.parsing import PROGRAM
 from kcm.actors.reconciliation.actor_names import ELECTOR
-from kcm.runtime.apiserver.process.launch import MANAGER, LaunchError
-from kcm.runtime.client.config import ConfigError, with_fixed_authority
-from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.apiserver.process.launch import LaunchError
+from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.cloud.providers import CloudError, load_provider
 from kcm.runtime.logs.configuration import configure_logging, logger_for
@@ -60,7 +58,7 @@ from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_one
 from kcm.runtime.process.standard_streams import is_terminal
 from kcm.runtime.process.start_state import StartState
 from kcm.runtime.process.termination import SIGINT, Ending, ending_within, on_signals, unique_identity
-from kcm.runtime.process.version import this_version
+from kcm.runtime.process.version import Version, this_version
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
@@ -109,10 +107,10 @@ def carry_out(arguments: Sequence[str], options: Options, installed: Installed) 
             )
         )
     except Interrupted:
-        return ended_before_the_work(stopping)
+        return exit_code_of_interrupt(stopping)
     except (StartError, *REFUSALS) as err:
-        if stopping.is_set():  # what fails then fails for that
-            return ended_before_the_work(stopping)
+        if stopping.is_set():  # the signal is the cause of the failure
+            return exit_code_of_interrupt(stopping)
         if quiet and not options.logging.settings.directory:
             print(f"Error: {err}", file=sys.stderr)
         else:
@@ -129,7 +127,7 @@ def is_quiet(options: Options) -> bool:
     return not log_flags and is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
-def ended_before_the_work(stopping: Ending) -> int:
+def exit_code_of_interrupt(stopping: Ending) -> int:
     """Return the exit code for an end before there is anything to drain."""
     print("kcm: interrupted", file=sys.stderr)
     return 128 + stopping.signal if stopping.signal == SIGINT else 0
@@ -137,22 +135,13 @@ def ended_before_the_work(stopping: Ending) -> int:
 
 def run(launch: Launch) -> int:
     """Connect, serve, lead and work, until a signal or the loss of the lease."""
-    options, log = launch.options, launch.log
     version = this_version()
-    log.info("Starting", version=version.git_version, pid=os.getpid())
-    for warning in options.warnings:
-        log.warning(warning)
-    for trouble in launch.installed.troubles:
-        log.error("installed controller left out", error=trouble)
-    log_missing_controllers(launch)
-    descriptors = raise_limit()
-    if descriptors < FEW:
-        log.warning("few files and connections may be open at once (ulimit -n)", limit=descriptors)
+    descriptors = log_start(launch, version)
     load_manifests = manifests_of(launch)
-    cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
+    cloud = load_provider(launch.options.cloud.cloud_provider, config_file=launch.options.cloud.cloud_config)
     plan = fault_plan(launch)
-    check_journal(options)
-    metrics, health, debug = Metrics(), HealthChecks(log=log), DebugPages()
+    check_journal(launch.options)
+    metrics, health, debug = Metrics(), HealthChecks(log=launch.log), DebugPages()
     report_build(metrics, version)
     with ExitStack() as closing:
         closing.callback(launch.line.end)
@@ -169,44 +158,9 @@ def run(launch: Launch) -> int:
         start = StartState(local.server.kubeconfig.parent) if local is not None else None
         if start is not None:
             closing.callback(start.close)
-        go_on(launch)
-        load = partial(
-            load_config,
-            master=options.client.master,
-            context=CONTEXT if local is not None else "",
-            environ=launch.environ,
-            clock=launch.clock,
-            metrics=metrics,
-        )
-        config = load(kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig)
-        installed_clients = frozenset(spec.client or spec.name for spec in launch.installed.specs)
-        accounts, others = accounts_of(launch), {}
-        if local is not None and accounts:
-            # Our own account has no more rights than upstream's; who came from elsewhere has no role, nor have people.
-            others = dict.fromkeys((*installed_clients, OWN_CLIENT), config.credentials)
-            accounts -= installed_clients
-            config = replace(config, credentials=load(kubeconfig=str(local.server.kubeconfig_of(MANAGER))).credentials)
-        authority = config.ca.data if config.ca is not None else b""  # in place, not in a file
-        if not options.feature_gates["ClientsAllowCARotation"]:
-            config = with_fixed_authority(config)
-        transport = connect(
-            config,
-            clock=launch.clock,
-            metrics=metrics,
-            log=log,
-            accounts=accounts,
-            others=others,
-            program=CONTROLLER_MANAGER,
-            programs={client: (PROGRAM, client) for client in installed_clients},
-        )
-        closing.callback(transport.close, timeout=2.0)
-        wait_for_server(
-            transport,
-            config,
-            clock=launch.clock,
-            stopping=launch.stopping,
-            waiting=partial(tell_of_waiting, launch, config.server),
-        )
+        check_not_interrupted(launch)
+        connection = connect_to_cluster(launch, closing, local=local, metrics=metrics)
+        transport = connection.transport
         if start is not None:
             start.set("manifests are not applied")
         applied = load_manifests(partial(transport.request, client=OWN_CLIENT, timeout=30.0))
@@ -217,18 +171,28 @@ def run(launch: Launch) -> int:
             metrics=metrics,
             cloud=cloud,
             plan=plan,
-            authority=authority,
+            authority=connection.authority,
         )
         debug.set(system.debug_page)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})
-        welcome = Welcome(
-            greeting_of(launch, local, config.server, applied),
-            nodes=options.embedded.hollow_nodes if local is not None else 0,
-            ask=partial(transport.request, client=OWN_CLIENT, timeout=5.0),
-            say=launch.line.say if local is not None or launch.quiet else lambda _: None,
-        )
-        go_on(launch)
+        welcome = welcome_of(launch, local, connection, applied)
+        check_not_interrupted(launch)
         return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))
+
+
+def log_start(launch: Launch, version: Version) -> int:
+    """Log the start, and warnings about options and limits. Return the limit of open files of this process."""
+    log = launch.log
+    log.info("Starting", version=version.git_version, pid=os.getpid())
+    for warning in launch.options.warnings:
+        log.warning(warning)
+    for trouble in launch.installed.troubles:
+        log.error("installed controller left out", error=trouble)
+    log_missing_controllers(launch)
+    descriptors = raise_limit()
+    if descriptors < FEW:
+        log.warning("limit of open files and connections is low (ulimit -n)", limit=descriptors)
+    return descriptors
 
 
 def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
@@ -243,31 +207,30 @@ def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
     return partial(apply, manifests)
 
 
-def accounts_of(launch: Launch) -> frozenset[str]:
-    """Return the clients that act as service accounts, with --use-service-account-credentials."""
-    if not launch.options.cloud.use_service_account_credentials:
-        return frozenset()
-    specs = (*BUILT_IN, *launch.installed.specs)
-    return frozenset(spec.client or spec.name for spec in specs if not spec.has_root_credentials)
-
-
-def go_on(launch: Launch) -> None:
+def check_not_interrupted(launch: Launch) -> None:
     """Raise Interrupted after a signal."""
     if launch.stopping.is_set():
         raise Interrupted
 
 
-def tell_of_waiting(launch: Launch, server: str, why: str, left: float) -> None:
-    launch.line.show(f"waiting {left:.0f} s more for the API server: {why}")
-    if left == SERVER_WAIT:
-        launch.log.warning("waiting for the API server", server=server, seconds=SERVER_WAIT, error=why)
+def welcome_of(
+    launch: Launch, local: LocalCluster | None, connection: ClusterConnection, applied: list[str]
+) -> Welcome:
+    """Return the greeting to show. applied: names of the objects that were applied."""
+    return Welcome(
+        greeting_of(launch, local, connection.server, applied),
+        nodes=launch.options.embedded.hollow_nodes if local is not None else 0,
+        ask=partial(connection.transport.request, client=OWN_CLIENT, timeout=5.0),
+        say=launch.line.say if local is not None or launch.quiet else lambda _: None,
+    )
 
 
 def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str]) -> str:
     embedded = launch.options.embedded
     missing = missing_controllers(launch)
     if local is None:
-        return "\n".join([f"Working on {server}. Ctrl-C ends it.", *([not_built_line(missing)] if missing else [])])
+        lines = [f"Working on {server}. Press Ctrl-C to stop."]
+        return "\n".join([*lines, not_built_line(missing)] if missing else lines)
     return greeting(
         url=local.server.url,
         kubeconfig=local.server.kubeconfig,
@@ -335,7 +298,7 @@ def work(
                 launch.line.show(" · ".join(filter(None, (*notices, nodes or waiting, summary(system.tables)))))
             if launch.stopping.is_set():
                 log.info("shutting down on a signal")
-                launch.line.show("ending what is under way …")
+                launch.line.show("shutting down: waiting for writes in flight …")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
                 return 0 if drained else 1
             trouble = local.trouble() if local is not None else None

@@ -99,7 +99,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     if not launch.embeds_cluster:
         if options.embedded.apply:
             raise StartError(
-                "--apply is for the embedded cluster: leave --kubeconfig and --master away, or use kubectl"
+                "--apply requires the embedded cluster: omit --kubeconfig and --master, or use kubectl apply"
             )
         return None
     embedded = options.embedded
@@ -111,7 +111,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         launch.ended.extend(closing.enter_context(succeed(directory, launch.identity)))
     except DirectoryInUseError as err:
         raise StartError(
-            f"{err}: --embedded-dir names another, --kubeconfig={directory / 'kubeconfig'} joins it"
+            f"{err}: use another --embedded-dir, or join that cluster with --kubeconfig={directory / 'kubeconfig'}"
         ) from err
     except UnsafeDirectoryError as err:
         raise StartError(str(err)) from err
@@ -189,8 +189,8 @@ def fault_plan(launch: Launch) -> FaultPlan | None:
         return None
     if not launch.embeds_cluster and not chosen.fault_plan_on_any_cluster:
         raise StartError(
-            "--fault-plan is for the embedded cluster: leave --kubeconfig and --master away, "
-            "or say --fault-plan-on-any-cluster if this one may come to harm"
+            "--fault-plan requires the embedded cluster: omit --kubeconfig and --master, "
+            "or allow faults on this cluster with --fault-plan-on-any-cluster"
         )
     from kcm.runtime.faults.plan_file import PlanError, read_plan  # few runs have one
 
@@ -201,7 +201,7 @@ def fault_plan(launch: Launch) -> FaultPlan | None:
 
 
 def check_journal(options: Options) -> None:
-    """Before anything is started. Raises JournalError if --journal cannot be written, or would cost another file."""
+    """Check before the start that --journal can be written and replaces no other file. Raises JournalError."""
     chosen = options.diagnosis
     if chosen.journal:
         check_place(Path(chosen.journal), files=chosen.journal_files)
@@ -217,9 +217,9 @@ def build_system(
     plan: FaultPlan | None,
     authority: bytes = b"",
 ) -> ControllerSystem:
-    """Not started yet; with a journal and with faults, if they are wanted. authority: as ControllerSystem has it.
+    """Build the system, with journal and faults if flags request them. authority: see ControllerContext.
 
-    Raises StartError on what keeps a controller from starting.
+    Raises StartError if a controller cannot start.
     """
     options, log = launch.options, launch.log
     controllers = (*BUILT_IN, *launch.installed.specs)
@@ -288,12 +288,12 @@ def _journal(
     )
     writing.set(1)
     closing.callback(journal.close)
-    log.info("messages are written down, with what they hold", file=chosen.journal)
+    log.info("recording all messages, with the objects that they contain", file=chosen.journal)
     return journal
 
 
 def _election(launch: Launch) -> Election | None:
-    """Raises StartError on timings that cannot work."""
+    """Return the settings of leader election, or None. Raises StartError if its durations are invalid."""
     chosen = launch.options.leader_election
     if not chosen.enabled:
         return None

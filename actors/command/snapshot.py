@@ -1,4 +1,4 @@
-"""`run-kcm snapshot save FILE` and `run-kcm snapshot restore FILE`, of the embedded cluster.
+"""`run-kcm snapshot save FILE` and `run-kcm snapshot restore FILE`, for the embedded cluster.
 
 Exit codes: 0, or 1 with a line about the error; 2 for malformed arguments.
 """
@@ -35,11 +35,12 @@ def main(argv: Sequence[str]) -> int:
         if arguments.what == "save":
             with ExitStack() as closing:
                 save(directory, file, partial(_ask_server_of, directory, closing))
-            print(f"Saved what {directory} holds as {file}.")
+            print(f"Saved the cluster in {directory} to {file}.")
         else:
             revision = restore(file, directory)
             print(
-                f"Restored {file}, of revision {revision}, into {directory}; start it with --embedded-dir={directory}"
+                f"Restored {file} (revision {revision}) into {directory}. "
+                f"Start the cluster with run-kcm --embedded-dir={directory}"
             )
     except (SnapshotError, ConfigError) as err:
         print(f"Error: {err}", file=sys.stderr)
@@ -67,16 +68,20 @@ def _ask_server_of(directory: Path, closing: ExitStack) -> Ask:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm snapshot",
-        description="Copy what the embedded cluster holds, also while it runs, and start another one from it.",
+        description="Save the data of an embedded cluster to a file, even while it runs, or restore it elsewhere.",
     )
     what = parser.add_subparsers(dest="what", required=True)
     for name, text in (
-        ("save", "write a new file"),
-        ("restore", "into a directory that is empty or not there; certificates and tokens are made anew"),
+        ("save", "save the data of the cluster to a new file"),
+        ("restore", "restore a file to an empty or new directory, with new certificates and tokens"),
     ):
         command = what.add_parser(name, help=text, description=text)
-        command.add_argument("file", type=Path, help="the snapshot")
+        command.add_argument("file", type=Path, help="path of the snapshot")
         command.add_argument(
-            "--embedded-dir", type=Path, default=Path(EmbeddedServerOptions().directory), help="the cluster's directory"
+            "--embedded-dir",
+            type=Path,
+            default=Path(EmbeddedServerOptions().directory),
+            metavar="DIR",
+            help="directory of the cluster (default %(default)s)",
         )
     return parser

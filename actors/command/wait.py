@@ -17,7 +17,7 @@ from kcm.runtime.process.start_state import ObservedStart, last_record, observe
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 
-GLANCE = 0.1  # seconds between two looks
+CHECK_EVERY = 0.1  # seconds between two checks
 TIMEOUT = "60s"
 
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     directory: Path = arguments.embedded_dir
     clock = SystemClock()
     try:
-        until_ready(directory, timeout=arguments.timeout, clock=clock, sleep=lambda: Ending().wait(GLANCE))
+        until_ready(directory, timeout=arguments.timeout, clock=clock, sleep=lambda: Ending().wait(CHECK_EVERY))
     except (NotReadyError, OSError) as err:
         print(f"Error: {err}", file=sys.stderr)
         return 1
@@ -51,8 +51,8 @@ def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callabl
     end, before = clock.monotonic() + timeout, ObservedStart()
     earlier = last_record(directory)
     while True:
-        # A record without a process is of a run that began and ended between two looks. The record is read first, since
-        # a run may begin between the two lines.
+        # A new record without a running process belongs to a run that began and ended between two checks. The record is
+        # read first, because a run may begin between these two lines.
         ended = last_record(directory) != earlier
         now = observe(directory)
         if now.is_ready:
@@ -61,7 +61,7 @@ def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callabl
             what = f": {before.text}" if before.is_running else ""
             raise NotReadyError(f"run-kcm in {directory} ended before the cluster was ready{what}")
         if clock.monotonic() >= end:
-            what = now.text if now.is_running else "no run-kcm runs with this directory"
+            what = now.text if now.is_running else "run-kcm is not running with this directory"
             raise NotReadyError(f"the cluster in {directory} is not ready after {timeout:g} s: {what}")
         before = now
         sleep()

@@ -56,7 +56,7 @@ def rows(records: Iterable[Written], wanted: Filter) -> Iterator[tuple[str, ...]
         if isinstance(record, Opened) and record.part == 1:
             yield _remark(record.wall, f"run {record.session[:8]} of {record.version}")
         elif isinstance(record, TurnLost):
-            yield _remark(record.monotonic + offset, "an actor hung in its turn: the order may be inexact from here on")
+            yield _remark(record.monotonic + offset, "an actor hung: from here on, messages may be in a wrong order")
         elif isinstance(record, MessageSent):
             message = message_of(record)
             if wanted.passes(record, message):

@@ -75,8 +75,8 @@ def test_run_with_faults_completes_and_its_journal_contains_them(tmp_path: Path)
 @pytest.mark.parametrize(
     "flags, plan, error",
     [
-        (("--kubeconfig=/none",), PLAN, "--fault-plan is for the embedded cluster"),
-        (("--master=http://127.0.0.1:1",), PLAN, "--fault-plan is for the embedded cluster"),
+        (("--kubeconfig=/none",), PLAN, "--fault-plan requires the embedded cluster"),
+        (("--master=http://127.0.0.1:1",), PLAN, "--fault-plan requires the embedded cluster"),
         ((), "faults: [{kind: zone-silence}]", "plan.yml: faults[0]: there is no kind 'zone-silence'"),
         ((), "faults: [process-crashed]", "process-crashed is for the simulator: kill the process by hand"),
         (("--kubeconfig=/none", "--fault-plan-on-any-cluster"), PLAN, "stat /none: no such file or directory"),

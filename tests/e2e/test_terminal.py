@@ -110,7 +110,7 @@ def test_the_greeting_stays_on_the_screen_and_comes_when_the_nodes_are_ready(tmp
         nodes = Kubectl(Api(tmp_path / "kcm" / "kubeconfig"), "default").run("get", "nodes", "--no-headers")
         assert [line.split()[1] for line in nodes.stdout.splitlines()] == ["Ready"] * 3
         screen = terminal.until("3 nodes (3 ready) · 2 pods (2 ready) · 1 replication controller")
-        assert screen[0].startswith("An API server of our own serves on https://127.0.0.1:")
+        assert screen[0].startswith("The embedded cluster serves on https://127.0.0.1:")
         assert [line for line in screen if re.match(r"[IWE]\d{4} ", line)] == []
         assert screen[-1] == "3 nodes (3 ready) · 2 pods (2 ready) · 1 replication controller"
         terminal.process.send_signal(signal.SIGINT)
@@ -160,7 +160,7 @@ def test_second_manager_names_the_leader_that_it_waits_for(tmp_path: Path) -> No
         with on_terminal(f"--kubeconfig={tmp_path / 'kcm' / 'kubeconfig'}") as terminal:
             screen = terminal.until("standing by: ")
             assert any(line.startswith("Working on https://127.0.0.1:") for line in screen)
-            assert re.match(r"standing by: \d+ s left, unless renewed, of the Lease of \S+$", screen[-1])
+            assert re.match(r"standing by: \S+ has the Lease, which expires in \d+ s unless it is renewed$", screen[-1])
 
 
 def test_work_resumes_at_once_after_a_kill(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
         try:
             return read_options(arguments, controllers=specs)
         except (FlagError, InvalidOptionsError) as err:
-            raise JournalError(f"the run's command line is not understood: {err}") from err
+            raise JournalError(f"cannot parse the command line of the run: {err}") from err
 
     done = replay(
         records,
@@ -75,9 +75,9 @@ def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
         log=standard_log("kcm"),
         incarnation=incarnation,
     )
-    print(f"{done.handled} messages handled, {done.batches} batches of commands are as recorded.")
+    print(f"Handled {done.handled} messages. {done.batches} batches of commands are equal to the recorded ones.")
     if done.inexact:
-        _warn(["an actor hung in its turn during the run: from there on the journal's order may not be the run's"])
+        _warn(["an actor hung while it handled a message: from there on, the recorded order may differ from the run's"])
     if done.difference is None:
         print("No difference.")
         return 0
@@ -116,16 +116,20 @@ def _moment(text: str, start: float, default: float) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="run-kcm journal", description="Read what --journal wrote.")
+    parser = argparse.ArgumentParser(
+        prog="run-kcm journal", description="Show or replay the messages that --journal recorded."
+    )
     what = parser.add_subparsers(dest="what", required=True)
-    shown = what.add_parser("show", help="its messages, as a table")
-    shown.add_argument("file", type=Path, help="the newest file; older ones beside it are read too")
-    shown.add_argument("--actor", default="*", help="sender or receiver, with * and ? as in a shell")
-    shown.add_argument("--object", default="*", help="namespace/name, with * and ? as in a shell")
-    shown.add_argument("--since", default="", help="a time like 2026-11-21T12:00:00Z, or +SECONDS from the beginning")
-    shown.add_argument("--until", default="", help="the same")
-    played = what.add_parser("replay", help="pass the recorded messages to a controller, and compare its commands")
-    played.add_argument("file", type=Path)
+    shown = what.add_parser("show", help="print the messages as a table")
+    shown.add_argument("file", type=Path, help="newest file of the journal; older files beside it are read too")
+    shown.add_argument("--actor", default="*", help="sender or receiver; * and ? match as in a shell")
+    shown.add_argument("--object", default="*", help="namespace/name of an object; * and ? match as in a shell")
+    shown.add_argument(
+        "--since", default="", help="first time to show: 2026-11-21T12:00:00Z, or +SECONDS after the start"
+    )
+    shown.add_argument("--until", default="", help="last time to show, in the same form")
+    played = what.add_parser("replay", help="pass the recorded messages to a controller and compare its commands")
+    played.add_argument("file", type=Path, help="newest file of the journal")
     played.add_argument("--actor", required=True, help="controller:NAME")
-    played.add_argument("--incarnation", type=int, help="which one, if it was restarted; the newest by default")
+    played.add_argument("--incarnation", type=int, help="incarnation of a restarted controller (default: the newest)")
     return parser

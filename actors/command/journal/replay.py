@@ -39,12 +39,16 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLOSE = 5.0  # seconds by which two times in objects may differ: the clock is read shortly after the message arrived
-WAITING: Any = None  # in a mailbox: a message whose content does not matter
+WAITING: Any = None  # stands in the mailbox for a further message, whose content does not matter
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    """First difference between journal and replay. recorded, replayed: None without a batch of commands there."""
+    """First difference between journal and replay.
+
+    after: message that the controller handled last; None before the first message.
+    recorded, replayed: batch of commands; None if that side sent none.
+    """
 
     after: MessageSent | None
     recorded: Submit | None
@@ -60,16 +64,16 @@ class Replay:
     # Batches of commands that were compared and are equal.
     batches: int
     difference: ReplayDifference | None
-    # An actor of the run lost its turn before its end (TurnLost), so that the journal's order may be wrong.
+    # An actor hung while it handled a message (TurnLost), so that messages may be recorded in a wrong order.
     inexact: bool = False
 
 
 class Replayer:
-    """Replays one incarnation of one controller; takes all records of the run."""
+    """Replay of one incarnation of one controller. feed() takes the records of the run, in order."""
 
     def __init__(self, stage: ReplayStage, spec: ActorSpec, incarnation: int) -> None:
         self.handled = self.batches = 0
-        self.over = False  # the other records are of a later incarnation
+        self.over = False  # a later incarnation has started: the remaining records belong to it
         self._stage, self._name, self._incarnation = stage, spec.name, incarnation
         self._actor = stage.build(spec, incarnation, self._tap)
         self._mail: dict[int, MessageSent] = {}
@@ -80,6 +84,7 @@ class Replayer:
         self._begun = False
 
     def feed(self, record: MessageSent | MessageHandled) -> ReplayDifference | None:
+        """Apply a record. Return the difference if the controller's commands differ from the recorded ones."""
         self._stage.clock.set(record)
         if isinstance(record, MessageHandled):
             return self._handle(record)
@@ -122,7 +127,7 @@ class Replayer:
         received = self._mail.pop(record.number, None)
         if received is None:
             return None
-        if self._replayed:  # the journal has all messages of the handlers before
+        if self._replayed:  # the handler of the previous message sent more commands than the journal contains
             return ReplayDifference(self._current, None, self._replayed.popleft())
         self._current = received
         self.handled += 1
@@ -147,10 +152,14 @@ def replay(
     log: FilteringBoundLogger,
     incarnation: int | None = None,
 ) -> Replay:
-    """The last run in the journal, or what is left of it; of the actor its newest incarnation unless one is named.
+    """Replay the last run of the journal, until its end or the first difference.
 
-    specs: of all controllers that there are. read_options: from the arguments of a command line.
-    Raises JournalError if the journal does not hold the beginning of that incarnation.
+    actor: name of the controller, with or without "controller:".
+    specs: all available controllers.
+    read_options: parses the arguments of a command line.
+    incarnation: incarnation of the controller to replay; None for the newest.
+
+    Raises JournalError if the journal does not contain the start of that incarnation.
     """
     opened, run = last_run(records)
     name = actor if is_controller(actor) else controller_name(actor)
@@ -158,12 +167,12 @@ def replay(
     wanted = controller_of(name) or ""
     by_name = {spec.name: spec for spec in specs}
     if wanted not in by_name:
-        raise JournalError(f"{wanted} is not here: is the package installed that brings it?")
-    chosen = [by_name.get(one) or _absent(one) for one in opened.controllers]
+        raise JournalError(f"{wanted} is not available: is the package that contains it installed?")
+    chosen = [by_name.get(each) or _absent(each) for each in opened.controllers]
     stage = ReplayStage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
     controller = stage.plan.controllers.get(wanted)
     if controller is None:
-        raise JournalError(f"{name} is no controller of that run: {', '.join(opened.controllers)}")
+        raise JournalError(f"{name} is not a controller of that run, which had {', '.join(opened.controllers)}")
     replayer = Replayer(stage, controller.spec, incarnation)
     difference, inexact = None, False
     for record in run:
@@ -177,16 +186,19 @@ def replay(
 
 
 def _absent(name: str) -> ControllerSpec:
-    """In place of a controller that is not here: the random choices of the others follow from who came before them."""
+    """Return a placeholder for a controller that is not available.
+
+    The seed of each controller depends on its position, so the placeholder keeps the random choices of the others.
+    """
 
     def build(_context: ControllerContext) -> Any:
-        raise JournalError(f"{name} is not here")
+        raise JournalError(f"{name} is not available")
 
     return ControllerSpec(name=name, build=build)
 
 
 def last_run(records: Sequence[Record]) -> tuple[Opened, list[MessageSent | MessageHandled | TurnLost]]:
-    """Return the last run. Raises JournalError without one."""
+    """Return the records of the last run. Raises JournalError if there is no run or its first file is missing."""
     opened: Opened | None = None
     run: list[MessageSent | MessageHandled | TurnLost] = []
     for record in records:
@@ -198,7 +210,7 @@ def last_run(records: Sequence[Record]) -> tuple[Opened, list[MessageSent | Mess
     if opened is None:
         raise JournalError("the journal contains no run")
     if opened.part != 1:
-        raise JournalError("the first files of the run are gone; keep more of them with --journal-files")
+        raise JournalError("the first files of the run were deleted; keep more files with --journal-files")
     return opened, run
 
 
@@ -215,7 +227,7 @@ def beginning(run: Sequence[MessageSent | MessageHandled | TurnLost], name: str,
     if wanted in there:
         return wanted
     which = name if incarnation is None else f"incarnation {incarnation} of {name}"
-    raise JournalError(f"in this run no {which} began; those that did: {', '.join(sorted(begun)) or 'none'}")
+    raise JournalError(f"{which} did not start in this run; controllers that did: {', '.join(sorted(begun)) or 'none'}")
 
 
 def are_alike(recorded: Submit, replayed: Submit) -> bool:
@@ -258,4 +270,8 @@ def _alike(recorded: Any, replayed: Any) -> bool:
 def position_of(difference: ReplayDifference) -> str:
     """Return the position of a difference, in words."""
     after = difference.after
-    return "at its start" if after is None else f"after message {after.number}, {described(message_of(after))}"
+    return (
+        "at the controller's start"
+        if after is None
+        else f"after message {after.number}, {described(message_of(after))}"
+    )

@@ -90,14 +90,14 @@ class NoTransport:
 
 
 class ReplayStage:
-    """One system as it was built, of which single actors are replayed."""
+    """System with the controllers of a run. Single actors of it are built for the replay."""
 
     def __init__(self, specs: list[ControllerSpec], *, options: Options, seed: int, log: FilteringBoundLogger) -> None:
         """Build the system.
 
-        specs: of all its controllers, in their order.
-        seed: of its random choices.
-        log: of the replayed controller.
+        specs: all controllers of the run, in order, because the order determines their seeds.
+        seed: seed of the run.
+        log: log of the replayed controller.
         """
         self.clock = RecordedClock()
         self._log = log

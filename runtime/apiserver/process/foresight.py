@@ -22,7 +22,7 @@ def refusal(obj: Object) -> str:
         return ""
     definition = next((definition for definition in there if definition.kind == kind), None)
     if definition is None:
-        return f"the server knows no {kind} in {api_version}"
+        return f'no matches for kind "{kind}" in version "{api_version}"'
     try:
         built_in_shapes().check(definition, copy.deepcopy(obj))
     except ShapeError as err:

@@ -26,7 +26,7 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         greeting = ""
         for line in process.stdout:
             greeting += line
-            if line.startswith("Ctrl-C"):
+            if line.startswith("Press Ctrl-C"):
                 break
         try:
             yield process, greeting
@@ -54,7 +54,7 @@ def test_api_server_serves_until_a_signal_and_stores_its_objects(tmp_path: Path)
 
 def test_api_server_in_memory_stores_nothing(tmp_path: Path) -> None:
     with serving(f"--embedded-dir={tmp_path / 'kcm'}", "--embedded-in-memory") as (process, greeting):
-        assert greeting.endswith("what it holds is gone then.\n")
+        assert greeting.endswith("The data is deleted then.\n")
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     assert not list((tmp_path / "kcm").glob("cluster.db*"))

@@ -80,7 +80,7 @@ def test_greeting_counts_unimplemented_controllers() -> None:
     assert "Not built" not in greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[])
 
 
-@pytest.mark.parametrize("is_kept, end", [(True, "is kept for the next time."), (False, "is deleted then.")])
+@pytest.mark.parametrize("is_kept, end", [(True, "is kept for the next run."), (False, "is deleted then.")])
 def test_greeting_ends_with_what_happens_to_the_cluster(is_kept: bool, end: str) -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], is_kept=is_kept)
     assert text.endswith(end)
@@ -181,11 +181,11 @@ def test_greeting_waits_for_a_limited_time_and_only_for_requested_nodes() -> Non
         ),
         (
             ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=22.4),
-            "standing by: 12 s left, unless renewed, of the Lease of host_1",
+            "standing by: host_1 has the Lease, which expires in 12 s unless it is renewed",
         ),
         (
             ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=9.0),
-            "standing by: 0 s left, unless renewed, of the Lease of host_1",
+            "standing by: host_1 has the Lease, which expires in 0 s unless it is renewed",
         ),
     ],
 )

@@ -56,9 +56,9 @@ def test_keys_are_text_and_dates_stay_as_they_were_written(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("", "has no objects in it"),
-        ("# nothing\n---\n", "has no objects in it"),
-        ("apiVersion: v1\nkind: List\nitems:\n", "has no objects in it"),
+        ("", "contains no objects"),
+        ("# nothing\n---\n", "contains no objects"),
+        ("apiVersion: v1\nkind: List\nitems:\n", "contains no objects"),
         ("a: b: c", "manifest.yml:1:5: not YAML: mapping values are not allowed in this context"),
         (b"\xff\xfe\x00", "manifest.yml: not YAML: "),
         ("? [a]\n: b\n", "manifest.yml: not YAML: yaml: invalid map key"),
@@ -68,9 +68,9 @@ def test_keys_are_text_and_dates_stay_as_they_were_written(tmp_path: Path) -> No
         (CONFIGMAP + "---\nkind: Pod\n", "manifest.yml:5: apiVersion is missing"),
         ("apiVersion: v1\n", "manifest.yml:1: kind is missing"),
         ("apiVersion: v1\nkind: Pod\n", "metadata.name is missing"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n", "metadata.name is no text: 12"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: 12}\n", "metadata.namespace is no text: 12"),
-        ("apiVersion: v1\nkind: List\nitems: 7\n", "items is no list"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n", "metadata.name is not a string: 12"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: 12}\n", "metadata.namespace is not a string: 12"),
+        ("apiVersion: v1\nkind: List\nitems: 7\n", "items is not a list"),
         ("apiVersion: v1\nkind: List\nitems: [{}]\n", "apiVersion is missing"),
         (CONFIGMAP + "x: &x [*x]\n", "manifest.yml: not YAML: yaml: anchor 'x' value contains itself"),
         (CONFIGMAP + "x: !!binary '!'\n", "manifest.yml: not YAML: yaml: !!binary value contains invalid base64 data"),
@@ -130,14 +130,18 @@ def test_each_object_is_applied_in_its_namespace() -> None:
 @pytest.mark.parametrize("unknown", [obj("Riddle"), obj("Pod", "nothing.example/v1")])
 def test_unknown_kind_is_named(unknown: dict[str, Any]) -> None:
     with pytest.raises(
-        ManifestError, match=f"^file:3: the server knows no {unknown['kind']} in {unknown['apiVersion']}"
+        ManifestError, match=f"^file:3: no matches for kind .{unknown['kind']}. in version .{unknown['apiVersion']}."
     ):
         apply(manifest(unknown), Server())
 
 
 @pytest.mark.parametrize(
     ("status", "body", "complaint"),
-    [(422, {"message": "spec is wrong"}, "spec is wrong"), (500, None, "answered 500"), (502, [], "answered 502")],
+    [
+        (422, {"message": "spec is wrong"}, "spec is wrong"),
+        (500, None, "returned status 500"),
+        (502, [], "returned status 502"),
+    ],
 )
 def test_error_of_the_server_is_reported(status: int, body: Any, complaint: str) -> None:
     with pytest.raises(ManifestError, match=f"^file:3: Pod a: .*{complaint}"):
@@ -147,7 +151,7 @@ def test_error_of_the_server_is_reported(status: int, body: Any, complaint: str)
 @pytest.mark.parametrize(
     ("bad", "complaint"),
     [
-        (obj("Deploymnt", "apps/v1"), "the server knows no Deploymnt in apps/v1"),
+        (obj("Deploymnt", "apps/v1"), 'no matches for kind "Deploymnt" in version "apps/v1"'),
         (
             {**obj("Deployment", "apps/v1"), "spec": {"replicas": "three"}},
             'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into Go',

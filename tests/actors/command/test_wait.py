@@ -51,7 +51,7 @@ def test_wait_names_what_is_missing_after_the_timeout(tmp_path: Path) -> None:
 
 
 def test_wait_without_a_run_fails_after_the_timeout(tmp_path: Path) -> None:
-    with pytest.raises(wait.NotReadyError, match="is not ready after 5 s: no run-kcm runs with this directory"):
+    with pytest.raises(wait.NotReadyError, match="is not ready after 5 s: run-kcm is not running with this directory"):
         Script(tmp_path / "missing", iter(())).run(5.0)
 
 

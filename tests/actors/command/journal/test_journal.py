@@ -149,9 +149,9 @@ def test_the_first_difference_is_shown(journal: Path, log: Any) -> None:
         (
             "controller:no-controller",
             None,
-            "no controller:no-controller began; those that did: controller:",
+            "controller:no-controller did not start in this run; controllers that did: controller:",
         ),
-        ("replicaset-controller", 9, "no incarnation 9 of controller:replicaset-controller began"),
+        ("replicaset-controller", 9, "incarnation 9 of controller:replicaset-controller did not start"),
     ],
 )
 def test_controller_missing_from_journal_is_an_error(
@@ -166,7 +166,7 @@ def test_controller_is_replayed_without_other_controllers_of_the_run(journal: Pa
     done = again(journal, "replicaset-controller", log, specs=alone)
     assert done.difference is None
     assert done.batches >= 1
-    with pytest.raises(JournalError, match="deployment-controller is not here: is the package installed"):
+    with pytest.raises(JournalError, match="deployment-controller is not available: is the package"):
         again(journal, "deployment-controller", log, specs=alone)
 
 
@@ -221,7 +221,7 @@ def test_replay_command_reports_its_result(journal: Path, capsys: pytest.Capture
     assert journal_command.main(["replay", str(journal), "--actor", "controller:deployment-controller"]) == 0
     assert "No difference." in capsys.readouterr().out
     assert journal_command.main(["replay", str(journal), "--actor", "controller:none"]) == 2
-    assert "Error: in this run no controller:none began" in capsys.readouterr().err
+    assert "Error: controller:none did not start in this run" in capsys.readouterr().err
     assert journal_command.main(["show", str(journal.parent / "other")]) == 2
     assert "Error: there is no journal" in capsys.readouterr().err
     assert journal_command.main(["show", str(journal), "--since", "yesterday"]) == 2

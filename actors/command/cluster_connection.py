@@ -1,0 +1,94 @@
+"""Connection of run-kcm to its cluster: configuration, identities of the controllers, and the wait for the server."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from kcm.actors.app.connection import SERVER_WAIT, connect, wait_for_server
+from kcm.actors.app.local_cluster import CONTEXT, LocalCluster
+from kcm.actors.command.run_setup import CONTROLLER_MANAGER, Launch
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.options.parsing import PROGRAM
+from kcm.runtime.apiserver.process.launch import MANAGER
+from kcm.runtime.client.config import with_fixed_authority
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.client.http_session import OWN_CLIENT
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.metrics.registry import Metrics
+
+
+class ClusterConnection(NamedTuple):
+    """Connection to the API server of the cluster."""
+
+    transport: HttpTransport
+    server: str  # URL
+    authority: (
+        bytes  # PEM of the certificate authority that the configuration contains; b"" if it names a file or has none
+    )
+
+
+def connect_to_cluster(
+    launch: Launch, closing: ExitStack, *, local: LocalCluster | None, metrics: Metrics
+) -> ClusterConnection:
+    """Connect to the embedded cluster or to the given one, and wait until its server responds.
+
+    Raises ConfigError, and ServerUnavailableError if the server does not respond in time.
+    """
+    options = launch.options
+    load = partial(
+        load_config,
+        master=options.client.master,
+        context=CONTEXT if local is not None else "",
+        environ=launch.environ,
+        clock=launch.clock,
+        metrics=metrics,
+    )
+    config = load(kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig)
+    installed_clients = frozenset(spec.client or spec.name for spec in launch.installed.specs)
+    accounts, others = accounts_of(launch), {}
+    if local is not None and accounts:
+        # Our own account has no more rights than upstream's. Installed controllers have no role, and neither have
+        # requests for people, so both use the administrator's credentials of the kubeconfig.
+        others = dict.fromkeys((*installed_clients, OWN_CLIENT), config.credentials)
+        accounts -= installed_clients
+        config = replace(config, credentials=load(kubeconfig=str(local.server.kubeconfig_of(MANAGER))).credentials)
+    authority = config.ca.data if config.ca is not None else b""
+    if not options.feature_gates["ClientsAllowCARotation"]:
+        config = with_fixed_authority(config)
+    transport = connect(
+        config,
+        clock=launch.clock,
+        metrics=metrics,
+        log=launch.log,
+        accounts=accounts,
+        others=others,
+        program=CONTROLLER_MANAGER,
+        programs={client: (PROGRAM, client) for client in installed_clients},
+    )
+    closing.callback(transport.close, timeout=2.0)
+    wait_for_server(
+        transport,
+        config,
+        clock=launch.clock,
+        stopping=launch.stopping,
+        waiting=partial(show_wait, launch, config.server),
+    )
+    return ClusterConnection(transport, config.server, authority)
+
+
+def accounts_of(launch: Launch) -> frozenset[str]:
+    """Return the clients that act as service accounts, with --use-service-account-credentials."""
+    if not launch.options.cloud.use_service_account_credentials:
+        return frozenset()
+    specs = (*BUILT_IN, *launch.installed.specs)
+    return frozenset(spec.client or spec.name for spec in specs if not spec.has_root_credentials)
+
+
+def show_wait(launch: Launch, server: str, why: str, left: float) -> None:
+    """Show on the terminal, and log once, that the server does not respond yet. left: seconds until the wait fails."""
+    launch.line.show(f"waiting up to {left:.0f} s more for the API server: {why}")
+    if left == SERVER_WAIT:
+        launch.log.warning("waiting for the API server", server=server, seconds=SERVER_WAIT, error=why)
