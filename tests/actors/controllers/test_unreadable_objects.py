@@ -1,4 +1,4 @@
-"""What each controller leaves alone while an object that it rests on is there, but cannot be read."""
+"""Controllers do not act on objects that depend on an unreadable object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHY = "metadata.labels is a map of strings"
 
 
 class Spoiled:
-    """Objects that a manager cannot read, until they are healed: as if its decoder disliked them."""
+    """Objects of a resource that a manager cannot decode until heal() is called."""
 
     def __init__(self, cluster: SimulatedCluster, manager: ControllerSystem, resource: Resource) -> None:
         self.keys: set[Key] = set()
@@ -37,7 +37,7 @@ class Spoiled:
         table.make_entry = make_entry  # type: ignore[method-assign]
 
     def spoil(self, key: Key) -> None:
-        """From its next change on."""
+        """Make an object unreadable, from a change that follows at once."""
         self.keys.add(key)
         self._change(key)
 
@@ -57,7 +57,7 @@ def pods_of(cluster: SimulatedCluster) -> list[Key]:
 
 @pytest.fixture
 def scene(cluster: SimulatedCluster) -> tuple[SimulatedCluster, ControllerSystem, Spoiled, Key]:
-    """A ReplicaSet of one pod, which a manager that comes later has never been able to read."""
+    """Return a cluster with a ReplicaSet of one pod, which the manager has never been able to read."""
     first = cluster.manager()
     cluster.create(REPLICASETS, replica_set(replicas=1))
     cluster.run_for(5.0)
@@ -73,7 +73,7 @@ def scene(cluster: SimulatedCluster) -> tuple[SimulatedCluster, ControllerSystem
 Scene = tuple[SimulatedCluster, ControllerSystem, Spoiled, Key]
 
 
-def test_a_replica_set_makes_no_pod_while_one_of_its_own_cannot_be_read(scene: Scene, logs: LogCapture) -> None:
+def test_replica_set_creates_no_pod_while_one_of_its_pods_is_unreadable(scene: Scene, logs: LogCapture) -> None:
     cluster, manager, spoiled, key = scene
     assert pods_of(cluster) == [key]
     entries = [entry for entry in logs.entries if entry["event"].startswith("object cannot be read")]
@@ -88,7 +88,7 @@ def test_a_replica_set_makes_no_pod_while_one_of_its_own_cannot_be_read(scene: S
     assert [entry["key"] for entry in logs.entries if entry["event"].startswith("object can be read again")] == [key]
 
 
-def test_a_metric_counts_what_cannot_be_read(scene: Scene) -> None:
+def test_metric_counts_unreadable_objects(scene: Scene) -> None:
     _, manager, _, _ = scene
     values = {
         labels: series.value
@@ -100,13 +100,13 @@ def test_a_metric_counts_what_cannot_be_read(scene: Scene) -> None:
     assert values["nodes",] == 0
 
 
-def test_once_it_is_deleted_another_is_made(scene: Scene) -> None:
+def test_deleted_unreadable_pod_is_replaced(scene: Scene) -> None:
     cluster, _, _, key = scene
     cluster.delete(PODS, key)
     assert cluster.run_until(lambda: len(pods_of(cluster)) == 1 and pods_of(cluster) != [key], within=30.0)
 
 
-def test_status_is_written_all_the_same(scene: Scene) -> None:
+def test_status_is_written_while_a_pod_is_unreadable(scene: Scene) -> None:
     cluster, _, _, _ = scene
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 3}})
     cluster.run_for(30.0)
@@ -115,13 +115,15 @@ def test_status_is_written_all_the_same(scene: Scene) -> None:
     assert len(pods_of(cluster)) == 1
 
 
-def test_other_owners_and_namespaces_are_not_held_back(scene: Scene) -> None:
+def test_other_owners_and_namespaces_are_not_affected(scene: Scene) -> None:
     cluster, _, _, _ = scene
     cluster.create(REPLICASETS, replica_set("other", replicas=2))
-    assert cluster.run_until(lambda: len(pods_of(cluster)) == 3, within=30.0), "it has an owner, which can be read"
+    assert cluster.run_until(lambda: len(pods_of(cluster)) == 3, within=30.0), (
+        "the unreadable pod has another owner, which is readable"
+    )
 
 
-def test_a_replica_set_deletes_no_pod_while_one_of_its_own_cannot_be_read(cluster: SimulatedCluster) -> None:
+def test_replica_set_deletes_no_pod_while_one_of_its_pods_is_unreadable(cluster: SimulatedCluster) -> None:
     manager = cluster.manager()
     spoiled = Spoiled(cluster, manager, PODS)
     cluster.create(REPLICASETS, replica_set(replicas=3))
@@ -131,12 +133,12 @@ def test_a_replica_set_deletes_no_pod_while_one_of_its_own_cannot_be_read(cluste
     cluster.run_for(1.0)
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 1}})
     cluster.run_for(60.0)
-    assert len(pods_of(cluster)) == 3, "it may have failed: then two would be too many to delete"
+    assert len(pods_of(cluster)) == 3, "the unreadable pod may have failed: then two deletions would be too many"
     spoiled.heal(key)
     assert cluster.run_until(lambda: len(pods_of(cluster)) == 1, within=60.0)
 
 
-def test_a_replica_set_that_cannot_be_read_is_left_as_it_is(cluster: SimulatedCluster) -> None:
+def test_unreadable_replica_set_is_not_changed(cluster: SimulatedCluster) -> None:
     manager = cluster.manager()
     spoiled = Spoiled(cluster, manager, REPLICASETS)
     cluster.create(REPLICASETS, replica_set(replicas=2))
@@ -145,12 +147,12 @@ def test_a_replica_set_that_cannot_be_read_is_left_as_it_is(cluster: SimulatedCl
     cluster.run_for(1.0)
     cluster.delete(PODS, pods_of(cluster)[0])
     cluster.run_for(60.0)
-    assert len(pods_of(cluster)) == 1, "what it wants now is not known"
+    assert len(pods_of(cluster)) == 1, "its spec is unknown"
     spoiled.heal("default/web")
     assert cluster.run_until(lambda: len(pods_of(cluster)) == 2, within=60.0)
 
 
-def test_a_deployment_makes_no_replica_set_while_one_of_its_own_cannot_be_read(cluster: SimulatedCluster) -> None:
+def test_deployment_creates_no_replica_set_while_one_of_its_own_is_unreadable(cluster: SimulatedCluster) -> None:
     first = cluster.manager()
     cluster.create(DEPLOYMENTS, deployment(replicas=1))
     cluster.run_for(5.0)
@@ -167,8 +169,8 @@ def test_a_deployment_makes_no_replica_set_while_one_of_its_own_cannot_be_read(c
     assert cluster.run_until(lambda: len(cluster.list(REPLICASETS)) == 2, within=60.0)
 
 
-def test_a_node_whose_lease_cannot_be_read_is_not_given_up(cluster: SimulatedCluster, logs: LogCapture) -> None:
-    def given_up() -> set[str]:
+def test_node_with_unreadable_lease_is_not_marked_unhealthy(cluster: SimulatedCluster, logs: LogCapture) -> None:
+    def marked_unhealthy() -> set[str]:
         return {entry["node"] for entry in logs.entries if entry["event"] == "node is silent"}
 
     fleet = Fleet(cluster)
@@ -176,18 +178,18 @@ def test_a_node_whose_lease_cannot_be_read_is_not_given_up(cluster: SimulatedClu
     spoiled = Spoiled(cluster, manager, LEASES)
     spoiled.keys.add(f"{LEASE_NAMESPACE}/a1")
     cluster.run_for(300.0)
-    assert given_up() == set(), "it lives, but no sign of it can be read"
+    assert marked_unhealthy() == set(), "its Lease is renewed, but unreadable"
     fleet.silent.add("a2")
     cluster.run_for(120.0)
-    assert given_up() == {"a2"}, "others are looked after"
+    assert marked_unhealthy() == {"a2"}, "other nodes are monitored"
     spoiled.heal(f"{LEASE_NAMESPACE}/a1")
     fleet.silent.add("a1")
     cluster.run_for(120.0)
-    assert given_up() == {"a1", "a2"}
+    assert marked_unhealthy() == {"a1", "a2"}
 
 
 @pytest.mark.parametrize("resource", [PODS, NODES])
-def test_no_pod_is_evicted_while_it_or_its_node_cannot_be_read(cluster: SimulatedCluster, resource: Resource) -> None:
+def test_pod_is_not_evicted_while_it_or_its_node_is_unreadable(cluster: SimulatedCluster, resource: Resource) -> None:
     cluster.create(NODES, node("n1"))
     cluster.create(NODES, node("n2"))
     cluster.create(PODS, pod("a", node="n1"))
@@ -202,12 +204,12 @@ def test_no_pod_is_evicted_while_it_or_its_node_cannot_be_read(cluster: Simulate
     spoiled.spoil(key)
     cluster.run_for(30.0)
     evicted = [pod["metadata"]["name"] for pod in cluster.list(PODS) if "deletionTimestamp" in pod["metadata"]]
-    assert evicted == ["b"], "others are evicted"
+    assert evicted == ["b"], "other pods are evicted"
     spoiled.heal(key)
     assert cluster.run_until(lambda: all("deletionTimestamp" in p["metadata"] for p in cluster.list(PODS)), within=60.0)
 
 
-def test_pods_of_a_node_that_cannot_be_read_are_not_collected(cluster: SimulatedCluster) -> None:
+def test_pods_of_unreadable_node_are_not_collected(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node("n1"))
     cluster.create(PODS, pod("a", node="n1"))
     cluster.create(PODS, pod("b", node="gone"))
@@ -217,7 +219,7 @@ def test_pods_of_a_node_that_cannot_be_read_are_not_collected(cluster: Simulated
     assert pods_of(cluster) == ["default/a"]
 
 
-def test_a_pod_that_cannot_be_read_keeps_no_other_from_being_collected(cluster: SimulatedCluster) -> None:
+def test_unreadable_pod_does_not_block_the_collection(cluster: SimulatedCluster) -> None:
     for name in ("a", "b"):
         cluster.create(PODS, pod(name, node="gone"))
     manager = cluster.manager(controllers=[pod_garbage_collector.SPEC])
@@ -230,7 +232,7 @@ def test_a_pod_that_cannot_be_read_keeps_no_other_from_being_collected(cluster: 
     assert cluster.run_until(lambda: pods_of(cluster) == [], within=300.0)
 
 
-def test_no_range_is_given_while_a_node_may_hold_any(cluster: SimulatedCluster) -> None:
+def test_no_cidr_is_allocated_while_a_node_is_unreadable(cluster: SimulatedCluster) -> None:
     flags = ["--cluster-cidr=10.0.0.0/22", "--allocate-node-cidrs=true"]
     manager = cluster.manager(controllers=[node_ipam.SPEC], options=read_options(flags))
     spoiled = Spoiled(cluster, manager, NODES)

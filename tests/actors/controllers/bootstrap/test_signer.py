@@ -113,7 +113,7 @@ def test_signature_of_unreadable_token_is_kept() -> None:
 
 
 def test_signature_is_removed_when_the_token_expires(cluster: SimulatedCluster) -> None:
-    """Only the signer runs: the signature is removed although no controller deletes the token."""
+    """The signer runs alone: the signature is removed although no controller deletes the token."""
     options = read_options([f"--controllers={SPEC.name}"])
     cluster.manager(options=options)
     cluster.create(CONFIGMAPS, info({"kubeconfig": "payload"}))

@@ -1,4 +1,4 @@
-"""Pods and Services as objects, for tests of what is behind Services."""
+"""Builders of pods and Services for the tests of endpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pod(
     since: str = READY,
     **spec: Any,
 ) -> Object:
-    """One that Service web selects, where it has no other labels."""
+    """Return a pod; the Service web selects it unless its labels are replaced."""
     condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
     return {
         "metadata": {
@@ -37,7 +37,7 @@ def pod(
 
 
 def service(name: str = "web", *, ports: list[Object] | None = None, **spec: Any) -> Object:
-    """With one port, and a cluster IP unless the spec says otherwise."""
+    """Return a Service with one port by default, and with a cluster IP unless the spec overrides it."""
     ports = [{"name": "", "port": 80, "protocol": "TCP", "targetPort": 8080}] if ports is None else ports
     own = {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "selector": {"app": "web"}, "ports": ports, **spec}
     own = {field: value for field, value in own.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Subsets in one form."""
+"""Canonical form of the subsets of Endpoints."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ A, B = host("1.2.3.4"), host("1.2.3.5")
         ),
     ],
 )
-def test_ports_with_the_same_addresses_are_together(given: list[Object], expected: list[Object]) -> None:
+def test_ports_with_equal_addresses_share_a_subset(given: list[Object], expected: list[Object]) -> None:
     assert repacked(given) == expected
     assert repacked(expected) == expected
 
 
-def test_subsets_may_share_a_list_of_ports_or_have_one_that_is_gone_with_them() -> None:
+def test_repacked_subsets_are_independent_of_input_lists() -> None:
     shared = [port(1), port(2)]
     hosts = [host(f"1.2.3.{number}") for number in range(1, 9)]
     together = repacked(subset(shared, host) for host in hosts)
@@ -60,6 +60,6 @@ def test_subsets_may_share_a_list_of_ports_or_have_one_that_is_gone_with_them() 
     assert each == [subset([port(number)], host) for number, host in enumerate(hosts, 1)]
 
 
-def test_versions_of_pods_do_not_count() -> None:
+def test_resource_versions_of_pods_are_ignored() -> None:
     versioned: Any = [{"addresses": [{"ip": "1.1.1.1", "targetRef": {"uid": "u", "resourceVersion": "5"}}]}]
     assert unversioned(versioned) == [{"addresses": [{"ip": "1.1.1.1", "targetRef": {"uid": "u"}}]}]

@@ -1,4 +1,4 @@
-"""The ranges that a node has."""
+"""Pod CIDRs of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ControllerRevisions: their data, names, order and equality, and which are surplus."""
+"""ControllerRevisions: data, names, order, equality, and surplus revisions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names(revisions: list[Object]) -> list[str]:
     return [name_of(each) for each in revisions]
 
 
-def test_data_restore_the_template_and_are_encoded_as_by_go() -> None:
+def test_data_contains_the_template_and_is_encoded_as_by_go() -> None:
     data = template_data(owner({"spec": {"z": "a<b>&c\u2028", "a": 1}, "metadata": {}}))
     assert data_bytes(data) == (
         b'{"spec":{"template":{"$patch":"replace","metadata":{},"spec":{"a":1,"z":"a\\u003cb\\u003e\\u0026c\\u2028"}}}}'
@@ -56,28 +56,28 @@ def test_data_restore_the_template_and_are_encoded_as_by_go() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"template": "x"}])
-def test_an_owner_without_a_template_is_named(spec: Any) -> None:
+def test_error_for_missing_template_names_the_owner(spec: Any) -> None:
     with pytest.raises(ValueError, match=r"default/web: spec\.template is a map"):
         template_data({"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
 
 
 # http://www.isthe.com/chongo/tech/comp/fnv/
 @pytest.mark.parametrize(("text", "value"), [(b"", 0x811C9DC5), (b"a", 0x050C5D7E), (b"foobar", 0x31F0B262)])
-def test_the_hash_is_fnv_1(text: bytes, value: int) -> None:
+def test_hash_is_fnv_1(text: bytes, value: int) -> None:
     assert fnv1_32(text) == value
 
 
-def test_each_collision_gives_another_name() -> None:
+def test_each_collision_changes_the_name() -> None:
     data = template_data(owner())
     assert len({data_hash(data, count) for count in (None, 0, 1, 2)}) == 4
 
 
-def test_a_long_name_of_an_owner_is_cut() -> None:
+def test_long_owner_name_is_truncated() -> None:
     assert revision_name("web", "abc") == "web-abc"
     assert revision_name("w" * 253, "abc") == "w" * 223 + "-abc"
 
 
-def test_a_new_revision_is_its_owners_and_named_after_its_data() -> None:
+def test_new_revision_is_owned_and_named_by_the_hash_of_its_data() -> None:
     data = template_data(owner())
     made = new_revision(owner(), STATEFULSETS, labels={"app": "web"}, data=data, revision=3, collision_count=0)
     hash = data_hash(data, 0)
@@ -93,7 +93,7 @@ def test_revisions_are_ordered_by_number_creation_and_name() -> None:
     assert names(in_order(revisions)) == ["a", "b", "c", "d"]
 
 
-def test_the_next_number_is_above_all() -> None:
+def test_next_number_is_above_all_others() -> None:
     assert next_number([]) == 1
     assert next_number([revision("a", 7), revision("b", 3)]) == 8
 
@@ -109,7 +109,7 @@ def test_the_next_number_is_above_all() -> None:
         ({**TEMPLATE, "metadata": {"labels": {"app": "web", "tier": ""}}}, False),
     ],
 )
-def test_revisions_are_equal_if_their_templates_mean_the_same(other: Object, same: bool) -> None:
+def test_revisions_with_semantically_equal_templates_are_equal(other: Object, same: bool) -> None:
     assert same_data(revision("a", 1), revision("b", 2, template=other)) is same
 
 
@@ -129,19 +129,19 @@ def test_equal_revisions_keep_their_order() -> None:
     ("limit", "live", "gone"),
     [(2, [], ["a"]), (0, [], ["a", "b", "c"]), (3, [], []), (-1, [], []), (1, ["a"], ["b"]), (0, ["a", "b", "c"], [])],
 )
-def test_the_oldest_that_are_not_in_use_are_surplus(limit: int, live: list[str], gone: list[str]) -> None:
+def test_oldest_unused_revisions_are_surplus(limit: int, live: list[str], gone: list[str]) -> None:
     revisions = [revision("c", 3), revision("a", 1), revision("b", 2)]
     assert names(surplus(revisions, limit=limit, live=live)) == gone
 
 
-def test_a_revision_gives_its_template_back() -> None:
+def test_template_is_restored_from_a_revision() -> None:
     changed = owner({"metadata": {}, "spec": {}})
     assert with_template_of(revision("a", 1), changed) == owner()
     with pytest.raises(ValueError, match="controllerrevision default/a has no template"):
         with_template_of({**revision("a", 1), "data": {"a": 1}}, changed)
 
 
-def test_data_are_sent_sorted_when_created_and_as_they_came_when_updated() -> None:
+def test_data_is_sorted_in_creations_and_unchanged_in_updates() -> None:
     made = {**revision("a", 1), "data": {"b": "<", "a": 1}}
     assert b'"data":{"a":1,"b":"\\u003c"}' in create_revision(made).body
     sent = update_revision(labelled(made, "hash", "x"))

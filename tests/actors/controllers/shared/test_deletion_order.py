@@ -57,13 +57,13 @@ IN_ORDER = [
 ]
 
 
-def test_the_deletion_order_holds_between_any_two_pods() -> None:
+def test_deletion_order_of_any_two_pods() -> None:
     entries = entries_of(IN_ORDER)
     for first, second in itertools.combinations(entries, 2):
         assert deletion_order([second, first]) == [first, second]
 
 
-# name → (goes first, its rank, goes second, its rank); the first of the two has the greater uid, so that ties show
+# name → (first pod, its rank, second pod, its rank); the first one has the greater uid, so that ties are detected
 RANKED = {
     "an unassigned pod before a pending one of higher rank": (
         running_pod("p", **UNASSIGNED),
@@ -151,9 +151,7 @@ SAME_BUCKET = [
 
 @pytest.mark.parametrize(("younger", "older"), SAME_BUCKET, ids=["ready", "created"])
 @pytest.mark.parametrize(("uid", "other_uid"), [("a", "b"), ("b", "a")])
-def test_ages_of_one_order_of_magnitude_leave_it_to_the_uids(
-    younger: Object, older: Object, uid: str, other_uid: str
-) -> None:
+def test_ages_of_equal_magnitude_are_ordered_by_uid(younger: Object, older: Object, uid: str, other_uid: str) -> None:
     younger["metadata"]["uid"], older["metadata"]["uid"] = uid, other_uid
     entries = entries_of([younger, older])
     assert [pod.uid for pod in ranked_deletion_order(entries, on_node={}, now=NOW)] == ["a", "b"]
@@ -167,12 +165,12 @@ def test_different_ready_times_of_one_magnitude_end_the_comparison() -> None:
     assert [pod.uid for pod in ranked_deletion_order(entries, on_node={}, now=NOW)] == ["a", "b"]
 
 
-def test_equal_pods_stay_in_their_order_whatever_their_uids() -> None:
+def test_equal_pods_keep_their_order() -> None:
     entries = entries_of([running_pod("p", metadata={"uid": uid}) for uid in "bca"])
     assert ranked_deletion_order(entries, on_node={}, now=NOW) == entries
 
 
-def test_a_pod_from_the_future_is_younger_than_all_but_those_without_a_time() -> None:
+def test_pod_with_a_future_time_is_younger_than_others_with_a_time() -> None:
     future, fresh, unknown = entries_of(
         [
             running_pod("p", ready_since=NOW + 60),
@@ -183,7 +181,7 @@ def test_a_pod_from_the_future_is_younger_than_all_but_those_without_a_time() ->
     assert ranked_deletion_order([fresh, future, unknown], on_node={}, now=NOW) == [unknown, future, fresh]
 
 
-def test_only_active_pods_crowd_a_node() -> None:
+def test_only_active_pods_are_counted_as_related_pods_of_a_node() -> None:
     pods = [
         running_pod("p", node="n1"),
         running_pod("p", node="n1", phase="Pending"),

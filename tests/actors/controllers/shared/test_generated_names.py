@@ -24,18 +24,18 @@ PREFIXES = {
 
 
 @pytest.mark.parametrize(("owner", "prefix"), PREFIXES.items())
-def test_the_generate_name_of_an_owner(owner: str, prefix: str) -> None:
+def test_generate_name_of_an_owner(owner: str, prefix: str) -> None:
     assert generate_name(owner) == prefix
 
 
-def test_names_are_the_prefix_cut_to_58_and_five_safe_characters() -> None:
+def test_names_are_a_prefix_of_58_characters_and_five_safe_characters() -> None:
     owner = {"metadata": {**OWNER["metadata"], "name": "w" * 100}}
     for name in generated_names(owner, 20, taken=lambda _key: False):
         assert re.fullmatch("w{58}[bcdfghjklmnpqrstvwxz2456789]{5}", name)
     assert all(re.fullmatch("web-.{5}", name) for name in generated_names(OWNER, 20, taken=lambda _key: False))
 
 
-def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_others() -> None:
+def test_names_depend_on_the_version_of_the_owner() -> None:
     def names(**meta: str) -> list[str]:
         return generated_names({"metadata": {**OWNER["metadata"], **meta}}, 10, taken=lambda _key: False)
 
@@ -46,7 +46,7 @@ def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_othe
 
 
 @given(st.sets(st.integers(0, 30)), st.integers(0, 30))
-def test_names_skip_those_that_are_taken_and_never_repeat(seen: set[int], count: int) -> None:
+def test_names_are_unique_and_skip_existing_ones(seen: set[int], count: int) -> None:
     first = generated_names(OWNER, 31, taken=lambda _key: False)
     taken = {f"default/{first[i]}" for i in seen}
     names = generated_names(OWNER, count, taken=taken.__contains__)
@@ -61,7 +61,7 @@ BY_PLUGINS_THAT_MAY_CHANGE = [
     "unable to create new content in namespace default because it is being terminated",
     'pod rejected: RuntimeClass "gvisor" not found',
     "pod node label selector conflicts with its namespace node label selector",
-    "unable to validate against any security context constraint: []",  # of a vendor
+    "unable to validate against any security context constraint: []",  # plugin of a vendor
 ]
 BY_PLUGINS_THAT_VALIDATE = [
     "exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2",
@@ -99,5 +99,5 @@ def test_rejection_by_validating_plugin_names_the_pod(because: str) -> None:
         Unknown("timed out"),
     ],
 )
-def test_any_other_failure_is_as_the_server_words_it(failure: Failure) -> None:
+def test_other_failures_keep_the_text_of_the_server(failure: Failure) -> None:
     assert as_if_generated(failure, "web-x7k2p", base="web-") == failure

@@ -31,7 +31,7 @@ def reference(of: Object) -> Object:
 
 
 class Claimer:
-    """A reconciler that claims all pods, and remembers what it got."""
+    """Reconciler that claims all pods, and keeps the result."""
 
     def __init__(self, bench: Bench, claiming: Object, **options: Any) -> None:
         self.pods = bench.tables[PODS]
@@ -102,7 +102,7 @@ def test_candidate_is_kept_adopted_released_or_ignored(
     assert {part for part in plan._fields if getattr(plan, part)} == ({expected} if expected else set())
 
 
-def test_a_further_condition_is_asked_besides_the_selector() -> None:
+def test_additional_condition_is_evaluated_besides_the_selector() -> None:
     bench = Bench({PODS: [running_pod(name, labels=WEB, owner=reference(WEB_RS)) for name in ("web-0", "stranger")]})
     plan = plan_claim(
         bench.tables[PODS].entries(),
@@ -114,14 +114,14 @@ def test_a_further_condition_is_asked_besides_the_selector() -> None:
     assert [entry.key for entry in plan.released] == ["default/stranger"]
 
 
-def test_the_selector_is_asked_once_for_labels_that_pods_share() -> None:
+def test_selector_is_evaluated_once_for_shared_labels() -> None:
     bench = Bench({PODS: [running_pod(f"p{i}", labels=WEB) for i in range(5)] + [running_pod("q", labels=OTHER)]})
     asked = []
     plan_claim(bench.tables[PODS].entries(), owner=WEB_RS, matches=lambda labels: bool(asked.append(labels)))
     assert sorted(labels["app"] for labels in asked) == ["other", "web"]
 
 
-def test_objects_without_facts_are_looked_into() -> None:
+def test_objects_without_facts_are_decoded() -> None:
     nodes = Bench({NODES: [{"metadata": {"name": "n1", "labels": WEB, "deletionTimestamp": "2026-01-01T00:00:00Z"}}]})
     lister = nodes.tables[NODES]
     (entry,) = lister.entries()
@@ -142,20 +142,20 @@ def claiming(
     return bench, claimer, answer
 
 
-def test_the_owner_is_read_live_once_before_all_adoptions() -> None:
+def test_owner_is_read_live_once_before_all_adoptions() -> None:
     bench, claimer, answer = claiming([running_pod("a", labels=WEB), running_pod("b", labels=WEB)])
     driven = drive(claimer, "default/web", answer, tables=bench.tables)
     assert [[type(command) for command in batch] for batch in driven.batches] == [[Get], [Patch, Patch]]
     assert claimer.kept == ["default/a", "default/b"]
 
 
-def test_an_adopted_object_is_handed_on_as_it_is_after_the_adoption() -> None:
+def test_adopted_object_is_returned_in_its_new_version() -> None:
     bench, claimer, answer = claiming([running_pod("a", labels=WEB)])
     drive(claimer, "default/web", answer, tables=bench.tables)
     assert [entry.key for entry in bench.tables[PODS].entries_owned_by("uid-of-web")] == claimer.kept == ["default/a"]
 
 
-def test_nothing_is_read_live_when_nothing_is_adopted() -> None:
+def test_owner_is_not_read_live_without_adoptions() -> None:
     pods = [
         running_pod("a", labels=WEB, owner=reference(WEB_RS)),
         running_pod("b", labels=OTHER, owner=reference(WEB_RS)),
@@ -167,7 +167,7 @@ def test_nothing_is_read_live_when_nothing_is_adopted() -> None:
     assert [entry.key for entry in bench.tables[PODS].orphan_entries("default")] == ["default/b"]
 
 
-def test_the_patches_are_those_of_upstream_with_finalizers() -> None:
+def test_patches_with_finalizers_equal_upstreams() -> None:
     pods = [
         running_pod("a", labels=WEB),
         running_pod("b", labels=OTHER, owner=reference(WEB_RS), metadata={"finalizers": ["example.com/track"]}),
@@ -204,7 +204,7 @@ def test_the_patches_are_those_of_upstream_with_finalizers() -> None:
     assert not pods_now["default/b"].get("ownerReferences")
 
 
-def test_without_finalizers_the_patches_name_none() -> None:
+def test_patches_without_finalizers_contain_none() -> None:
     pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods)
     patches = bodies(drive(claimer, "default/web", answer, tables=bench.tables), Patch)
@@ -247,7 +247,7 @@ PATCH_OUTCOMES = [
 
 
 @pytest.mark.parametrize(("adopting", "outcome", "fails"), PATCH_OUTCOMES)
-def test_which_outcomes_of_a_patch_fail_the_sync(adopting: bool, outcome: Outcome, fails: bool) -> None:
+def test_outcome_of_a_patch_determines_the_failure_of_the_sync(adopting: bool, outcome: Outcome, fails: bool) -> None:
     candidate = running_pod("a", labels=WEB) if adopting else running_pod("a", labels=OTHER, owner=reference(WEB_RS))
     bench, claimer, answer = claiming([candidate])
     drive(

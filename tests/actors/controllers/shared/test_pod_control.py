@@ -50,7 +50,7 @@ TEMPLATE = {
 
 
 class Running:
-    """A reconciler of one step, which keeps what the step returns."""
+    """Reconciler that runs one step, and keeps its result."""
 
     def __init__(self, step: Iterator[Any]) -> None:
         self.step, self.answer = step, None
@@ -66,7 +66,7 @@ def form(template: Object = TEMPLATE, owner: Object = OWNER) -> PodForm | None:
 
 # Names.
 
-# The form.
+# PodForm.
 
 
 def test_pod_has_template_and_owner_as_controller() -> None:
@@ -104,7 +104,7 @@ def test_fields_missing_in_template_are_missing_in_pod() -> None:
 
 
 @given(st.text(min_size=1), st.dictionaries(st.text(), st.text(), min_size=1))
-def test_the_name_goes_in_whatever_name_and_template_hold(name: str, labels: Object) -> None:
+def test_name_is_set_for_any_name_and_template(name: str, labels: Object) -> None:
     body = decode_object(form({"metadata": {"labels": labels}, "spec": {"a": name}}).create(name).body)
     assert (body["metadata"]["name"], body["metadata"]["labels"], body["spec"]) == (name, labels, {"a": name})
 
@@ -118,7 +118,7 @@ BAD_TEMPLATES = [
 
 
 @pytest.mark.parametrize(("template", "why"), BAD_TEMPLATES)
-def test_no_pods_are_made_of_a_template_without_labels_or_of_a_wrong_shape(template: Object, why: str) -> None:
+def test_template_without_labels_or_of_wrong_type_is_rejected(template: Object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         form(template)
 
@@ -143,19 +143,19 @@ def test_pods_are_created_in_growing_batches_with_an_event_each() -> None:
     assert (result.failure, result.existing, result.maybe_created) == (None, [], [])
 
 
-def test_events_are_recorded_as_soon_as_their_batch_is_through() -> None:
+def test_events_are_recorded_after_each_batch() -> None:
     steps = create_pods(form(), ["a", "b", "c"], owner=OWNER, owners=REPLICASETS)
     (first,) = next(steps)
     assert steps.send([Done(first.body)]).message == "Created pod: a"
     assert len(next(steps)) == 2
 
 
-# how many, which of them fail from this one on, calls, successes
+# number of pods, index of the first failure, calls, successes
 SLOW_START = [(10, 10, 10, 10), (10, 5, 7, 5), (10, 0, 1, 0), (100, 10, 15, 10), (0, 0, 0, 0)]
 
 
 @pytest.mark.parametrize(("count", "failing_from", "calls", "successes"), SLOW_START)
-def test_a_batch_with_a_failure_is_the_last(count: int, failing_from: int, calls: int, successes: int) -> None:
+def test_no_batch_follows_a_failed_one(count: int, failing_from: int, calls: int, successes: int) -> None:
     driven, result = creating(
         [f"web-{i}" for i in range(count)],
         lambda bench: failing(after=failing_from, outcome=QUOTA_EXCEEDED, to=Create, otherwise=bench.accept),
@@ -165,7 +165,7 @@ def test_a_batch_with_a_failure_is_the_last(count: int, failing_from: int, calls
     assert (result.failure is not None) == (calls > successes)
 
 
-def test_slow_start_answers_the_outcomes_of_what_was_tried() -> None:
+def test_slow_start_returns_the_outcomes_of_attempted_creations() -> None:
     commands = [form().create(f"web-{i}") for i in range(10)]
     bench = Bench({PODS: []})
     running = Running(slow_start(commands, initial=2))
@@ -206,7 +206,7 @@ def test_creation_outcome_determines_event_and_failure(
     assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
 
 
-# what the server says of "web-a", and what it would have said of generateName "web-"
+# message of the server for "web-a", and its message for generateName "web-"
 GENERATED = [
     ('pods "web-a" is forbidden: error looking up service account team/x', '"web-" is forbidden: error looking up'),
     ('pods "web-a" is forbidden: exceeded quota: small', '"web-a" is forbidden: exceeded quota'),
@@ -215,14 +215,14 @@ GENERATED = [
 
 
 @pytest.mark.parametrize(("message", "expected"), GENERATED)
-def test_a_refused_creation_reads_as_if_upstream_had_asked(message: str, expected: str) -> None:
+def test_rejected_creation_has_the_text_of_upstreams_request(message: str, expected: str) -> None:
     driven, result = creating(["web-a"], lambda _bench: lambda _command: Forbidden(message))
     ((_, _, text),) = driven.events
     assert expected in text
-    assert text == f"Error creating: {said(result.failure)}"  # it becomes the condition ReplicaFailure
+    assert text == f"Error creating: {said(result.failure)}"  # the message of the condition ReplicaFailure
 
 
-def test_the_first_failure_of_a_batch_is_the_one_to_raise() -> None:
+def test_first_failure_of_a_batch_is_raised() -> None:
     _, result = creating(
         ["web-a", "web-b", "web-c"],
         lambda bench: lambda command: bench.accept(command) if b"web-a" in command.body else QUOTA_EXCEEDED,
@@ -230,7 +230,7 @@ def test_the_first_failure_of_a_batch_is_the_one_to_raise() -> None:
     assert b"web-b" in result.failure.command.body
 
 
-def test_a_name_that_is_there_does_not_end_the_batches() -> None:
+def test_existing_name_does_not_stop_the_batches() -> None:
     _, result = creating(
         ["web-a", "web-b", "web-c"],
         lambda bench: lambda command: AlreadyExists() if b"web-a" in command.body else bench.accept(command),
@@ -239,7 +239,7 @@ def test_a_name_that_is_there_does_not_end_the_batches() -> None:
     assert result.created == ["default/web-b", "default/web-c"]
 
 
-def test_a_terminating_namespace_ends_the_batches() -> None:
+def test_terminating_namespace_stops_the_batches() -> None:
     driven, _ = creating([f"web-{i}" for i in range(9)], lambda _bench: lambda _command: NAMESPACE_TERMINATING)
     assert len(driven.commands) == 1
 
@@ -257,7 +257,7 @@ STATUSES = [
 
 
 @pytest.mark.parametrize(("failure", "terminating"), STATUSES)
-def test_a_terminating_namespace_is_known_by_the_causes_of_the_status(failure: Outcome, terminating: bool) -> None:
+def test_terminating_namespace_is_detected_by_the_causes_of_the_status(failure: Outcome, terminating: bool) -> None:
     assert is_namespace_terminating(failure) is terminating
 
 
@@ -299,7 +299,7 @@ def test_deletion_outcome_determines_event_and_failure(outcome: Outcome, has_eve
     assert said(result.failure) == (f"unable to delete pods: {outcome.message}" if fails else None)
 
 
-def test_all_deletions_are_tried_and_the_first_failure_is_answered() -> None:
+def test_all_deletions_are_sent_and_the_first_failure_returned() -> None:
     refusals = {"default/b": Forbidden("b"), "default/c": Forbidden("c")}
     driven, result = deleting(["a", "b", "c"], lambda command: refusals.get(command.key, Done(b"{}")))
     assert len(driven.commands) == 3

@@ -12,10 +12,8 @@ from kcm.runtime.scheduling.backoff import Backoff
 SHORT = Backoff(first=1.0, most=10.0)
 
 
-def failing_whenever_free(
-    delay: ReplacementDelay, start: float, rounds: int
-) -> tuple[ReplacementDelay | list[float], ...]:
-    """A pod that fails the moment it is made: when it is made."""
+def failing_at_once(delay: ReplacementDelay, start: float, rounds: int) -> tuple[ReplacementDelay | list[float], ...]:
+    """Return when a pod is created that fails at once each time."""
     now, times = start, []
     for _ in range(rounds):
         times.append(now)
@@ -25,24 +23,24 @@ def failing_whenever_free(
     return times, delay
 
 
-def test_the_wait_doubles_up_to_its_bound() -> None:
-    times, _ = failing_whenever_free(ReplacementDelay(), 0.0, 7)
+def test_delay_doubles_up_to_the_maximum() -> None:
+    times, _ = failing_at_once(ReplacementDelay(), 0.0, 7)
     assert times == [0, 1, 3, 7, 15, 25, 35]
 
 
-# seconds after the wait was last lengthened, the next wait
+# seconds since the delay was last increased, the next delay
 QUIET = [(10.0, 10.0), (20.0, 10.0), (20.1, 1.0), (1000.0, 1.0)]
 
 
 @pytest.mark.parametrize(("quiet", "wait"), QUIET)
 def test_delay_starts_over_after_twice_the_maximum(quiet: float, wait: float) -> None:
-    _, delay = failing_whenever_free(ReplacementDelay(), 0.0, 7)
+    _, delay = failing_at_once(ReplacementDelay(), 0.0, 7)
     now = delay.since + quiet
     delay = next_delay(delay, quick_failures=1, missing=1, now=now, backoff=SHORT)
     assert delay.until == now + wait
 
 
-# held before and until when; failed at once, missing, now; held after and until when
+# delayed before, and until when; failed at once, missing, now; delayed after, and until when
 CASES = {
     "nothing fails": (0, -1.0, 0, 5, 0.0, 0, -1.0),
     "nothing is missing, so nothing is held": (2, 5.0, 0, 0, 0.0, 0, 5.0),
@@ -57,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("held", "until", "failed", "missing", "now", "then", "wait"), CASES.values(), ids=CASES)
-def test_how_many_replacements_are_held_back(
+def test_number_of_delayed_replacements(
     held: int, until: float, failed: int, missing: int, now: float, then: int, wait: float
 ) -> None:
     before = ReplacementDelay(held=held, until=until)
@@ -66,7 +64,7 @@ def test_how_many_replacements_are_held_back(
 
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.integers(0, 5), st.integers(-2, 9)), max_size=40))
-def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(
+def test_delayed_replacements_are_bounded_in_number_and_time(
     steps: Sequence[tuple[float, ...]],
 ) -> None:
     delay, now = ReplacementDelay(), 0.0
@@ -77,7 +75,7 @@ def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(
         assert delay.held == 0 or now < delay.until <= now + SHORT.most
 
 
-def test_a_pod_that_fails_soon_after_it_was_made_counts_once() -> None:
+def test_pod_that_fails_at_once_is_counted_once() -> None:
     replacements = Replacements("uid")
     replacements.record_creations(["a", "b", "c"], 0.0)
     assert replacements.count_quick_failures(["a", "old"], 1.0) == 1
@@ -86,7 +84,7 @@ def test_a_pod_that_fails_soon_after_it_was_made_counts_once() -> None:
 
 
 @pytest.mark.parametrize(("lived", "counts"), [(QUICK, 1), (QUICK + 0.1, 0)])
-def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived: float, counts: int) -> None:
+def test_pod_that_ran_for_a_while_has_not_failed_at_once(lived: float, counts: int) -> None:
     replacements = Replacements("uid")
     replacements.record_creations(["a"], 500.0)
     assert replacements.count_quick_failures(["a"], 500.0 + lived) == counts

@@ -44,7 +44,7 @@ def test_pods_are_counted_by_labels_readiness_and_availability() -> None:
     )
 
 
-def test_a_template_without_labels_fits_every_pod() -> None:
+def test_template_without_labels_matches_every_pod() -> None:
     counts = count_pods(facts(running_pod("a")), template_labels={}, min_ready_seconds=0, now=NOW, terminating=None)
     assert (counts.fully_labeled, counts.terminating) == (1, None)
 
@@ -144,11 +144,11 @@ STATUSES = {
 
 
 @pytest.mark.parametrize(("status", "change", "expected"), STATUSES.values(), ids=STATUSES)
-def test_the_next_status(status: Object, change: Object, expected: Object | None) -> None:
+def test_status_follows_the_counts(status: Object, change: Object, expected: Object | None) -> None:
     assert status_after(status, **change) == expected
 
 
-# When the status changes by itself.
+# Status changes through the passage of time.
 
 # ready since, minReadySeconds, seconds until available
 NEXT = {
@@ -169,13 +169,15 @@ NEXT = {
 
 
 @pytest.mark.parametrize(("pods", "min_ready_seconds", "seconds"), NEXT.values(), ids=NEXT)
-def test_when_a_pod_becomes_available(pods: Sequence[Object], min_ready_seconds: int, seconds: float | None) -> None:
+def test_time_until_a_pod_becomes_available(
+    pods: Sequence[Object], min_ready_seconds: int, seconds: float | None
+) -> None:
     assert (
         seconds_to_next_availability(facts(*pods), min_ready_seconds=min_ready_seconds, counted=NOW, now=NOW) == seconds
     )
 
 
 @pytest.mark.parametrize(("later", "seconds"), [(4.0, 6.0), (10.0, 0.0), (60.0, 0.0)])
-def test_a_pod_that_became_available_since_it_was_counted_is_looked_at_now(later: float, seconds: float) -> None:
+def test_pod_that_became_available_meanwhile_is_counted_at_once(later: float, seconds: float) -> None:
     pods = facts(running_pod("a", ready_since=NOW))
     assert seconds_to_next_availability(pods, min_ready_seconds=10, counted=NOW, now=NOW + later) == seconds

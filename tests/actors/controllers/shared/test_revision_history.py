@@ -1,4 +1,4 @@
-"""Claiming ControllerRevisions, and creating them beside others that bear their name."""
+"""Adoption and release of ControllerRevisions, and name collisions of new ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_revision_that_is_not_selected_may_keep_its_owner() -> None:
     assert kept_by(bench, releases=False) == (["a", "b"], ["default/b"])
 
 
-def test_nothing_is_concluded_while_a_revision_cannot_be_read() -> None:
+def test_unreadable_revision_fails_the_sync() -> None:
     bench = bench_of(revision("a"))
     bench.spoil(CONTROLLER_REVISIONS, "default/b")
     with pytest.raises(UnreadableError):
@@ -84,25 +84,25 @@ def created(*existing: Object) -> tuple[CreatedRevision, list[type[Command]]]:
     return result[0], [type(command) for command in driven.commands]
 
 
-def test_a_revision_is_created() -> None:
+def test_revision_is_created() -> None:
     made, commands = created()
     assert (name_of(made.revision), made.collision_count) == (f"web-{data_hash(DATA, 0)}", 0)
     assert commands == [Create]
 
 
-def test_one_of_that_name_that_records_the_same_is_it() -> None:
+def test_existing_revision_with_equal_data_is_used() -> None:
     made, commands = created(revision(f"web-{data_hash(DATA, 0)}"))
     assert (name_of(made.revision), made.collision_count) == (f"web-{data_hash(DATA, 0)}", 0)
     assert commands == [Create, Get]
 
 
-def test_beside_another_of_that_name_it_takes_a_further_one() -> None:
+def test_name_collision_creates_the_revision_under_the_next_name() -> None:
     made, commands = created(revision(f"web-{data_hash(DATA, 0)}", data=OTHER))
     assert (name_of(made.revision), made.collision_count) == (f"web-{data_hash(DATA, 1)}", 1)
     assert commands == [Create, Get, Create]
 
 
-def test_a_number_is_written_once() -> None:
+def test_new_number_is_written_once() -> None:
     bench = bench_of(revision("a"))
 
     def steps() -> Any:

@@ -19,7 +19,7 @@ ELSEWHERE = served("other.com", "v1", "flakes", "Flake")
 CORE = served("", "v1", "pods", "Pod")
 
 
-def test_before_anything_is_known_it_is_asked_again_soon() -> None:
+def test_lookup_is_retried_before_discovery_is_complete() -> None:
     kinds = ServedKinds()
     for ask in (lambda: kinds.find("v1", "Pod"), lambda: kinds.resource("v1/pods")):
         with pytest.raises(Retry) as raised:
@@ -40,7 +40,7 @@ def test_before_anything_is_known_it_is_asked_again_soon() -> None:
         ("", "Pod", None),
     ],
 )
-def test_a_kind_is_found_in_the_version_that_a_reference_names(
+def test_kind_is_found_in_the_version_of_a_reference(
     api_version: str, kind: str, expected: ServedResource | None
 ) -> None:
     kinds = ServedKinds()

@@ -47,7 +47,7 @@ def write(
 
 
 def refusing(outcome: Outcome, times: int) -> Callable[..., Any]:
-    """Return an answer with this outcome for the first PUTs, and success for later PUTs."""
+    """Return a function that fails the first PUTs with this outcome, and accepts later PUTs."""
 
     def answer_for(bench: Bench) -> Callable[..., Any]:
         left = [outcome] * times
@@ -56,7 +56,7 @@ def refusing(outcome: Outcome, times: int) -> Callable[..., Any]:
     return answer_for
 
 
-def test_the_status_is_put_into_the_object_as_it_was_read() -> None:
+def test_status_is_written_into_the_cached_object() -> None:
     driven, written = write()
     (command,) = driven.commands
     assert (command.key, command.subresource) == ("default/web", "status")
@@ -65,7 +65,7 @@ def test_the_status_is_put_into_the_object_as_it_was_read() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Conflict("newer"), ServerFailure("no"), Unknown("timed out")])
-def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it(outcome: Outcome) -> None:
+def test_failed_write_is_repeated_on_the_live_object(outcome: Outcome) -> None:
     live = {**OBJECT, "metadata": {**OBJECT["metadata"], "resourceVersion": "9"}, "spec": {"replicas": 3}}
     driven, written = write(refusing(outcome, 1), live=live)
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
@@ -80,7 +80,7 @@ def test_status_whose_response_was_lost_is_not_written_again() -> None:
     assert written is True
 
 
-def test_the_second_failure_is_raised() -> None:
+def test_second_failure_is_raised() -> None:
     driven, _ = write(
         lambda bench: failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=bench.accept),
         raises=CommandError,
@@ -89,7 +89,7 @@ def test_the_second_failure_is_raised() -> None:
     assert said(driven.error) == "newer"
 
 
-def test_without_retries_the_first_failure_is_raised() -> None:
+def test_first_failure_is_raised_without_retries() -> None:
     driven, _ = write(refusing(Conflict("newer"), 1), raises=CommandError, retries=0)
     assert [type(command) for command in driven.commands] == [Update]
 
@@ -99,7 +99,7 @@ def test_refused_status_write_is_not_retried() -> None:
     assert [type(command) for command in driven.commands] == [Update]
 
 
-def test_a_failure_to_read_is_raised() -> None:
+def test_failed_live_read_is_raised() -> None:
     driven, _ = write(
         lambda _bench: lambda command: Conflict("newer") if isinstance(command, Update) else Forbidden("no"),
         raises=CommandError,
@@ -107,17 +107,17 @@ def test_a_failure_to_read_is_raised() -> None:
     assert said(driven.error) == "no"
 
 
-def test_an_object_that_is_gone_needs_no_status() -> None:
+def test_deleted_object_gets_no_status() -> None:
     assert write(refusing(NotFound(), 1))[1] is False
     assert write(refusing(Conflict("newer"), 1), live=None)[1] is False
 
 
-def test_an_object_that_was_replaced_under_its_name_is_left_alone() -> None:
+def test_replaced_object_gets_no_status() -> None:
     other = {**OBJECT, "metadata": {**OBJECT["metadata"], "uid": "another"}}
     driven, written = write(refusing(Conflict("newer"), 1), live=other)
     assert [type(command) for command in driven.commands] == [Update, Get]
     assert written is False
 
 
-def test_only_the_named_fields_are_left_out_when_zero() -> None:
+def test_only_listed_fields_are_omitted_when_zero() -> None:
     assert without_zeros({"a": 0, "b": 0, "c": 1, "d": []}, "a", "c", "d") == {"b": 0, "c": 1, "d": []}

@@ -1,4 +1,4 @@
-"""The finalizer of VolumeAttributesClasses. Source: kubernetes v1.36 pkg/controller/volume/vacprotection."""
+"""Finalizer of VolumeAttributesClasses. Source: kubernetes v1.36 pkg/controller/volume/vacprotection."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ GOING = speed(deleted=True, finalizers=("a.b/c", OURS))
         (speed(deleted=True, finalizers=("a.b/c",)), {}, None),
     ],
 )
-def test_a_class_is_held_while_it_is_used(before: Object, users: Any, after: tuple[str, ...] | None) -> None:
+def test_finalizer_follows_the_use_of_a_class(before: Object, users: Any, after: tuple[str, ...] | None) -> None:
     bench = bench_of(before, **users)
     written = drive(protection(bench), "fast", bench.accept, tables=bench.tables).of(Update)
     assert len(written) == (after is not None)

@@ -1,4 +1,7 @@
-"""The finalizer of claims. Source of the cases: kubernetes v1.36 pkg/controller/volume/pvcprotection."""
+"""Finalizer of claims, and their condition Unused.
+
+Source of the cases: kubernetes v1.36 pkg/controller/volume/pvcprotection.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def pod(*, of: str = "claim", ephemeral: str = "", node: str = "node", phase: st
 
 
 class Scene:
-    """live: the pods that the server has, where they differ from those of the table."""
+    """Claims, pods and a reconciler. live: pods of the API server, if they differ from those in the table."""
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class Scene:
         return OURS in finalizers_of(found)
 
 
-def test_a_claim_is_given_the_finalizer_once() -> None:
+def test_finalizer_is_added_once() -> None:
     scene = Scene([claim(finalizers=())])
     assert len(scene.reconcile().of(Update)) == 1
     assert scene.held()
@@ -99,7 +102,7 @@ SHUT_DOWN = {"deletionTimestamp": LATER, "deletionGracePeriodSeconds": 0}
     [
         ([], False),
         ([pod()], True),
-        ([pod(phase="Succeeded")], True),  # it is still there
+        ([pod(phase="Succeeded")], True),  # terminated, but not deleted
         ([pod(**SHUT_DOWN)], True),
         ([pod(of="other")], False),
         ([pod(node="")], False),
@@ -107,7 +110,7 @@ SHUT_DOWN = {"deletionTimestamp": LATER, "deletionGracePeriodSeconds": 0}
     ],
 )
 @pytest.mark.parametrize("cached", [True, False])
-def test_a_claim_that_is_deleted_is_held_while_pods_use_it(pods: list[Object], held: bool, cached: bool) -> None:
+def test_terminating_claim_keeps_its_finalizer_while_pods_use_it(pods: list[Object], held: bool, cached: bool) -> None:
     scene = Scene([claim(deleted=True)], pods if cached else (), pods)
     scene.reconcile()
     assert scene.held() is held
@@ -122,7 +125,7 @@ def test_a_claim_that_is_deleted_is_held_while_pods_use_it(pods: list[Object], h
         ("pod", pod(ephemeral="data", **SHUT_DOWN), False),
     ],
 )
-def test_a_claim_of_a_pod_s_own_is_held_by_that_pod(owner: str, used_by: Object, held: bool) -> None:
+def test_ephemeral_claim_is_used_by_its_own_pod(owner: str, used_by: Object, held: bool) -> None:
     scene = Scene([claim("pod-data", deleted=True, owner=owner)], [used_by])
     scene.reconcile("pod-data")
     assert scene.held("pod-data") is held
@@ -138,7 +141,7 @@ def test_one_list_serves_all_claims_of_a_namespace() -> None:
     assert scene.reconcile("c").commands == []
 
 
-def test_without_a_list_nothing_is_let_go() -> None:
+def test_finalizer_is_kept_if_pods_cannot_be_listed() -> None:
     scene = Scene([claim(deleted=True)])
     scene.reconcile(answer=lambda _: ServerFailure(), raises=CommandError)
     assert scene.held()
@@ -168,7 +171,7 @@ STOPPED = {"deletionTimestamp": LATER}
         (change("MODIFIED", {"metadata": {"name": "pod", "uid": "pod"}, "spec": {}}), []),
     ],
 )
-def test_a_pod_wakes_the_claims_that_it_may_have_let_go(happened: Change, keys: list[str]) -> None:
+def test_change_of_pod_enqueues_claims_that_it_may_have_released(happened: Change, keys: list[str]) -> None:
     scene = Scene([])
     assert list(claims_of_pod(happened, scene.bench.tables)) == keys
 
@@ -177,7 +180,7 @@ def test_a_pod_wakes_the_claims_that_it_may_have_let_go(happened: Change, keys: 
 # updateUnusedCondition and podUsesPVCForUnusedSince.
 
 
-def said(status: str, reason: str = "r") -> Object:
+def unused_condition(status: str, reason: str = "r") -> Object:
     return {"type": "Unused", "status": status, "reason": reason, "message": "m", "lastTransitionTime": LATER}
 
 
@@ -196,7 +199,7 @@ def said(status: str, reason: str = "r") -> Object:
 )
 def test_condition_unused_follows_the_use_of_a_claim(before: str | None, used: bool, after: str | None) -> None:
     other = {"type": "Resizing", "status": "True"}
-    conditions = [other] if before is None else [said(before), other]
+    conditions = [other] if before is None else [unused_condition(before), other]
     changed = with_unused({**claim(), "status": {"conditions": conditions, "phase": "Bound"}}, used=used, now=0.0)
     if after is None:
         assert changed is None
@@ -213,7 +216,7 @@ def test_condition_unused_follows_the_use_of_a_claim(before: str | None, used: b
     ("users", "expected"),
     [
         ([pod()], "False"),
-        ([pod(node="")], "False"),  # it has no node yet
+        ([pod(node="")], "False"),  # not scheduled yet
         ([pod(**SHUT_DOWN)], "True"),
         ([pod(phase="Succeeded")], "True"),
         ([pod(phase="Failed")], "True"),
@@ -222,7 +225,7 @@ def test_condition_unused_follows_the_use_of_a_claim(before: str | None, used: b
     ],
 )
 @pytest.mark.parametrize("cached", [True, False])
-def test_pods_that_have_not_ended_use_a_claim(users: list[Object], expected: str, cached: bool) -> None:
+def test_pods_that_have_not_terminated_use_a_claim(users: list[Object], expected: str, cached: bool) -> None:
     scene = Scene([claim()], users if cached else (), users, tracks_unused=True)
     scene.reconcile()
     found = scene.bench.tables[PERSISTENT_VOLUME_CLAIMS].get("default/claim")

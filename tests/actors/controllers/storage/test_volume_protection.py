@@ -1,4 +1,4 @@
-"""The finalizer of volumes. Source of the cases: kubernetes v1.36 pkg/controller/volume/pvprotection."""
+"""Finalizer of volumes. Source of the cases: kubernetes v1.36 pkg/controller/volume/pvprotection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def volume(phase: str = "Available", *, finalizers: tuple[str, ...] = (), delete
         (volume(deleted=True, finalizers=("a.b/c",)), None),
     ],
 )
-def test_a_volume_is_held_while_it_is_bound(before: Object, after: tuple[str, ...] | None) -> None:
+def test_finalizer_is_kept_while_the_volume_is_bound(before: Object, after: tuple[str, ...] | None) -> None:
     bench = Bench({PERSISTENT_VOLUMES: [before]})
     protection = VolumeProtection(tables=bench.tables)
     written = drive(protection, "v", bench.accept, tables=bench.tables).of(Update)

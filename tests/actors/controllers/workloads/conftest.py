@@ -11,5 +11,5 @@ from tests.actors.controllers.workloads.replica_sets import Scene
 
 @pytest.fixture
 def scene(log: FilteringBoundLogger) -> Callable[..., Any]:
-    """Builds a Scene of ReplicaSets and pods."""
+    """Return a function that builds a Scene of ReplicaSets and pods."""
     return lambda *replica_sets, **options: Scene(log, *replica_sets, **options)

@@ -1,4 +1,4 @@
-"""A ReplicaSet, its pods and the reconciler, to be driven by hand."""
+"""Bench with a ReplicaSet, its pods and the reconciler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def web_replica_set(
     meta: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """A ReplicaSet as its controller finds it: with a uid, a generation and a status. meta: further metadata."""
+    """Return the ReplicaSet web with uid, generation and status. meta: further metadata."""
     return replica_set(
         name,
         replicas=replicas,
@@ -41,13 +41,13 @@ def web_replica_set(
 
 
 def owned(name: str, owner: Object | None = None, **options: Any) -> Object:
-    """A running pod of ReplicaSet web, or of another one. options: as of `running_pod`."""
+    """Return a running pod of the ReplicaSet web, or of another owner. options: those of `running_pod`."""
     reference = owner_reference(owner or web_replica_set(), api_version="apps/v1", kind="ReplicaSet")
     return running_pod(name, **{"labels": WEB, "owner": reference, **options})
 
 
 class Scene:
-    """A ReplicaSet, its pods, and the reconciler; `ratios`: what its metric observed."""
+    """ReplicaSet, its pods, and the reconciler. ratios: observations of its metric."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Scene:
         self.start()
 
     def start(self) -> None:
-        """The first incarnation, or a new one: its overlay is empty."""
+        """Start an incarnation of the reconciler with an empty overlay."""
         self.bench.forget_writes()
         self.tables = self.bench.tables
         self.reconciler = ReplicaSetReconciler(tables=self.tables, **self._arguments)
@@ -78,7 +78,7 @@ class Scene:
         return self.tables[PODS].entries_owned_by("uid-of-web")
 
     def fail_pods(self, keys: Sequence[str]) -> None:
-        """The watch brings these pods, rejected by their node."""
+        """Show these pods in the table as rejected by their node."""
         for key in keys:
             known = self.tables[PODS].get(key)
             meta = {name: value for name, value in known["metadata"].items() if name != "resourceVersion"}

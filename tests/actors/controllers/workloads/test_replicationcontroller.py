@@ -50,14 +50,14 @@ def sync(log: FilteringBoundLogger, controller: Object, pods: Sequence[Object] =
     return driven, bench.tables[REPLICATION_CONTROLLERS].get("default/web")["status"]
 
 
-def test_a_replication_controller_owns_the_pods_it_creates(log: FilteringBoundLogger) -> None:
+def test_created_pods_are_owned(log: FilteringBoundLogger) -> None:
     driven, _ = sync(log, replication_controller())
     assert [body["metadata"]["ownerReferences"] for body in bodies(driven, Create)] == [[REFERENCE]] * 2
     (about,) = {(record.api_version, record.kind) for record in driven.records}
     assert about == ("v1", "ReplicationController")
 
 
-def test_it_does_not_count_terminating_pods(log: FilteringBoundLogger) -> None:
+def test_terminating_pods_are_not_counted(log: FilteringBoundLogger) -> None:
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
     _, status = sync(
         log,
@@ -73,7 +73,7 @@ def test_it_does_not_count_terminating_pods(log: FilteringBoundLogger) -> None:
     }
 
 
-def test_crowded_nodes_do_not_matter(log: FilteringBoundLogger) -> None:
+def test_related_pods_on_nodes_are_ignored(log: FilteringBoundLogger) -> None:
     pods = [
         running_pod("a", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
         running_pod("b", labels=WEB, owner=REFERENCE, node="n2", ready_since=1_799_999_999),
@@ -92,12 +92,12 @@ def test_crowded_nodes_do_not_matter(log: FilteringBoundLogger) -> None:
         (None, "spec.selector is a map"),
     ],
 )
-def test_a_malformed_selector_is_refused(selector: Object | None, why: str) -> None:
+def test_malformed_selector_is_rejected(selector: Object | None, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         replica_spec(replication_controller(selector=selector), REPLICATION_CONTROLLER)
 
 
-def test_an_orphan_wakes_those_that_match_it() -> None:
+def test_orphan_enqueues_matching_controllers() -> None:
     tables = Bench({REPLICATION_CONTROLLERS: [replication_controller()], PODS: []}).tables
     for labels, keys in ((WEB, ["default/web"]), ({"app": "other"}, [])):
         change = Change(

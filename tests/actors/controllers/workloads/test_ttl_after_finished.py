@@ -1,4 +1,4 @@
-"""Finished Jobs are deleted when their time is up: upstream's table, by hand, and in a simulated cluster."""
+"""TTL controller of finished Jobs: upstream's table, and a simulated cluster."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def job(ttl: object = 10, *, finished: float | None = 0.0, by: str = "Complete",
         (5, -20.0, Times(NOW + 20, NOW + 25)),
     ],
 )
-def test_when_a_job_expires(ttl: int | None, finished: float | None, by: str, times: Times | None) -> None:
+def test_expiry_of_a_job(ttl: int | None, finished: float | None, by: str, times: Times | None) -> None:
     assert times_of(job(ttl, finished=finished, by=by)) == times
 
 
-def test_one_that_is_being_deleted_or_whose_condition_is_false_stays() -> None:
+def test_terminating_or_unfinished_job_does_not_expire() -> None:
     assert times_of(job(0, deletionTimestamp=format_time(NOW))) is None
     undone = job(0)
     undone["status"]["conditions"][-1]["status"] = "False"
@@ -73,7 +73,7 @@ class Scene:
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, raises=raises)
 
     def with_live(self, live: Object | None) -> Answer:
-        """The server has another version than the watch has shown."""
+        """Return an answer of a server whose version differs from the table."""
 
         def answer(command: Command) -> Outcome:
             if not isinstance(command, Get):
@@ -86,7 +86,7 @@ class Scene:
         return answer
 
 
-def test_it_goes_in_the_foreground_with_uid_and_version_once_it_was_read_live() -> None:
+def test_expired_job_is_read_live_and_deleted_in_the_foreground() -> None:
     scene = Scene(job(10, finished=12))
     get, gone = scene.sync(scene.with_live(job(10, finished=12))).commands
     assert isinstance(get, Get)
@@ -112,7 +112,7 @@ def test_it_goes_in_the_foreground_with_uid_and_version_once_it_was_read_live() 
         (None, None),
     ],
 )
-def test_one_whose_time_is_not_up_is_left_alone(shown: Object | None, result: RequeueAfter | None) -> None:
+def test_unexpired_job_is_kept(shown: Object | None, result: RequeueAfter | None) -> None:
     driven = Scene(shown).sync()
     assert (driven.commands, driven.result) == ([], result)
 
@@ -133,7 +133,7 @@ def test_ttl_on_the_server_has_precedence_over_the_table(live: Object | None, re
     assert (driven.of(Delete), driven.result, scene.late) == ([], result, [])
 
 
-def test_one_that_changes_at_the_last_moment_is_looked_at_again() -> None:
+def test_conflict_is_retried() -> None:
     scene = Scene(job(10, finished=12))
 
     def answer(command: Command) -> Outcome:
@@ -156,9 +156,9 @@ def test_job_without_finish_time_waits_for_its_next_change(time: object) -> None
     assert Scene(wrong).sync(raises=TerminalError).commands == []
 
 
-def test_a_job_goes_when_its_time_is_up_and_no_sooner(cluster: SimulatedCluster) -> None:
+def test_job_is_deleted_when_it_expires(cluster: SimulatedCluster) -> None:
     cluster.manager()
-    # Of another manager: the job-controller leaves it to this test.
+    # managedBy keeps the Job controller from changing the Job.
     spec = {"template": _template(), "ttlSecondsAfterFinished": 30, "managedBy": "example.com/elsewhere"}
     cluster.create(JOBS, {"metadata": {"name": "job"}, "spec": spec})
     cluster.run_for(5)

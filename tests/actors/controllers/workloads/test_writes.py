@@ -1,5 +1,5 @@
-"""Numbers of writes for a workload. Comments give upstream's, counted in the audit log of a real kube-apiserver;
-tests/e2e/test_writes_side_by_side.py counts both where the real binaries are.
+"""Numbers of writes for a workload. Comments contain upstream's, from the audit log of a real kube-apiserver;
+tests/e2e/test_writes_side_by_side.py counts both with the real binaries.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def test_deployments_of_ten_take_fewer_writes_than_upstreams(make_cluster: Calla
         "create pods": 100,
         "create events": 110,
         "update replicasets/status": 10,  # upstream: 20
-        "update deployments/status": 20,  # upstream: 30, and as many again as meet a conflict
+        "update deployments/status": 20,  # upstream: 30, and repetitions after conflicts
     }
 
 
-def test_a_set_larger_than_a_burst_takes_a_status_for_each_burst(make_cluster: Callable[..., Any]) -> None:
+def test_each_burst_of_a_large_set_takes_one_status_write(make_cluster: Callable[..., Any]) -> None:
     found = writes(make_cluster(seed=1), REPLICASETS, [600])
     assert found == {
         "create pods": 600,
@@ -59,6 +59,6 @@ def test_a_set_larger_than_a_burst_takes_a_status_for_each_burst(make_cluster: C
 
 
 @pytest.mark.parametrize("sizes", [[1], [0]])
-def test_a_small_set_takes_one_status(make_cluster: Callable[..., Any], sizes: list[int]) -> None:
+def test_small_set_takes_one_status_write(make_cluster: Callable[..., Any], sizes: list[int]) -> None:
     found = writes(make_cluster(seed=1), REPLICASETS, sizes)
     assert found["update replicasets/status"] == 1

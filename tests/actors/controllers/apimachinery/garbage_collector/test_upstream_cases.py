@@ -38,16 +38,16 @@ def named(owner: Object, api_version: str, kind: str = "") -> Object:
 
 
 class Answers:
-    """Replaces the response to the requests for one object. asked: these requests."""
+    """Replaces the response to the requests for one object. received: these requests."""
 
     def __init__(self, family: Family, monkeypatch: pytest.MonkeyPatch, method: str, end: str, status: int) -> None:
-        self.asked: list[Request] = []
+        self.received: list[Request] = []
         self.stopped = False
         serve = family.cluster.network.serve
 
         def serving(request: Request) -> Response:
             if request.method == method and request.path.endswith(end):
-                self.asked.append(request)
+                self.received.append(request)
                 if status and not self.stopped:
                     reason = {404: "NotFound", 409: "Conflict"}[status]
                     return Response(status=status, body=orjson.dumps({"kind": "Status", "reason": reason}))
@@ -141,7 +141,7 @@ def test_absent_owner_is_looked_up_once_for_all_dependents(family: Family, monke
     assert family.names(CONFIGMAPS) == []
     family.make(CONFIGMAPS, "late", ghost)
     family.settle(SOON)
-    assert (family.names(CONFIGMAPS), len(looks.asked)) == ([], 1)
+    assert (family.names(CONFIGMAPS), len(looks.received)) == ([], 1)
 
 
 # TestAttemptToDeleteItemDeleteObjectNotFound, …WaitingForDependents.
@@ -180,7 +180,7 @@ def test_owner_is_kept_until_all_dependents_are_orphaned(family: Family, monkeyp
     family.settle(5.0)
     assert family.meta(CONFIGMAPS, "owner")["finalizers"] == ["orphan"]
     assert "ownerReferences" not in family.meta(CONFIGMAPS, "one")
-    assert len(patches.asked) > 1, "the patch is retried"
+    assert len(patches.received) > 1, "the patch is retried"
     patches.stopped = True
     assert family.cluster.run_until(lambda: family.names(CONFIGMAPS) == ["one", "two"], within=60.0)
     assert "ownerReferences" not in family.meta(CONFIGMAPS, "two")

@@ -1,4 +1,4 @@
-"""The Endpoints controller by hand: upstream's cases."""
+"""Endpoints reconciler, driven directly: upstream's cases."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def counts(made: Object, **spec: Any) -> tuple[int, int]:
     return tuple(sum(len(subset.get(field) or ()) for subset in found) for field in ("addresses", "notReadyAddresses"))  # type: ignore[return-value]
 
 
-def test_pods_are_written_once_though_the_watch_is_late() -> None:
+def test_pods_are_written_once_although_the_watch_is_late() -> None:
     ready, other = pod("a"), pod("b", ips=("10.0.0.2",), ready=False)
     scene = Scene(ready, other, services=(service(),))
     [create] = scene.sync().of(Create)
@@ -71,12 +71,12 @@ def test_pods_are_written_once_though_the_watch_is_late() -> None:
     assert scene.sync().commands == []
 
 
-def test_a_service_without_pods_has_empty_endpoints() -> None:
+def test_service_without_pods_has_empty_endpoints() -> None:
     assert Scene(services=(service(),)).subsets() == []
 
 
 @pytest.mark.parametrize("phase", ["Running", "Unknown", "Pending"])
-def test_a_pod_that_has_not_ended_is_an_endpoint(phase: str) -> None:
+def test_pod_that_has_not_terminated_is_an_endpoint(phase: str) -> None:
     assert counts(pod("a", phase=phase)) == (1, 0)
     assert counts(pod("a", phase=phase, ready=False)) == (0, 1)
     assert counts(pod("a", phase=phase, deleting=True)) == (0, 0)
@@ -87,7 +87,7 @@ def test_a_pod_that_has_not_ended_is_an_endpoint(phase: str) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_a_pod_that_has_ended_is_none(phase: str) -> None:
+def test_terminated_pod_is_not_an_endpoint(phase: str) -> None:
     assert counts(pod("a", phase=phase)) == counts(pod("a", phase=phase), publishNotReadyAddresses=True) == (0, 0)
 
 
@@ -103,12 +103,14 @@ def test_a_pod_that_has_ended_is_none(phase: str) -> None:
         (("fd00::1", "10.0.0.1"), {"ipFamilies": None, "clusterIP": "None"}, "fd00::1"),
     ],
 )
-def test_the_address_is_of_the_services_first_family(ips: tuple[str, ...], spec: Object, expected: str | None) -> None:
+def test_address_is_of_the_first_ip_family_of_the_service(
+    ips: tuple[str, ...], spec: Object, expected: str | None
+) -> None:
     found = Scene(pod("a", ips=ips), services=(service(**spec),)).subsets()
     assert [subset["addresses"][0]["ip"] for subset in found] == ([expected] if expected else [])
 
 
-def test_a_headless_service_is_labelled_and_needs_no_ports() -> None:
+def test_headless_service_is_labelled_and_needs_no_ports() -> None:
     inside = pod("a", hostname="a", subdomain="web")
     [create] = Scene(inside, services=(service(ports=[], clusterIP="None"),)).sync().commands
     assert meta_of(create)["labels"] == {**LABEL, "service.kubernetes.io/headless": ""}
@@ -118,7 +120,7 @@ def test_a_headless_service_is_labelled_and_needs_no_ports() -> None:
     assert Scene(pod("a"), services=(service(ports=[]),)).subsets() == []
 
 
-def test_a_port_that_a_pod_does_not_have_is_left_out_for_this_pod() -> None:
+def test_named_port_is_omitted_for_pods_without_it() -> None:
     def having(name: str, ip: str, **ports: int) -> Object:
         named = [{"name": each, "containerPort": number, "protocol": "TCP"} for each, number in ports.items()]
         return pod(name, ips=(ip,), containers=[{"name": "c", "ports": named}])
@@ -133,7 +135,7 @@ def test_a_port_that_a_pod_does_not_have_is_left_out_for_this_pod() -> None:
     assert [each["addresses"][0]["ip"] for each in scene.subsets()] == ["10.0.0.2"]
 
 
-def test_labels_follow_and_foreign_annotations_stay() -> None:
+def test_labels_are_copied_and_other_annotations_kept() -> None:
     scene = Scene(pod("a"), services=(service(),))
     scene.sync()
     present = scene.bench.tables[ENDPOINTS].get(KEY)
@@ -148,7 +150,7 @@ def test_labels_follow_and_foreign_annotations_stay() -> None:
     assert meta_of(update)["annotations"] == {"mine": "x"}
 
 
-def test_over_capacity_is_annotated_once() -> None:
+def test_exceeded_capacity_is_annotated_once() -> None:
     pods = [pod(f"p{number}", ips=(f"10.1.{number // 250}.{number % 250 + 1}",)) for number in range(1001)]
     scene = Scene(*pods, services=(service(),))
     [create] = scene.sync().commands
@@ -174,12 +176,12 @@ def test_equal_subsets_in_another_order_are_not_written() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
-def test_endpoints_of_services_that_select_nothing_are_left_alone(spec: Object) -> None:
+def test_endpoints_of_service_without_selector_are_ignored(spec: Object) -> None:
     there = {"metadata": {"name": "web", "namespace": "default"}, "subsets": []}
     assert Scene(pod("a"), services=(service(**spec),), endpoints=(there,)).sync().commands == []
 
 
-def test_endpoints_go_with_their_service() -> None:
+def test_endpoints_are_deleted_with_their_service() -> None:
     there = {"metadata": {"name": "web", "namespace": "default"}, "subsets": []}
     scene = Scene(services=(), endpoints=(there,))
     [gone] = scene.sync().of(Delete)
@@ -187,7 +189,7 @@ def test_endpoints_go_with_their_service() -> None:
     assert scene.sync().commands == []
 
 
-def test_leftovers_are_looked_at_once_but_for_those_of_an_election() -> None:
+def test_leftover_endpoints_are_checked_once_except_for_leader_election() -> None:
     def endpoints(name: str, **annotations: str) -> Object:
         return {"metadata": {"name": name, "namespace": "default", "annotations": annotations}}
 

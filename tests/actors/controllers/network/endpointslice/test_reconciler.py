@@ -1,4 +1,4 @@
-"""The EndpointSlice controller by hand: what it writes for which pods, and that it writes it once."""
+"""EndpointSlice reconciler, driven directly: contents of slices, and the number of writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class Scene:
-    """A bench with a Service, two nodes in two zones, and a reconciler."""
+    """Bench with a Service, two nodes in two zones, and a reconciler."""
 
     def __init__(
         self, *pods: Object, service: Object, slices: tuple[Object, ...] = (), nodes: int = 2, most: int = 100
@@ -57,7 +57,7 @@ class Scene:
         )
 
     def sync(self, answer: Any = None, *, raises: type[Exception] | None = None, after: float = 1.0) -> Driven:
-        """after: seconds."""
+        """Sync the Service. after: seconds by which the clock is advanced before the sync."""
         self.bench.clock.advance(after)
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, raises=raises)
 
@@ -75,7 +75,7 @@ def conditions(endpoint: Mapping[str, Any]) -> tuple[bool, bool, bool]:
     return found["ready"], found["serving"], found["terminating"]
 
 
-def test_pods_are_written_once_though_the_watch_is_late() -> None:
+def test_pods_are_written_once_although_the_watch_is_late() -> None:
     scene = Scene(pod("a"), pod("b", ips=("10.0.0.2",), node="n2", ready=False), service=service())
     [create] = scene.sync().commands
     slice_ = written(create)
@@ -110,7 +110,7 @@ def test_pods_are_written_once_though_the_watch_is_late() -> None:
         (pod("a", labels={"app": "other"}), []),
     ],
 )
-def test_which_pods_are_endpoints(made: Object, expected: list[tuple[bool, bool, bool]]) -> None:
+def test_conditions_of_endpoints_follow_the_pods(made: Object, expected: list[tuple[bool, bool, bool]]) -> None:
     [create] = Scene(made, service=service()).sync().commands
     assert [conditions(endpoint) for endpoint in written(create)["endpoints"]] == expected
 
@@ -121,7 +121,7 @@ def test_unready_pods_are_published_if_the_service_requests_it() -> None:
     assert [conditions(endpoint) for endpoint in written(create)["endpoints"]] == [(True, False, True)]
 
 
-def test_families_have_slices_of_their_own() -> None:
+def test_each_ip_family_has_its_own_slices() -> None:
     both = pod("a", ips=("10.0.0.1", "FD00::0001"))
     scene = Scene(both, pod("b", ips=("10.0.0.2",)), service=service(ipFamilies=["IPv4", "IPv6"]))
     four, six = (written(command) for command in scene.sync().commands)
@@ -143,11 +143,11 @@ def test_families_have_slices_of_their_own() -> None:
         ({"clusterIP": "None"}, ("IPv4", "IPv6")),
     ],
 )
-def test_families_of_services_that_old_servers_have_stored(spec: Object, types: tuple[str, ...]) -> None:
+def test_ip_families_of_services_from_old_servers_are_derived(spec: Object, types: tuple[str, ...]) -> None:
     assert address_types(spec) == types
 
 
-def test_named_ports_are_those_of_each_pod() -> None:
+def test_named_ports_are_resolved_for_each_pod() -> None:
     def with_port(name: str, ip: str, number: int, **more: Any) -> Object:
         ports = [{"name": "http", "containerPort": number, "protocol": "TCP"}]
         return pod(name, ips=(ip,), containers=[{"name": "c", "ports": ports}], **more)
@@ -170,7 +170,7 @@ def test_named_ports_are_those_of_each_pod() -> None:
     assert scene.sync().commands == []
 
 
-def test_a_headless_service_without_ports_has_a_label_and_hostnames() -> None:
+def test_headless_service_without_ports_has_label_and_hostnames() -> None:
     inside = pod("a", hostname="a", subdomain="web")
     other = pod("b", ips=("10.0.0.2",), hostname="b", subdomain="elsewhere")
     scene = Scene(inside, other, service=service(ports=[], clusterIP="None"))
@@ -182,7 +182,7 @@ def test_a_headless_service_without_ports_has_a_label_and_hostnames() -> None:
     assert scene.sync().commands == []
 
 
-def test_a_pod_whose_node_is_not_known_is_left_out_and_tried_again() -> None:
+def test_pod_with_unknown_node_is_omitted_and_retried() -> None:
     scene = Scene(pod("a"), pod("b", ips=("10.0.0.2",), node="n9"), service=service())
     driven = scene.sync(raises=MissingNodeError)
     assert [endpoint["targetRef"]["name"] for endpoint in written(driven.commands[0])["endpoints"]] == ["a"]
@@ -221,8 +221,8 @@ def test_errors_are_recorded_with_the_text_of_upstream() -> None:
     assert event.message.endswith(f", error deleting {name} EndpointSlice for Service default/web: because]")
 
 
-def test_updates_go_out_one_after_the_other_and_end_with_the_first_that_fails() -> None:
-    """So that changes gather meanwhile: a rolling update of 500 pods took twice as many writes with updates at once."""
+def test_updates_are_sequential_and_stop_at_the_first_failure() -> None:
+    """Changes accumulate meanwhile: with concurrent updates, a rolling update of 500 pods took twice as many writes."""
     pods = [pod(f"p{number}", ips=(f"10.0.0.{number}",)) for number in range(1, 7)]
     scene = Scene(*pods, service=service(), most=2)
     assert [len(batch) for batch in scene.sync().batches] == [3]
@@ -234,11 +234,11 @@ def test_updates_go_out_one_after_the_other_and_end_with_the_first_that_fails() 
 
 
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
-def test_services_without_a_selector_or_of_another_name_are_left_alone(spec: Object) -> None:
+def test_services_without_selector_or_of_another_proxy_are_ignored(spec: Object) -> None:
     assert Scene(pod("a"), service=service(**spec)).sync().commands == []
 
 
-def test_an_empty_selector_selects_every_pod() -> None:
+def test_empty_selector_selects_every_pod() -> None:
     [create] = Scene(pod("a", labels={}), service=service(selector={})).sync().commands
     assert len(written(create)["endpoints"]) == 1
 
@@ -255,7 +255,7 @@ def test_trigger_time_is_annotated_and_removed() -> None:
     assert written(update)["metadata"]["annotations"] == {}
 
 
-def test_a_creation_whose_answer_was_lost_is_repeated_under_the_same_name() -> None:
+def test_creation_with_unknown_outcome_is_repeated_with_the_same_name() -> None:
     scene = Scene(pod("a"), service=service())
     lost: list[Object] = []
 
@@ -277,7 +277,7 @@ def test_a_creation_whose_answer_was_lost_is_repeated_under_the_same_name() -> N
     assert written(update)["metadata"]["labels"]["tier"] == "front"
 
 
-def test_nothing_is_created_where_service_or_namespace_are_going() -> None:
+def test_nothing_is_created_for_terminating_service_or_namespace() -> None:
     going = service()
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert Scene(pod("a"), service=going).sync().commands == []
@@ -286,7 +286,7 @@ def test_nothing_is_created_where_service_or_namespace_are_going() -> None:
     assert (driven.error, driven.records) == (None, [])
 
 
-def test_a_sync_leaves_time_for_changes_to_gather_after_writes_of_the_one_before() -> None:
+def test_sync_is_delayed_after_writes_of_the_previous_one() -> None:
     scene = Scene(pod("a"), service=service())
     assert scene.sync(after=0.0).of(Create)
     scene.bench.show(PODS, pod("a", ready=False))
@@ -298,7 +298,7 @@ def test_a_sync_leaves_time_for_changes_to_gather_after_writes_of_the_one_before
     assert [endpoint["conditions"]["ready"] for endpoint in written(update)["endpoints"]] == [False, True]
 
 
-def test_a_sync_that_wrote_nothing_delays_none() -> None:
+def test_sync_without_writes_does_not_delay_the_next() -> None:
     scene = Scene(pod("a"), service=service())
     scene.sync()
     assert scene.sync(after=1.0).commands == []
@@ -317,7 +317,7 @@ def test_slices_of_other_managers_and_deleted_slices_are_ignored() -> None:
     assert [type(command) for command in scene.sync().commands] == [Create]
 
 
-def test_changes_of_slices_by_others_are_looked_at_and_our_own_are_not() -> None:
+def test_only_slice_changes_by_others_enqueue_the_service() -> None:
     scene = Scene(pod("a"), service=service())
     scene.sync()
     [slice_] = scene.slices()

@@ -106,7 +106,9 @@ TENS = [slice_of(f"s{number}", range(number * 30, number * 30 + 30)) for number 
         ),
     ],
 )
-def test_slices(present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], expected: Any) -> None:
+def test_endpoints_are_distributed_over_slices(
+    present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], expected: Any
+) -> None:
     assert sizes(planned(present, wanted)) == expected
 
 
@@ -114,11 +116,11 @@ def test_slices(present: list[Object], wanted: dict[Ports, list[dict[str, Any]]]
     ("most", "expected"),
     [(50, [50] * 5), (80, [80, 80, 80, 10]), (150, [150, 100]), (250, [250]), (500, [250])],
 )
-def test_no_slice_has_more_endpoints_than_it_may(most: int, expected: list[int]) -> None:
+def test_slices_do_not_exceed_the_maximum(most: int, expected: list[int]) -> None:
     assert sizes(planned([], {HTTP: pods(250)}, most=most))[0] == expected
 
 
-def test_pods_with_other_numbers_of_a_named_port_have_slices_of_their_own() -> None:
+def test_pods_with_different_port_numbers_have_their_own_slices() -> None:
     variants = {(EndpointPort("web", 8080 + each, "TCP"),): pods(300)[each::5] for each in range(5)}
     plan = planned([], variants)
     assert sizes(plan)[0] == [60] * 5
@@ -126,24 +128,24 @@ def test_pods_with_other_numbers_of_a_named_port_have_slices_of_their_own() -> N
     assert {tuple(group) for group in plan.groups.values()} == {(60, 1)}
 
 
-def test_a_placeholder_that_is_as_it_should_be_is_left_alone() -> None:
+def test_correct_placeholder_is_kept() -> None:
     there = slice_of("a", range(0), ports=())
     assert sizes(planned([there], {})) == ([], [], 0)
     assert sizes(planned([there], {(): []})) == ([], [], 0)
     assert sizes(planned([there], {}, labels={**LABELS, "tier": "front"})) == ([], [0], 0)
 
 
-def test_a_placeholder_among_slices_that_go_is_left_alone() -> None:
-    """It was written as it is, where others were deleted (seed 15005040 of all controllers together)."""
+def test_correct_placeholder_is_kept_when_other_slices_are_deleted() -> None:
+    """It was written without changes when other slices were deleted (seed 15005040 of all controllers)."""
     there = [slice_of("b", range(3)), slice_of("a", range(0), ports=()), slice_of("c", range(3, 6))]
     assert sizes(planned(there, {})) == ([], [], 2)
 
 
-def test_a_placeholder_of_a_predecessor_is_replaced() -> None:
+def test_placeholder_of_previous_service_is_replaced() -> None:
     assert sizes(planned([slice_of("a", range(0), ports=(), owner="a predecessor")], {})) == ([0], [], 1)
 
 
-def test_labels_are_corrected_but_for_the_reserved_ones() -> None:
+def test_labels_except_reserved_ones_are_corrected() -> None:
     there = slice_of("a", range(2))
     assert sizes(planned([there], {HTTP: pods(2)}, labels={**LABELS, "tier": "front"})) == ([], [2], 0)
     headless = {**LABELS, "service.kubernetes.io/headless": ""}

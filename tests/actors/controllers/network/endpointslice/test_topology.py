@@ -1,4 +1,4 @@
-"""Hints in topology mode "Auto" and by trafficDistribution: upstream's cases."""
+"""Hints for topology mode "Auto" and for trafficDistribution: upstream's cases."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def plan_of(zones: str, **more: Any) -> SlicePlan:
     ("zones", "expected"),
     [("ccc", ["a", "b", "c"]), ("aacc", []), ("aaaabbbcc", ["a"] * 3 + ["b"] * 3 + ["c"] * 3), ("ab", [])],
 )
-def test_endpoints_are_dealt_to_zones_in_proportion(zones: str, expected: list[str]) -> None:
+def test_endpoints_are_allocated_to_zones_in_proportion(zones: str, expected: list[str]) -> None:
     topology = Topology(three_zones().tables[NODES])
     plan = plan_of(zones)
     [notice] = topology.add_hints(plan, "default/web", "IPv4")
@@ -87,7 +87,7 @@ def test_hints_are_recorded_when_enabled_and_when_disabled() -> None:
     assert topology.remove_hints("default/web", "IPv4") == []
 
 
-def test_an_endpoint_without_a_zone_takes_the_hints_of_all() -> None:
+def test_endpoint_without_zone_removes_all_hints() -> None:
     topology = Topology(three_zones().tables[NODES])
     plan = SlicePlan(create=[{"endpoints": [endpoint(zone) for zone in ("a", "a", "b", "b", "c", None)]}])
     [notice] = topology.add_hints(plan, "default/web", "IPv4")
@@ -95,7 +95,7 @@ def test_an_endpoint_without_a_zone_takes_the_hints_of_all() -> None:
     assert notice.message == "One or more endpoints do not have a zone specified, addressType: IPv4"
 
 
-def test_slices_whose_hints_are_right_are_not_written() -> None:
+def test_slices_with_correct_hints_are_not_written() -> None:
     topology = Topology(three_zones().tables[NODES])
     right = {"endpoints": [endpoint(zone, hint=zone) for zone in "abc"]}
     plan = SlicePlan(unchanged=[right])
@@ -108,8 +108,8 @@ def test_slices_whose_hints_are_right_are_not_written() -> None:
     assert "hints" not in wrong["endpoints"][0]
 
 
-def test_hints_that_come_out_as_they_were_are_not_written() -> None:
-    """Seed 91006750 of swarm: a zone whose nodes are not ready gives nothing to others; each look wrote all slices."""
+def test_unchanged_hints_are_not_written() -> None:
+    """Seed 91006750 of swarm: a zone without ready nodes gives no endpoints to others; each sync wrote all slices."""
     topology = Topology(
         Bench({NODES: [node("n1", "b"), node("n2", "c"), node("n3", "a", ready="Unknown")]}).tables[NODES]
     )
@@ -120,7 +120,7 @@ def test_hints_that_come_out_as_they_were_are_not_written() -> None:
     assert (plan.unchanged, plan.update) == ([right], [{"endpoints": [endpoint("a", hint="a")]}])
 
 
-def test_where_an_endpoint_has_no_zone_slices_without_hints_are_not_written() -> None:
+def test_slices_without_hints_are_not_written_if_an_endpoint_has_no_zone() -> None:
     topology = Topology(three_zones().tables[NODES])
     right = {"endpoints": [endpoint("a"), endpoint("b"), endpoint(None)]}
     plan = SlicePlan(unchanged=[right])
@@ -137,7 +137,7 @@ def test_where_an_endpoint_has_no_zone_slices_without_hints_are_not_written() ->
         ((1.2, 1.1, 1.0), (1, 1, 1), {}, {}),
     ],
 )
-def test_zones_give_to_others_what_they_have_too_much(
+def test_surplus_endpoints_are_given_to_other_zones(
     desired: tuple[float, ...], allocated: tuple[int, ...], gives: Any, receives: Any
 ) -> None:
     zones = {zone: ZoneAllocation(0, 99, wanted) for zone, wanted in zip("abc", desired, strict=True)}
@@ -160,11 +160,11 @@ def test_zones_give_to_others_what_they_have_too_much(
         ),
     ],
 )
-def test_ratios_are_those_of_cpus(nodes: list[Object], ratios: dict[str, float]) -> None:
+def test_ratios_are_proportional_to_cpus(nodes: list[Object], ratios: dict[str, float]) -> None:
     assert zone_ratios(map(share_of, nodes)) == ratios
 
 
-def test_missing_ratios_or_too_few_endpoints_give_no_allocations() -> None:
+def test_no_allocation_without_ratios_or_with_too_few_endpoints() -> None:
     assert allocations({}, 3) == NODES_UNKNOWN
     assert allocations(THIRDS, 2) == "Insufficient number of endpoints (2 endpoints, 3 zones)"
     assert str(allocations(THIRDS, 4)).endswith("exceeding overload threshold (4 endpoints, 3 zones)")
@@ -181,7 +181,7 @@ def test_missing_ratios_or_too_few_endpoints_give_no_allocations() -> None:
         ((2, 1, 0.1), (20, 10, 0), True),
     ],
 )
-def test_services_with_too_few_endpoints_for_a_zone(
+def test_services_with_overloaded_zones_are_found(
     cpus: tuple[float, ...], endpoints: tuple[int, ...], overloaded: bool
 ) -> None:
     ratios = zone_ratios(
@@ -190,7 +190,7 @@ def test_services_with_too_few_endpoints_for_a_zone(
     assert is_overloaded(dict(zip("abc", endpoints, strict=False)), ratios) is overloaded
 
 
-def test_services_are_looked_at_when_nodes_leave_their_zones_overloaded() -> None:
+def test_services_are_enqueued_when_node_changes_overload_zones() -> None:
     bench = three_zones()
     topology = Topology(bench.tables[NODES])
     topology.add_hints(plan_of("abc"), "default/web", "IPv4")
@@ -222,7 +222,7 @@ def test_hints_are_requested_by_either_annotation(mode: str | None, older: str |
     assert is_auto({name: value for name, value in annotations.items() if value is not None}) is auto
 
 
-def test_distribution_hints_at_the_zone_and_at_the_node_of_what_is_ready() -> None:
+def test_traffic_distribution_hints_zone_and_node_of_ready_endpoints() -> None:
     plan = SlicePlan(create=[{"endpoints": [endpoint("a", node="n1"), endpoint("b", ready=False), endpoint(None)]}])
     hint_at_what_is_near(plan, "PreferClose")
     hints = [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]]
@@ -234,7 +234,7 @@ def test_distribution_hints_at_the_zone_and_at_the_node_of_what_is_ready() -> No
     assert [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]] == [None] * 3
 
 
-def test_distribution_writes_only_slices_that_lack_its_hints() -> None:
+def test_traffic_distribution_writes_only_slices_without_hints() -> None:
     right, wrong = {"endpoints": [endpoint("a", hint="a")]}, {"endpoints": [endpoint("a", hint="b")]}
     plan = SlicePlan(unchanged=[right, wrong])
     hint_at_what_is_near(plan, "PreferSameZone")

@@ -1,4 +1,4 @@
-"""The mirroring controller by hand: upstream's cases."""
+"""EndpointSlice mirroring reconciler, driven directly: upstream's cases."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def content(command: Command) -> tuple[str, list[int], list[tuple[str, bool]]]:
         ),
     ],
 )
-def test_each_set_of_ports_and_each_family_has_a_slice(subsets: list[Object], expected: list[Any]) -> None:
+def test_each_port_set_and_ip_family_has_a_slice(subsets: list[Object], expected: list[Any]) -> None:
     scene = Scene(endpoints(*subsets))
     assert [content(command) for command in scene.sync().commands] == expected
     assert scene.sync().commands == []
@@ -114,7 +114,7 @@ def test_each_set_of_ports_and_each_family_has_a_slice(subsets: list[Object], ex
     assert scene.metrics.gauge(SLICES).value == len(expected)
 
 
-def test_labels_and_annotations_are_copied_but_for_two() -> None:
+def test_labels_and_annotations_are_copied_with_two_exceptions() -> None:
     annotations = {
         "mine": "x",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
@@ -140,7 +140,7 @@ def test_labels_and_annotations_are_copied_but_for_two() -> None:
         endpoints(subset("10.0.0.1"), uid="made anew"),
     ],
 )
-def test_a_change_is_one_update(changed: Object) -> None:
+def test_change_causes_one_update(changed: Object) -> None:
     scene = Scene(endpoints(subset("10.0.0.1")))
     scene.sync()
     scene.bench.show(ENDPOINTS, changed)
@@ -162,7 +162,7 @@ def test_a_change_is_one_update(changed: Object) -> None:
         (endpoints(subset("10.0.0.1"), annotations={"control-plane.alpha.kubernetes.io/leader": "{}"}), WEB),
     ],
 )
-def test_mirrors_go_when_there_is_nothing_to_mirror(written: Object | None, service_now: Object | None) -> None:
+def test_slices_are_deleted_when_there_is_nothing_to_mirror(written: Object | None, service_now: Object | None) -> None:
     first = Scene(endpoints(subset("10.0.0.1")))
     first.sync()
     [mirror] = first.bench.tables[ENDPOINT_SLICES].objects()
@@ -175,12 +175,12 @@ def test_mirrors_go_when_there_is_nothing_to_mirror(written: Object | None, serv
     assert scene.sync().commands == []
 
 
-def test_other_values_of_the_label_skip_nothing() -> None:
+def test_other_values_of_the_skip_label_are_ignored() -> None:
     kept = endpoints(subset("10.0.0.1"), labels={"endpointslice.kubernetes.io/skip-mirror": "false"})
     assert len(Scene(kept).sync().of(Create)) == 1
 
 
-def test_endpoints_that_are_going_get_no_mirror() -> None:
+def test_terminating_endpoints_are_not_mirrored() -> None:
     going = endpoints(subset("10.0.0.1"), deletionTimestamp="2026-01-01T00:00:00Z")
     assert Scene(going).sync().commands == []
 
@@ -204,7 +204,7 @@ def test_skipped_addresses_are_recorded_in_events(
     assert scene.metrics.histogram(SKIPPED).sum == skipped
 
 
-def test_the_texts_of_events_are_upstreams() -> None:
+def test_event_texts_are_upstreams() -> None:
     [event] = Scene(endpoints(subset("x"))).sync().records
     assert event.message == "Skipped 1 invalid IP addresses when mirroring to EndpointSlices"
     [event] = Scene(endpoints(subset("10.0.0.1", "10.0.0.2")), most=1).sync().records
@@ -232,7 +232,7 @@ def test_endpoints_of_services_with_selectors_enqueue_no_key() -> None:
     assert list(services_without_selector(change(service(), WEB), tables)) == [KEY]
 
 
-def test_a_slice_that_is_used_again_for_other_ports_keeps_its_generate_name() -> None:
+def test_slice_reused_for_other_ports_keeps_its_generate_name() -> None:
     scene = Scene(endpoints(subset("10.0.0.1")))
     [made] = scene.sync().of(Create)
     assert decode_object(made.body)["metadata"]["generateName"] == "web-"

@@ -109,7 +109,7 @@ def test_released_blocks_are_allocated_in_order() -> None:
         blocks.allot("c")
 
 
-def test_exhausted_range_does_not_use_blocks_of_others() -> None:
+def test_exhausted_range_leaves_the_other_ranges_unchanged() -> None:
     blocks = TextCidrs(IPV6, ("10.0.0.0/30", 30))
     blocks.allot("n1")
     for _ in range(5):

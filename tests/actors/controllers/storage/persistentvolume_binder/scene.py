@@ -1,4 +1,4 @@
-"""Volumes, claims and classes for tests of the binder, and a binder on a bench."""
+"""Builders of volumes, claims and classes, and a bench with the persistent volume binder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ def volume(
     message: str = "",
     **spec: Any,
 ) -> Object:
-    """of, uid: of the claim that it names. marks: annotations."""
+    """Return a volume.
+
+    of, uid: name and uid of the claim in its claimRef.
+    marks: annotations.
+    """
     meta: Object = {"name": name, "annotations": dict(marks or {}), "labels": dict(labels or {})}
     if deleted:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -81,7 +85,7 @@ def claim(
     marks: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """to: the volume that it names."""
+    """Return a claim. to: spec.volumeName."""
     whole: Object = {
         "accessModes": list(MODES),
         "resources": {"requests": {"storage": size}},
@@ -120,7 +124,7 @@ def pod(name: str, *, of: str = "claim", phase: str = "Running", node: str = "no
 
 
 class Scene:
-    """A binder, and what it reads. pod_events: what a list of events has; None where it may not list them."""
+    """Binder with its tables. pod_events: events of the recycler pod; None if the binder may not list them."""
 
     pod_events: Iterable[Object] | None = ()
 
@@ -174,7 +178,7 @@ class Scene:
         return self._drive(queues[queue], key, **how)
 
     def settle_volume(self, name: str, **how: Any) -> list[tuple[str, str]]:
-        """It is looked at, and what that enqueues is done; the types and reasons of the events."""
+        """Sync a volume and the keys that this enqueues. Return the types and reasons of the events."""
         driven = self.sync_volume(name, **how)
         events = [event[:2] for event in driven.events]
         for each in driven.enqueued:
@@ -213,17 +217,17 @@ class Scene:
 
     def volume(self, name: str) -> Object:
         found = self.get(PERSISTENT_VOLUMES, name)
-        assert found is not None, f"volume {name} is gone"
+        assert found is not None, f"volume {name} is deleted"
         return found
 
     def claim(self, name: str = "claim") -> Object:
         found = self.get(PERSISTENT_VOLUME_CLAIMS, make_key("default", name))
-        assert found is not None, f"claim {name} is gone"
+        assert found is not None, f"claim {name} is deleted"
         return found
 
     @property
     def volumes(self) -> list[str]:
-        """Each in a line, by name."""
+        """Return a line for each volume, sorted."""
         found = self.bench.tables[PERSISTENT_VOLUMES].objects()
         return sorted(shown_volume(volume) for volume in found)
 
@@ -237,14 +241,14 @@ _LETTERS = {BOUND_BY_CONTROLLER: "us", BIND_COMPLETED: "done", PROVISIONED_BY: "
 
 
 def shown_volume(volume: Object) -> str:
-    """ "name Phase claim/uid +us": what binding is about, in a line."""
+    """Return the fields that binding changes, like "name Phase claim/uid +us"."""
     reference = volume["spec"].get("claimRef")
     named = "" if reference is None else f" {reference['name']}/{reference.get('uid', '')}"
     return f"{volume['metadata']['name']} {volume['status']['phase'] or '-'}{named}{_marks(volume)}"
 
 
 def shown_claim(claim: Object) -> str:
-    """ "name Phase volume +us +done"."""
+    """Return the fields that binding changes, like "name Phase volume +us +done"."""
     named = claim["spec"].get("volumeName", "")
     return f"{claim['metadata']['name']} {claim['status']['phase']}{' ' if named else ''}{named}{_marks(claim)}"
 
@@ -259,7 +263,7 @@ def _marks(obj: Object) -> str:
 
 
 def answering(known: Mapping[type[Command], Callable[[Any], Outcome | None]], otherwise: Answer) -> Answer:
-    """By the type of a command; None is left to `otherwise`."""
+    """Return a server stub with outcomes by the type of the command; `otherwise` handles the outcome None."""
 
     def answer(command: Command) -> Outcome:
         found = known.get(type(command), lambda _command: None)(command)

@@ -1,8 +1,8 @@
-"""Claims: upstream's table of the binder, case by case, by its numbers.
+"""Syncs of claims: upstream's table of the binder, with its case numbers.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/binder_test.go (sets 1 to 3, 10, 13, 14),
-provision_test.go (sets 11 and 12, of external provisioners), pv_controller_test.go (retroactive classes). All volumes
-are Available and Retain, all claims Pending, unless said.
+provision_test.go (sets 11 and 12, of external provisioners), pv_controller_test.go (retroactive classes). By default,
+volumes are Available and have the policy Retain, and claims are Pending.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ BLOCK = {"volumeMode": "Block"}
 
 
 class Case(NamedTuple):
-    """volumes, claim: before. after: of the volumes that change, and of the claim; else they are as before."""
+    """Case of the table.
+
+    volumes, claim: objects before the sync.
+    after: changed volumes, and the claim, after the sync.
+    """
 
     volumes: list[Object]
     claim: Object
@@ -171,17 +175,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_claim_as_upstream_has_it(case: Case) -> None:
+def test_claim_sync_equals_upstreams(case: Case) -> None:
     scene = Scene(case.volumes, [case.claim], [WAIT, class_("gold"), class_("silver")])
     driven = scene.sync_claim()
     changed = {line.split()[0]: line for line in case.after}
     assert scene.volumes == sorted(changed.get(line.split()[0], line) for line in map(shown_volume, case.volumes))
     assert scene.claims == [changed.get("claim", shown_claim(case.claim))]
     assert [reason for _, reason, _ in driven.events] == ([case.event] if case.event else [])
-    assert scene.sync_claim().commands == driven.of(Get)  # again: nothing is left to do but to look
+    assert scene.sync_claim().commands == driven.of(Get)  # a second sync only reads
 
 
-def test_the_status_of_a_bound_claim_is_that_of_its_volume() -> None:
+def test_status_of_bound_claim_follows_its_volume() -> None:
     scene = Scene(
         [volume("v", "10Gi", volumeAttributesClassName="fast", csi={})], [claim(volumeAttributesClassName="fast")]
     )
@@ -194,7 +198,7 @@ def test_the_status_of_a_bound_claim_is_that_of_its_volume() -> None:
     }
 
 
-def test_a_volume_that_is_yet_to_grow_shows_its_size_before() -> None:
+def test_claim_with_pending_resize_reports_the_previous_capacity() -> None:
     growing = {"volume.alpha.kubernetes.io/pre-resize-capacity": "512Mi"}
     scene = Scene([volume("v", marks=growing)], [claim(size="100Mi")])
     scene.sync_claim()
@@ -211,7 +215,7 @@ def test_binding_is_completed_after_a_crash_between_any_two_writes(written: int)
     assert (scene.volumes, scene.claims) == ([BOUND_VOLUME], [BOUND])
 
 
-def test_a_claim_that_we_bound_to_a_volume_of_another_is_an_error() -> None:  # 2-7
+def test_claim_bound_to_volume_of_another_claim_is_an_error() -> None:  # 2-7
     scene = Scene([volume("v", of="other", uid="other", phase="Bound")], [claim(to="v", phase="Bound", marks=BY_US)])
     driven = scene.sync_claim(raises=MisboundError)
     assert str(driven.error) == (
@@ -237,7 +241,7 @@ def test_mismatch_of_the_requested_volume_is_recorded(offered: Object, text: str
     assert events == [("Warning", "VolumeMismatch", f'Cannot bind to requested volume "v": {text}')]
 
 
-def test_a_claim_is_not_lost_because_the_table_of_volumes_is_late() -> None:
+def test_claim_is_not_lost_if_the_table_of_volumes_is_stale() -> None:
     late = Scene([], [claim(to="v", phase="Bound", marks=BOTH)])
     there = Scene([volume("v", of="claim", uid="uid", phase="Bound", marks=BY_US)])
     driven = late.sync_claim(answer=answering({Get: there.bench.accept}, late.bench.accept))
@@ -274,7 +278,7 @@ def test_claim_with_invalid_selector_is_not_bound() -> None:
     assert scene.volumes == ["v Available"]
 
 
-# Default classes that came later than the claim.
+# Default classes that were created after the claim.
 
 MARK = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
 OLD = class_("old", metadata={**MARK, "creationTimestamp": "2025-01-01T00:00:00Z"})
@@ -285,7 +289,7 @@ NEWER_BY_NAME = class_("alike", metadata=MARK)
 @pytest.mark.parametrize(
     ("classes", "given"), [([OLD], "old"), ([OLD, NEW], "new"), ([OLD, NEW, NEWER_BY_NAME], "alike"), ([], None)]
 )
-def test_a_claim_without_a_class_gets_the_newest_default_one(classes: list[Object], given: str | None) -> None:
+def test_claim_without_class_gets_the_newest_default_class(classes: list[Object], given: str | None) -> None:
     scene = Scene([], [claim()], classes)
     driven = scene.sync_claim()
     assert scene.claim()["spec"].get("storageClassName") == given
@@ -294,19 +298,19 @@ def test_a_claim_without_a_class_gets_the_newest_default_one(classes: list[Objec
 
 
 @pytest.mark.parametrize("spec", [claim(class_=""), claim(marks={CLASS_ANNOTATION: ""})])
-def test_a_claim_that_wants_no_class_is_given_none(spec: Object) -> None:
+def test_claim_with_empty_class_gets_no_default_class(spec: Object) -> None:
     scene = Scene([], [spec], [OLD])
     scene.sync_claim()
     assert scene.claim()["spec"].get("storageClassName") == spec["spec"].get("storageClassName")
 
 
-def test_a_class_that_cannot_be_given_is_counted_and_tried_again() -> None:
+def test_failed_class_assignment_is_counted_and_retried() -> None:
     scene = Scene([], [claim()], [OLD])
     scene.sync_claim(answer=answering({Update: lambda _: Conflict()}, scene.bench.accept), raises=CommandError)
     assert scene.metrics.counter(RETROACTIVE_ERRORS).value == 1
 
 
-# Claims whose volume others make.
+# Claims with an external provisioner.
 
 EXTERNAL = (
     "Waiting for a volume to be created either by the external provisioner 'example.com/disk' or manually by the "
@@ -325,7 +329,7 @@ def test_claim_is_annotated_for_an_external_provisioner(marks: dict[str, str]) -
     assert (again.commands, again.events) == ([], [("Normal", "ExternalProvisioning", EXTERNAL)])
 
 
-def test_an_external_provisioner_may_have_a_source_of_data() -> None:  # 11-26
+def test_data_source_is_supported_with_external_provisioner() -> None:  # 11-26
     known = claim(class_="gold", marks={PROVISIONER: "example.com/disk"}, dataSource={"kind": "VolumeSnapshot"})
     driven = Scene([], [known], [class_("gold")]).sync_claim()
     assert (driven.commands, driven.events) == ([], [("Normal", "ExternalProvisioning", EXTERNAL)])
@@ -339,7 +343,7 @@ def test_an_external_provisioner_may_have_a_source_of_data() -> None:  # 11-26
         (volume("v", class_="gold", of="claim", uid="uid"), "v Bound claim/uid"),
     ],
 )
-def test_a_volume_that_others_make_is_bound_and_its_time_is_measured(made: Object, after: str) -> None:
+def test_externally_provisioned_volume_is_bound_and_timed(made: Object, after: str) -> None:
     scene = Scene([], [claim(class_="gold")], [class_("gold")])
     scene.sync_claim()
     scene.bench.clock.advance(30.0)
@@ -356,7 +360,7 @@ def test_claim_of_a_migrated_plugin_is_annotated_with_the_driver() -> None:  # 1
     assert scene.claims == ["claim Pending +pd.csi.storage.gke.io"]
 
 
-def test_an_annotation_of_migration_is_kept_up_to_date() -> None:
+def test_migration_annotation_is_updated() -> None:
     old = {"volume.beta.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs"}
     scene = Scene([], [claim(class_="", marks=old)])
     scene.sync_claim()
@@ -384,13 +388,13 @@ def test_missing_provisioner_is_recorded_in_an_event(classes: list[Object], text
     assert scene.claims == ["claim Pending"]
 
 
-def test_a_volume_that_is_there_is_bound_and_none_made() -> None:  # 11-6, 11-22
+def test_existing_volume_is_bound_instead_of_provisioning() -> None:  # 11-6, 11-22
     scene = Scene([volume("v", class_="gold")], [claim(class_="gold")], [class_("gold")])
     assert scene.sync_claim().events == []
     assert scene.claims == [BOUND]
 
 
-def test_nothing_is_provisioned_where_that_is_switched_off() -> None:
+def test_nothing_is_provisioned_if_disabled() -> None:
     scene = Scene([], [claim(class_="gold")], [class_("gold")], enable_dynamic_provisioning=False)
     driven = scene.sync_claim()
     assert (driven.commands, driven.events) == ([], [])
@@ -403,7 +407,7 @@ def test_failed_annotation_of_a_claim_is_recorded() -> None:
     assert driven.events == [("Warning", "ProvisioningFailed", "Error saving claim: is gone")]
 
 
-def test_two_claims_never_get_one_volume_though_the_watch_is_late() -> None:
+def test_two_claims_never_get_one_volume_although_the_watch_is_late() -> None:
     scene = Scene([volume("v")], [claim("a", uid="a"), claim("b", uid="b")])
     scene.sync_claim("a")
     scene.sync_claim("b")
@@ -411,7 +415,7 @@ def test_two_claims_never_get_one_volume_though_the_watch_is_late() -> None:
     assert scene.claims == ["a Bound v +us +done", "b Pending"]
 
 
-def test_a_claim_and_a_volume_that_come_together_are_bound() -> None:  # 10-1
+def test_claim_and_volume_created_together_are_bound() -> None:  # 10-1
     scene = Scene([volume("v", phase="Pending")], [claim()])
     scene.settle()
     assert (scene.volumes, scene.claims) == ([BOUND_VOLUME], [BOUND])
@@ -424,14 +428,14 @@ def test_second_volume_bound_to_a_claim_becomes_available() -> None:  # 10-2
     assert (scene.volumes, scene.claims) == ([BOUND_VOLUME, "w Available"], [BOUND])
 
 
-def test_a_volume_that_cannot_be_read_keeps_no_claim_from_another() -> None:
+def test_unreadable_volume_does_not_block_claims() -> None:
     scene = Scene([volume("v")], [claim()])
     scene.bench.spoil(PERSISTENT_VOLUMES, "bad")
     scene.sync_claim()
     assert scene.claims == [BOUND]
 
 
-def test_a_class_that_comes_gives_its_claims_what_they_wait_for() -> None:
+def test_new_class_provisions_waiting_claims() -> None:
     scene = Scene([], [claim(class_="gold")])
     scene.sync_claim()
     scene.bench.show(STORAGE_CLASSES, class_("gold"))

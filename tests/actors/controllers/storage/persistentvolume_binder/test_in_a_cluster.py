@@ -1,4 +1,4 @@
-"""A volume from its first claim to the next, beside an API server."""
+"""Life of a recycled volume in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def about(name: str, uid: str) -> Object:
     return {"metadata": meta, "involvedObject": involved, "message": name, "type": "Normal", "reason": "Pulled"}
 
 
-def test_a_volume_is_bound_and_scrubbed_and_offered_again(cluster: SimulatedCluster) -> None:
+def test_volume_is_bound_recycled_and_available_again(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
     spec = {**DISK, "persistentVolumeReclaimPolicy": "Recycle"}
     cluster.create(PERSISTENT_VOLUMES, {"metadata": {"name": "disk"}, "spec": spec})

@@ -1,4 +1,4 @@
-"""Volumes that are made on this host: upstream's table, by its numbers.
+"""Provisioning of host path volumes: upstream's table, with its case numbers.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/provision_test.go (sets 11 and 12).
 """
@@ -42,7 +42,7 @@ ANNOTATED = f"claim Pending +{HOST_PATH}"
 
 @pytest.fixture(autouse=True)
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory that is made for the claim."""
+    """Return the directory that is created for the claim."""
     monkeypatch.setattr(provisioning, "directory_for", lambda uid: str(tmp_path / uid))
     return tmp_path / "uid"
 
@@ -53,13 +53,13 @@ def scene(of: Object | None = None, *classes: Object, **more: Any) -> Scene:
 
 
 def provision(on: Scene, **how: Any) -> list[tuple[str, str, str]]:
-    """What comes of looking at the claim."""
+    """Sync the claim and run its provisioning. Return the events."""
     looked = on.sync_claim()
     assert [(enqueue.queue, enqueue.key) for enqueue in looked.enqueued] == [("provisionings", KEY)]
     return on.run("provisionings", KEY, **how).events
 
 
-def test_a_volume_is_made(made: Path) -> None:  # 11-1, 11-13
+def test_volume_is_provisioned(made: Path) -> None:  # 11-1, 11-13
     on = scene()
     text = f"Successfully provisioned volume pvc-uid using {HOST_PATH}"
     assert provision(on) == [("Normal", "ProvisioningSucceeded", text)]
@@ -69,7 +69,7 @@ def test_a_volume_is_made(made: Path) -> None:  # 11-1, 11-13
     volume_ = on.volume("pvc-uid")
     assert finalizers_of(volume_) == ("kubernetes.io/pv-controller",)
     assert volume_["spec"]["storageClassName"] == "gold"
-    assert on.run("provisionings", KEY).events == []  # 11-7: it is there
+    assert on.run("provisionings", KEY).events == []  # 11-7: the volume exists
     on.sync_claim()  # 12-1
     assert on.claims == [f"claim Bound pvc-uid +us +done +{HOST_PATH}"]
     assert sum(on.metrics.histogram(OPERATION_SECONDS, HOST_PATH, "provision").counts) == 1
@@ -126,21 +126,21 @@ WAIT = class_("gold", HOST_PATH, mode="WaitForFirstConsumer")
 NODES = [{"metadata": {"name": "n"}}]
 
 
-def cannot_be_made_here() -> Scene:
-    """A claim for whose volume the scheduler has chosen a node, where it cannot be made."""
+def with_unsuitable_node() -> Scene:
+    """Return a claim with a node that the scheduler selected, for which the volume cannot be provisioned."""
     return scene(claim(class_="gold", volumeMode="Block", marks={SELECTED_NODE: "n"}), WAIT, nodes=NODES)
 
 
-def test_another_node_is_asked_for_where_the_volume_cannot_be_made() -> None:
-    on = cannot_be_made_here()
+def test_selected_node_is_removed_if_the_volume_cannot_be_provisioned_there() -> None:
+    on = with_unsuitable_node()
     provision(on, raises=ProvisioningError)
     assert SELECTED_NODE not in annotations_of(on.claim())
-    assert on.run("provisionings", KEY).commands == []  # the try that was to follow waits for that node
+    assert on.run("provisionings", KEY).commands == []  # the retry waits for another node
     assert [event[1] for event in on.sync_claim().events] == ["WaitForFirstConsumer"]
 
 
 def test_failure_is_recorded_even_if_the_node_cannot_be_unset() -> None:
-    on = cannot_be_made_here()
+    on = with_unsuitable_node()
     on.sync_claim()
 
     def answer(command: Command) -> Outcome:
@@ -153,20 +153,20 @@ def test_failure_is_recorded_even_if_the_node_cannot_be_unset() -> None:
         assert events == [("Warning", "ProvisioningFailed", text)]
 
 
-def test_a_claim_that_cannot_be_annotated_is_tried_again() -> None:
+def test_failed_annotation_of_claim_is_retried() -> None:
     on = scene()
     refusing = answering({Update: lambda _: Conflict("newer")}, on.bench.accept)
     assert provision(on, answer=refusing, raises=CommandError) == []
     assert on.metrics.counter(ERRORS_TOTAL, HOST_PATH, "provision").value == 1
 
 
-def test_a_free_volume_is_left_where_the_scheduler_chooses() -> None:  # 11-23
+def test_available_volume_is_not_bound_if_the_scheduler_selects_a_node() -> None:  # 11-23
     of = claim(class_="gold", marks={SELECTED_NODE: "n"})
     on = Scene([volume("v", class_="gold")], [of], [WAIT], nodes=NODES, enable_hostpath_provisioner=True)
     assert [event[1] for event in provision(on)] == ["ProvisioningSucceeded"]
 
 
-def test_a_volume_that_the_server_refuses_is_tried_five_times_and_cleaned_up(made: Path) -> None:  # 11-8, 11-9
+def test_rejected_volume_is_retried_five_times_then_cleaned_up(made: Path) -> None:  # 11-8, 11-9
     on = scene()
     on.sync_claim()
     refusing = answering({Create: lambda _: ServerFailure("full")}, on.bench.accept)
@@ -198,28 +198,28 @@ def test_failed_cleanup_of_a_directory_is_recorded(failures: int, monkeypatch: p
     assert more == ([("Warning", "ProvisioningCleanupFailed", text)] if failures == 5 else [])
 
 
-def test_a_volume_whose_creation_was_lost_counts_as_made(made: Path) -> None:  # 11-19
+def test_volume_creation_with_unknown_outcome_counts_as_created(made: Path) -> None:  # 11-19
     on = scene()
     known = answering({Create: lambda _: AlreadyExists()}, on.bench.accept)
     assert [event[1] for event in provision(on, answer=known)] == ["ProvisioningSucceeded"]
     assert made.exists()
 
 
-def test_a_look_that_fails_is_repeated() -> None:
+def test_failed_live_read_is_retried() -> None:
     on = scene()
     failing = answering({Get: lambda _: ServerFailure()}, on.bench.accept)
     assert provision(on, answer=failing, raises=CommandError) == []
 
 
 @pytest.mark.parametrize("class_name", ["", None])
-def test_a_claim_without_a_class_gets_no_volume(class_name: str | None) -> None:  # 11-15, 11-16
+def test_claim_without_class_is_not_provisioned(class_name: str | None) -> None:  # 11-15, 11-16
     on = scene(claim(class_=class_name))
     assert on.sync_claim().enqueued == []
     assert on.run("provisionings", KEY).commands == []
     assert on.bench.tables[PERSISTENT_VOLUMES].entries() == []
 
 
-def test_directories_are_made_and_deleted_again(tmp_path: Path) -> None:
+def test_directories_are_created_and_deleted(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b"
     for _ in range(2):
         make_directory(str(path))
@@ -240,5 +240,5 @@ def test_directories_are_made_and_deleted_again(tmp_path: Path) -> None:
         ("/var/tmp/x", False),
     ],
 )
-def test_only_what_is_below_tmp_may_be_deleted(path: str, may: bool) -> None:
+def test_only_directories_below_tmp_are_deletable(path: str, may: bool) -> None:
     assert (undeletable(path) == "") is may

@@ -1,4 +1,4 @@
-"""A server that refuses one write of the binder, or does not answer it: who has which volume in the end is the same."""
+"""One write of the binder fails or has an unknown outcome: the final bindings are the same."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from tests.support.refusals import OneWriteFails, with_each_failure
 
 
 def scene() -> Scene:
-    """One claim is to be bound, one has lost its volume, one waits for a provisioner and is marked wrongly; two volumes
-    were bound to claims that have another one, and one to a claim that is gone.
-    """
+    """Return claims to bind, without their volume, or with a wrong provisioner, and volumes with wrong claims."""
     stale = {PROVISIONER: "example.com/old", MIGRATED_TO: "x"}
     return Scene(
         [
@@ -39,8 +37,8 @@ def scene() -> Scene:
     )
 
 
-def look(target: Scene, answer: Callable[[Command], Outcome] | None = None) -> None:
-    """At all claims, and then at all volumes; what fails does not keep the others from being looked at."""
+def sync_all(target: Scene, answer: Callable[[Command], Outcome] | None = None) -> None:
+    """Sync all claims, then all volumes. A failed sync does not stop the others."""
     tables = target.bench.tables
     for claim_ in tables[PERSISTENT_VOLUME_CLAIMS].objects():
         with suppress(CommandError):
@@ -51,10 +49,10 @@ def look(target: Scene, answer: Callable[[Command], Outcome] | None = None) -> N
 
 
 @with_each_failure
-def test_whatever_a_write_meets_each_claim_has_one_volume(outcome: Outcome) -> None:
+def test_end_state_is_the_same_after_a_failed_write(outcome: Outcome) -> None:
     whole = scene()
     for _ in range(3):
-        look(whole)
+        sync_all(whole)
     assert whole.claims == [
         "bound Bound mine +us +done",
         "claim Bound free +us +done",
@@ -65,7 +63,7 @@ def test_whatever_a_write_meets_each_claim_has_one_volume(outcome: Outcome) -> N
         target = scene()
         answer = OneWriteFails(outcome, number, target.bench.accept)
         for _ in range(3):
-            look(target, answer)
+            sync_all(target, answer)
         assert (target.claims, target.volumes) == (whole.claims, whole.volumes), f"write {number}"
         if not answer.met:
             assert number >= 10

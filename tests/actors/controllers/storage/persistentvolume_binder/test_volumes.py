@@ -1,4 +1,4 @@
-"""Volumes: upstream's table of the binder, case by case, by its numbers.
+"""Syncs of volumes: upstream's table of the binder, with its case numbers.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/{binder,recycle,delete}_test.go (sets 4, 6, 8, 9, 14).
 """
@@ -40,12 +40,12 @@ NO_PLUGIN = 'error getting deleter volume plugin for volume "v": no volume plugi
 
 
 def used(**more: object) -> Object:
-    """A volume that is bound to the claim of uid."""
+    """Return a volume that is bound to the claim with the uid "uid"."""
     return volume("v", of="claim", uid="uid", **{"phase": "Bound", **more})  # type: ignore[arg-type]
 
 
 class Case(NamedTuple):
-    """after: of the volume, if it changes."""
+    """Case of the table. after: the volume after the sync; None if it is unchanged."""
 
     volume: Object
     claims: list[Object]
@@ -112,7 +112,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_volume_as_upstream_has_it(case: Case) -> None:
+def test_volume_sync_equals_upstreams(case: Case) -> None:
     scene = Scene([case.volume], case.claims)
     events = scene.settle_volume("v")
     assert scene.volumes == [case.after or shown_volume(case.volume)]
@@ -126,7 +126,7 @@ def test_claim_to_bind_is_enqueued() -> None:  # 4-5
     assert [(enqueue.queue, enqueue.key) for enqueue in driven.enqueued] == [("claims", "default/claim")]
 
 
-def test_a_volume_of_another_mode_is_not_forced_on_a_claim() -> None:
+def test_volume_of_another_mode_is_not_bound_to_its_claim() -> None:
     driven = Scene([used(volumeMode="Block")], [claim()]).sync_volume("v")
     assert [event[2] for event in driven.events] == [
         'Cannot bind PersistentVolume to requested PersistentVolumeClaim "claim" due to incompatible volumeMode.',
@@ -136,14 +136,14 @@ def test_a_volume_of_another_mode_is_not_forced_on_a_claim() -> None:
 
 
 @pytest.mark.parametrize("cached", [[], [claim(uid="before", to="v")]])
-def test_the_server_is_asked_before_a_volume_is_released(cached: list[Object]) -> None:  # 4-11, 4-12
+def test_claim_is_read_live_before_a_volume_is_released(cached: list[Object]) -> None:  # 4-11, 4-12
     scene = Scene([used()], cached)
     live = Scene([], [claim(to="v")])
     events = scene.settle_volume("v", answer=answering({Get: live.bench.accept}, scene.bench.accept))
     assert (scene.volumes, events) == (["v Bound claim/uid"], [])
 
 
-# Finalizers and marks.
+# Finalizers and annotations.
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_server_is_asked_before_a_volume_is_released(cached: list[Object]) -
         ),
     ],
 )
-def test_volumes_that_we_delete_are_held_until_they_are(
+def test_in_tree_volumes_have_a_finalizer_until_they_are_deleted(
     marks: dict[str, str], policy: str, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     scene = Scene([volume("v", marks=marks, policy=policy, finalizers=before)])
@@ -175,7 +175,7 @@ def test_volumes_that_we_delete_are_held_until_they_are(
     assert finalizers_of(scene.volume("v")) == after
 
 
-# What we delete ourselves.
+# Volumes that the controller deletes itself.
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test has made is what may be deleted."""
+    """Allow the deletion of directories that the test has created."""
     ours = str(tmp_path)
     monkeypatch.setattr(provisioning, "undeletable", lambda path: "" if path.startswith(ours) else f"not {path}")
 
@@ -210,14 +210,14 @@ def test_released_host_path_volume_is_deleted(directory: Path, claims: list[Obje
     assert gone(scene)
 
 
-def test_a_volume_that_is_being_deleted_is_let_go(directory: Path) -> None:  # 8-13
+def test_finalizer_of_terminating_volume_is_removed_after_deletion(directory: Path) -> None:  # 8-13
     scene = Scene([of_directory(directory, deleted=True, finalizers=("kubernetes.io/pv-controller",))])
     scene.settle_volume("v")
     assert not directory.exists()
 
 
 @pytest.mark.parametrize("shown", [volume("v"), used(), None])
-def test_the_server_is_asked_before_anything_is_deleted(directory: Path, shown: Object | None) -> None:  # 8-6, 8-7
+def test_claim_is_read_live_before_anything_is_deleted(directory: Path, shown: Object | None) -> None:  # 8-6, 8-7
     scene = Scene([of_directory(directory, phase="Released")])
     if shown is not None:
         scene.bench.show(PERSISTENT_VOLUME_CLAIMS, claim())
@@ -229,7 +229,7 @@ def test_the_server_is_asked_before_anything_is_deleted(directory: Path, shown: 
     assert directory.exists()
 
 
-def test_a_claim_that_cannot_be_read_is_there(directory: Path) -> None:
+def test_unreadable_claim_counts_as_existing(directory: Path) -> None:
     scene = Scene([of_directory(directory, phase="Released")])
     scene.bench.spoil(PERSISTENT_VOLUME_CLAIMS, "default/claim")
     assert scene.sync_volume("v", raises=UnreadableError).enqueued == []
@@ -237,12 +237,12 @@ def test_a_claim_that_cannot_be_read_is_there(directory: Path) -> None:
     assert directory.exists()
 
 
-def test_a_directory_that_is_not_ours_stays(tmp_path: Path) -> None:
+def test_foreign_directory_is_not_deleted(tmp_path: Path) -> None:
     scene = Scene([of_directory(Path("/etc"), phase="Released")])
     driven = scene.run("deletions", "v", raises=DeletionError)
     assert driven.events == [("Warning", "VolumeFailedDelete", "not /etc")]
     assert scene.volume("v")["status"] == {"phase": "Failed", "message": "not /etc"}
-    assert scene.run("deletions", "v", raises=DeletionError).events == []  # said once
+    assert scene.run("deletions", "v", raises=DeletionError).events == []  # recorded once
     assert tmp_path.exists()
 
 
@@ -254,7 +254,7 @@ def test_provisioned_volume_without_directory_fails_without_retry() -> None:  # 
     assert scene.volume("v")["status"] == {"phase": "Failed", "message": why}
 
 
-def test_a_deletion_that_failed_is_tried_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # 8-5, 9-1
+def test_failed_deletion_is_retried(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # 8-5, 9-1
     def fail(path: str) -> None:
         raise OSError(f"{path} is busy")
 
@@ -294,13 +294,13 @@ def recycler(phase: str, *, path: str = "/tmp/some", message: str = "") -> Objec
     ],
 )
 @pytest.mark.parametrize(("marks", "after"), [(BY_US, "v Available"), ({}, "v Available claim/")])  # 6-1, 6-2
-def test_a_volume_is_scrubbed_and_offered_again(
+def test_recycled_volume_becomes_available(
     claims: list[Object], pods: list[Object], marks: dict[str, str], after: str
 ) -> None:
     scene = Scene([scrubbed(marks=marks)], claims, pods=pods)
     made = scene.run("recyclings", "v").of(Create)
     assert len(made) == 1
-    assert scene.run("recyclings", "v").commands == scene.run("recyclings", "v").of(Get)  # it runs
+    assert scene.run("recyclings", "v").commands == scene.run("recyclings", "v").of(Get)  # the recycler pod is running
     running = scene.get(PODS, "default/recycler-for-v")
     assert running is not None
     newer = {**running["metadata"], "resourceVersion": "1000000"}
@@ -311,7 +311,7 @@ def test_a_volume_is_scrubbed_and_offered_again(
     assert scene.volumes == [after]
 
 
-def test_a_recycler_is_as_upstream_s() -> None:
+def test_recycler_pod_equals_upstreams() -> None:
     scene = Scene([scrubbed(capacity={"storage": "5Gi"})])
     scene.run("recyclings", "v")
     made = scene.get(PODS, "default/recycler-for-v")
@@ -330,7 +330,7 @@ def test_a_recycler_is_as_upstream_s() -> None:
         (recycler("Succeeded", path="/tmp/other"), "old recycler pod found, will retry later"),
     ],
 )
-def test_a_volume_that_cannot_be_scrubbed_has_failed(found: Object, why: str) -> None:  # 6-4, 6-5
+def test_volume_that_cannot_be_recycled_becomes_failed(found: Object, why: str) -> None:  # 6-4, 6-5
     scene = Scene([scrubbed()], pods=[found])
     text = f"Recycle failed: {why}"
     assert scene.run("recyclings", "v").events == [("Warning", "VolumeFailedRecycle", text)]
@@ -358,10 +358,10 @@ def test_deleted_recycler_pod_counts_as_failed() -> None:
     scene.bench.hide(PODS, "default/recycler-for-v")
     text = "Recycle failed: failed to recycle volume: recycler pod was deleted"
     assert scene.run("recyclings", "v").events == [("Warning", "VolumeFailedRecycle", text)]
-    assert scene.run("recyclings", "v").of(Create)  # and the next one
+    assert scene.run("recyclings", "v").of(Create)  # the next recycler pod
 
 
-def test_a_recycler_that_is_refused_has_failed() -> None:
+def test_rejected_recycler_pod_fails_the_volume() -> None:
     scene = Scene([scrubbed()])
     refusing = answering({Create: lambda _: Forbidden("no room")}, scene.bench.accept)
     text = "Recycle failed: unexpected error creating recycler pod:  no room"
@@ -372,7 +372,7 @@ def test_a_recycler_that_is_refused_has_failed() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
-def test_a_volume_that_a_pod_still_uses_is_not_scrubbed(phase: str) -> None:  # 6-11, 6-12
+def test_used_volume_is_not_recycled(phase: str) -> None:  # 6-11, 6-12
     scene = Scene([scrubbed()], pods=[pod("user", phase=phase)])
     driven = scene.run("recyclings", "v")
     assert driven.events == [("Normal", "VolumeFailedRecycle", "Volume is used by pods: default/user")]
@@ -381,7 +381,7 @@ def test_a_volume_that_a_pod_still_uses_is_not_scrubbed(phase: str) -> None:  # 
 
 
 @pytest.mark.parametrize("shown", [volume("v", policy="Recycle"), None], ids=["6-7, 6-8", "6-6"])
-def test_the_server_is_asked_before_a_volume_is_scrubbed(shown: Object | None) -> None:
+def test_claim_is_read_live_before_a_volume_is_recycled(shown: Object | None) -> None:
     scene = Scene([scrubbed()])
 
     def live(get: Get) -> Outcome | None:
@@ -396,5 +396,5 @@ def test_template_without_a_pod_with_a_volume_is_rejected(text: str) -> None:
         read_template(text, "file")
 
 
-def test_a_template_that_is_not_there_ends_the_start() -> None:
+def test_missing_template_prevents_the_start() -> None:
     assert list(check_templates(Options())) == []

@@ -1,4 +1,4 @@
-"""CronJobs and Jobs, and a bench to reconcile them on."""
+"""Builders of CronJobs and Jobs, and a bench for the reconciler."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def reasons(driven: Driven) -> list[str]:
 
 
 def after(driven: Driven) -> float | None:
-    """Seconds until it is looked at again."""
+    """Return the seconds after which the key is requeued."""
     return None if driven.result is None else round(driven.result.seconds, 3)

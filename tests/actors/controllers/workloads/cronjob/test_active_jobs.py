@@ -23,7 +23,7 @@ def hour(number: int) -> str:
     return f"{DAY}{number:02}:00:00Z"
 
 
-def test_a_job_that_has_ended_is_active_no_more() -> None:
+def test_finished_job_is_removed_from_active() -> None:
     given = cron_job(last=NINE, active=("done", "failed", "running"))
     jobs = (job("done", end="Complete", at=DAY + "09:30:00Z"), job("failed", end="Failed"), job("running"))
     driven = Scene(given, *jobs, now=DAY + "09:45:00Z").sync()
@@ -36,13 +36,13 @@ def test_a_job_that_has_ended_is_active_no_more() -> None:
     assert (status["lastSuccessfulTime"], status["lastScheduleTime"]) == (DAY + "09:30:00Z", NINE)
 
 
-def test_the_last_success_never_goes_back_and_counts_where_no_history_is_kept() -> None:
+def test_last_success_never_decreases_even_without_history() -> None:
     jobs = (job("a", end="Complete", at=hour(8)), job("b", end="Complete", at=hour(7)))
     given = cron_job(last=NINE, successfulJobsHistoryLimit=0)
     assert status_of(Scene(given, *jobs, now=DAY + "09:45:00Z").sync())["lastSuccessfulTime"] == hour(8)
 
 
-def test_the_oldest_that_have_ended_go() -> None:
+def test_oldest_finished_jobs_are_deleted() -> None:
     given = cron_job(last=NINE, successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1)
     jobs = [job(f"ok-{n}", end="Complete", at=hour(n), started=hour(n)) for n in (1, 2, 3, 4)]
     jobs += [job("bad-1", end="Failed", started=hour(5)), job("bad-2", end="Failed"), job("running", started=hour(0))]
@@ -52,12 +52,12 @@ def test_the_oldest_that_have_ended_go() -> None:
     assert reasons(driven).count("SuccessfulDelete") == 3
 
 
-def test_without_limits_all_stay() -> None:
+def test_all_jobs_are_kept_without_limits() -> None:
     jobs = [job(f"ok-{n}", end="Complete", at=hour(n)) for n in range(5)]
     assert Scene(cron_job(last=NINE), *jobs, now=DAY + "09:45:00Z").sync().of(Delete) == []
 
 
-def test_an_active_job_that_is_missing_is_looked_for_on_the_server() -> None:
+def test_missing_active_job_is_read_live() -> None:
     def sync(*, there: bool) -> tuple[list[str], bool]:
         scene = Scene(cron_job(last=NINE, active=("one",)), now=DAY + "09:45:00Z")
         scene_of_server = Scene(cron_job(), job("one"), now=NINE)
@@ -80,13 +80,13 @@ def test_job_created_by_hand_is_unexpected_and_not_active() -> None:
     assert (driven.events, driven.of(Update)) == ([("Warning", "UnexpectedJob", message)], [])
 
 
-def test_jobs_of_a_namesake_are_left_alone() -> None:
+def test_jobs_of_previous_cron_job_of_the_same_name_are_ignored() -> None:
     theirs = [job(f"theirs-{n}", end="Complete", at=hour(n), owner="uid-of-another") for n in range(5)]
     driven = Scene(cron_job(last=NINE, successfulJobsHistoryLimit=0), *theirs, now=DAY + "09:45:00Z").sync()
     assert driven.commands == []
 
 
-def test_after_a_crash_before_the_status_was_written_the_job_counts_and_is_not_started_again() -> None:
+def test_job_without_recorded_status_is_not_started_again_after_a_crash() -> None:
     forgotten = job(name_at(TEN), slot=TEN)
     driven = Scene(cron_job(), forgotten, now=DAY + "10:01:00Z").sync()
     assert (created(driven), reasons(driven)) == ([], [])
@@ -94,7 +94,7 @@ def test_after_a_crash_before_the_status_was_written_the_job_counts_and_is_not_s
     assert [each["name"] for each in status_of(driven)["active"]] == [name_at(TEN)]
 
 
-def test_one_that_forbids_counts_what_it_had_forgotten() -> None:
+def test_unrecorded_job_counts_for_policy_forbid() -> None:
     given = cron_job(concurrencyPolicy="Forbid")
     driven = Scene(given, job(name_at(TEN), slot=TEN), now=DAY + "11:01:00Z").sync()
     assert (created(driven), reasons(driven)) == ([], ["JobAlreadyActive"])
@@ -109,13 +109,13 @@ def test_unrecorded_job_is_written_to_the_status_before_it_is_deleted() -> None:
     assert status_of(driven)["lastScheduleTime"] == TEN
 
 
-def test_nothing_is_written_twice_though_the_watch_is_late() -> None:
+def test_nothing_is_written_twice_although_the_watch_is_late() -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
     assert created(scene.sync())
     assert scene.sync().commands == []
 
 
-def test_one_that_is_being_deleted_starts_nothing() -> None:
+def test_terminating_cron_job_starts_nothing() -> None:
     given = cron_job(active=("one",))
     given["metadata"]["deletionTimestamp"] = TEN
     driven = Scene(given, job("one", end="Failed"), now=DAY + "10:01:00Z").sync()
@@ -123,7 +123,7 @@ def test_one_that_is_being_deleted_starts_nothing() -> None:
     assert status_of(driven) == {}
 
 
-def test_a_cron_job_that_cannot_be_read_is_left_alone() -> None:
+def test_unreadable_cron_job_is_ignored() -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
     scene.bench.spoil(CRONJOBS, "default/cj")
     assert scene.sync(raises=RuntimeError).commands == []

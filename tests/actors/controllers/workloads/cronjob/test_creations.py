@@ -68,7 +68,7 @@ WEEK_LATER = "2016-05-26T10:00:00Z"
         ),
     ],
 )
-def test_a_slot_is_started_when_it_is_due(
+def test_job_is_created_when_its_slot_is_due(
     given: Object, now: str, starts: str | None, events: list[str], wait: float | None
 ) -> None:
     scene = (
@@ -113,7 +113,7 @@ def test_job_has_its_slot_in_the_time_zone_and_its_owner() -> None:
     assert scene.skews == [5.0]
 
 
-def test_a_schedule_without_a_zone_goes_by_the_machine() -> None:
+def test_schedule_without_time_zone_uses_the_local_one() -> None:
     given = cron_job("30 12 * * *", created=DAY + "00:00:00Z")
     assert created(Scene(given, now=DAY + "10:31:00Z", local="Europe/Berlin").sync())
     assert not created(Scene(given, now=DAY + "10:31:00Z").sync())
@@ -132,8 +132,8 @@ def test_concurrency_policy_decides_about_active_jobs() -> None:
 
 
 @pytest.mark.parametrize(("refused", "reason"), [(Get, "FailedGet"), (Delete, "FailedDelete")])
-def test_nothing_is_started_where_what_runs_cannot_be_replaced(refused: type[Command], reason: str) -> None:
-    """A Job that the watch does not show yet is looked for on the server: if it is there, and to be replaced."""
+def test_nothing_is_started_if_the_active_job_cannot_be_replaced(refused: type[Command], reason: str) -> None:
+    """A Job that the watch does not show yet is read live, if it is active and must be replaced."""
     running = job(name_at(DAY + "09:00:00Z"))
     given = cron_job(last=DAY + "09:00:00Z", active=(name_of(running),), concurrencyPolicy="Replace")
     scene = Scene(given, *([] if refused is Get else [running]), now=DAY + "10:01:00Z")
@@ -152,7 +152,7 @@ def test_nothing_is_started_where_what_runs_cannot_be_replaced(refused: type[Com
 
 
 def taken(scene: Scene, by: Object) -> Answer:
-    """The slot's name is taken on the server, by a Job that the watch has not shown."""
+    """Return an answer of a server that has this Job, unknown to the table, under the slot's name."""
 
     def answer(command: Command) -> Outcome:
         if isinstance(command, Create):
@@ -164,7 +164,7 @@ def taken(scene: Scene, by: Object) -> Answer:
     return answer
 
 
-def test_a_job_that_was_created_before_is_taken_for_the_slot() -> None:
+def test_existing_job_of_the_slot_is_recorded_as_active() -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
     driven = scene.sync(taken(scene, job(name_at(TEN))))
     assert status_of(driven)["lastScheduleTime"] == TEN
@@ -172,7 +172,7 @@ def test_a_job_that_was_created_before_is_taken_for_the_slot() -> None:
     assert (reasons(driven), scene.skews, after(driven)) == ([], [], 59 * 60 + 0.1)
 
 
-def test_a_stranger_s_job_of_that_name_is_left_alone_and_the_next_slot_waited_for() -> None:
+def test_foreign_job_of_the_same_name_skips_the_slot() -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
     driven = scene.sync(taken(scene, job(name_at(TEN), owner="another")))
     assert (driven.of(Create) != [], reasons(driven), after(driven)) == (True, [], 59 * 60 + 0.1)
@@ -206,7 +206,7 @@ def test_creation_in_a_terminating_namespace_records_no_event() -> None:
     ],
     ids=["started already", "suspended", "another one", "gone"],
 )
-def test_nothing_is_started_that_the_server_knows_better_of(live: Object | None) -> None:
+def test_nothing_is_started_if_the_live_cron_job_differs(live: Object | None) -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
 
     def answer(command: Command) -> Outcome:
@@ -222,39 +222,39 @@ def test_nothing_is_started_that_the_server_knows_better_of(live: Object | None)
     assert (driven.of(Create), after(driven)) == ([], 1.0)
 
 
-def looks(driven: Driven) -> int:
+def live_reads(driven: Driven) -> int:
     return sum(command.resource == CRONJOBS.id for command in driven.of(Get))
 
 
-def test_the_server_is_asked_about_slots_that_an_earlier_leader_may_have_started() -> None:
+def test_cron_job_is_read_live_after_a_change_of_leader() -> None:
     scene = Scene(cron_job("* * * * *"), now=DAY + "09:59:55Z")
     scene.bench.clock.wall += 8
     scene.bench.hear()
-    assert looks(scene.sync()) == 1
+    assert live_reads(scene.sync()) == 1
     scene.bench.clock.wall += 60
     driven = scene.sync()
-    assert (len(driven.of(Create)), looks(driven)) == (1, 0)
+    assert (len(driven.of(Create)), live_reads(driven)) == (1, 0)
 
 
-def test_the_server_is_asked_while_the_watch_is_silent() -> None:
+def test_cron_job_is_read_live_while_the_watch_is_silent() -> None:
     scene = Scene(cron_job("* * * * *"), now=DAY + "09:59:00Z")
     scene.bench.hear()
     scene.bench.clock.advance(61)
     driven = scene.sync()
-    assert (len(driven.of(Create)), looks(driven)) == (1, 1)
+    assert (len(driven.of(Create)), live_reads(driven)) == (1, 1)
 
 
-def test_the_server_is_asked_after_a_sync_that_did_not_come_to_its_end() -> None:
+def test_cron_job_is_read_live_after_an_interrupted_sync() -> None:
     scene = Scene(cron_job("* * * * *"), now=DAY + "09:59:00Z")
     scene.bench.clock.wall += 61
     scene.bench.hear()
     lost = Unknown("cut")
     driven = scene.sync(lambda c: lost if isinstance(c, Update) else scene.bench.accept(c), raises=CommandError)
-    assert (len(driven.of(Create)), looks(driven)) == (1, 0)
+    assert (len(driven.of(Create)), live_reads(driven)) == (1, 0)
     scene.bench.hide(JOBS, f"default/{name_at(TEN)}")
-    assert looks(scene.sync()) == 1
+    assert live_reads(scene.sync()) == 1
     scene.bench.clock.wall += 60
-    assert looks(scene.sync()) == 0
+    assert live_reads(scene.sync()) == 0
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_the_server_is_asked_after_a_sync_that_did_not_come_to_its_end() -> None
         ("0 12 * * *", "0 12 * * *", "Europe/Berlin", 1.1),
     ],
 )
-def test_slots_of_a_new_schedule_before_it_was_set_are_not_made_up_for(
+def test_slots_before_a_change_of_the_schedule_are_not_started(
     before: str, schedule: str, zone: str | None, wait: float
 ) -> None:
     given = cron_job(before, last=DAY + "09:59:00Z")
@@ -290,7 +290,7 @@ def test_invalid_new_schedule_is_reported() -> None:
     ]
 
 
-def test_one_that_is_gone_is_forgotten() -> None:
+def test_deleted_cron_job_is_forgotten() -> None:
     scene = Scene(cron_job(), now=DAY + "09:59:00Z")
     scene.sync()
     scene.bench.hide(CRONJOBS, KEY)

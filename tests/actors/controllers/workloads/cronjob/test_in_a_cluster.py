@@ -1,4 +1,4 @@
-"""CronJobs in a simulated cluster: their Jobs begin with the minute, whichever way the clocks change."""
+"""CronJobs in a simulated cluster: Jobs start on the minute, also when daylight saving time begins or ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def slots(cluster: SimulatedCluster) -> list[str]:
     return sorted((annotations_of(job)[name] for job in cluster.list(JOBS)), key=parse_time)
 
 
-def test_a_job_begins_each_minute_and_the_last_two_are_kept(cluster: SimulatedCluster) -> None:
+def test_job_starts_each_minute_and_the_last_two_are_kept(cluster: SimulatedCluster) -> None:
     begin(cluster, "2026-06-01T08:00:30Z", cron_job("* * * * *", successfulJobsHistoryLimit=2))
     for minute in range(1, 6):
         assert cluster.run_until(lambda: slots(cluster)[-1:] == [f"2026-06-01T08:0{minute}:00Z"], within=61)  # noqa: B023
@@ -56,13 +56,13 @@ def test_a_job_begins_each_minute_and_the_last_two_are_kept(cluster: SimulatedCl
     assert "active" not in status
 
 
-def test_a_slot_that_the_clocks_leave_out_is_not_due_that_day(cluster: SimulatedCluster) -> None:
+def test_slot_in_the_skipped_hour_is_not_due(cluster: SimulatedCluster) -> None:
     begin(cluster, "2026-03-29T00:20:00Z", cron_job("30 1-3 * * *", timeZone="Europe/Berlin"))
     cluster.run_for(75 * 60)
     assert slots(cluster) == ["2026-03-29T01:30:00+01:00", "2026-03-29T03:30:00+02:00"]
 
 
-def test_a_slot_that_the_clocks_repeat_is_due_twice(cluster: SimulatedCluster) -> None:
+def test_slot_in_the_repeated_hour_is_due_twice(cluster: SimulatedCluster) -> None:
     begin(cluster, "2026-10-25T00:20:00Z", cron_job("30 2 * * *", timeZone="Europe/Berlin"))
     cluster.run_for(75 * 60)
     assert slots(cluster) == ["2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"]

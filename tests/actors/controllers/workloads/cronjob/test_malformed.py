@@ -1,4 +1,4 @@
-"""CronJobs and Jobs as no server of today lets them in: the error names what is wrong, and nothing is done."""
+"""Malformed CronJobs and Jobs, which a current server rejects: the error names the field, and no Job is started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, Scene, cro
         ({"jobTemplate": {"metadata": {"labels": "a"}}}, "spec.jobTemplate.metadata.labels is a map, got 'a'"),
     ],
 )
-def test_a_malformed_cron_job_is_left_alone(spec: dict[str, Any], text: str) -> None:
+def test_malformed_cron_job_starts_nothing(spec: dict[str, Any], text: str) -> None:
     shown = cron_job()
     shown["spec"].update(spec)
     driven = Scene(shown, now=DAY + "10:00:01Z").sync(raises=ValueError)
@@ -36,13 +36,13 @@ def test_a_malformed_cron_job_is_left_alone(spec: dict[str, Any], text: str) -> 
         ({"lastScheduleTime": "noon"}, "status.lastScheduleTime is an RFC 3339 time, got 'noon'"),
     ],
 )
-def test_a_malformed_status_starts_nothing_twice(status: dict[str, Any], text: str) -> None:
+def test_malformed_status_starts_nothing(status: dict[str, Any], text: str) -> None:
     driven = Scene({**cron_job(), "status": status}, now=DAY + "10:00:01Z").sync(raises=ValueError)
     assert driven.commands == []
     assert str(driven.error) == text
 
 
-def test_a_malformed_job_of_it_is_named() -> None:
+def test_error_names_the_malformed_job() -> None:
     """The malformed Job may be active, so no other Job is started."""
     malformed = job("cj-1")
     malformed["status"]["conditions"] = ["x"]
@@ -51,6 +51,6 @@ def test_a_malformed_job_of_it_is_named() -> None:
     assert str(driven.error) == "Job default/cj-1: status.conditions[0] is a map, got 'x'"
 
 
-def test_an_empty_schedule_is_an_event() -> None:
+def test_empty_schedule_records_an_event() -> None:
     driven = Scene(cron_job(""), now=DAY + "10:00:01Z").sync()
     assert reasons(driven) == ["UnparseableSchedule"]

@@ -1,4 +1,4 @@
-"""A server that refuses one write of a CronJob, or does not answer it: what has become of it in the end is the same."""
+"""One write of a CronJob fails or has an unknown outcome: the final state is the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def settle(policy: str, outcome: Outcome | None = None, number: int = -1) -> End
 
 @pytest.mark.parametrize(("policy", "writes"), [("Allow", 3), ("Forbid", 2), ("Replace", 4)])
 @with_each_failure
-def test_whatever_a_write_meets_a_slot_is_started_once(outcome: Outcome, policy: str, writes: int) -> None:
+def test_slot_is_started_once_despite_a_failed_write(outcome: Outcome, policy: str, writes: int) -> None:
     whole = settle(policy)
     assert whole is not None
     assert [settle(policy, outcome, number) for number in range(writes + 1)] == [whole] * writes + [None]

@@ -42,18 +42,18 @@ def missed_in_words(missed: int) -> str:
         (WORKDAYS, 30 * MINUTE, DAYS + 31 * MINUTE, DAYS + 30 * MINUTE, FEW),
         (WORKDAYS, 30 * MINUTE, 4 * DAYS + 31 * MINUTE, 4 * DAYS + 30 * MINUTE, FEW),
         (WORKDAYS, 0, DAYS + 31 * MINUTE, DAYS + 30 * MINUTE, FEW),
-        # Missed, and not found: the first two slots lie closer together than the others.
+        # Missed, and not found: the interval of the first two slots is shorter than the others.
         (NOONS, 30 * MINUTE, 30 * HOUR + 30 * MINUTE, None, FEW),
         ("@every 1h", MINUTE, 7 * DAYS, 6 * DAYS + 23 * HOUR + MINUTE, "many"),
         ("*/5 * * * *", 30 * MINUTE, 31 * MINUTE, None, NONE),
     ],
 )
-def test_the_latest_slot_that_is_due(schedule: str, since: float, now: float, slot: float | None, missed: str) -> None:
+def test_latest_due_slot(schedule: str, since: float, now: float, slot: float | None, missed: str) -> None:
     due = latest_due(parse_schedule(schedule, UTC), since=TEN + since, now=TEN + now)
     assert (None if due.slot is None else due.slot - TEN, missed_in_words(due.missed)) == (slot, missed)
 
 
-def test_a_schedule_that_never_comes_has_none() -> None:
+def test_schedule_without_times_has_no_slot() -> None:
     with pytest.raises(NoSlotError, match="time difference between two schedules is less than 1 second"):
         latest_due(parse_schedule("59 23 31 2 *", UTC), since=TEN, now=TEN + HOUR)
 
@@ -84,7 +84,7 @@ def test_slots_before_the_deadline_are_not_started(
         ("0 12 * * 5", 0, 6 * HOUR, 20 * HOUR),
     ],
 )
-def test_the_next_slot_is_waited_for(schedule: str, since: float, now: float, wait: float) -> None:
+def test_delay_until_the_next_slot(schedule: str, since: float, now: float, wait: float) -> None:
     found = seconds_to_next(parse_schedule(schedule, UTC), since=TEN + since, now=TEN + now)
     assert found == pytest.approx(wait + 0.1)
 
@@ -93,7 +93,7 @@ def test_the_next_slot_is_waited_for(schedule: str, since: float, now: float, wa
     ("first", "second", "order"),
     [("", "", "ab"), ("", "09", "ba"), ("09", "", "ab"), ("09", "09", "ab"), ("10", "09", "ba")],
 )
-def test_the_oldest_by_when_they_started_go_first(first: str, second: str, order: str) -> None:
+def test_jobs_are_ordered_by_start_time(first: str, second: str, order: str) -> None:
     """Order the Jobs a and b by the hour of their start; "" is a Job that has not started."""
     started = ("a", first), ("b", second)
     jobs = [job(name, started=f"{DAY}{hour}:00:00Z" if hour else "") for name, hour in started]

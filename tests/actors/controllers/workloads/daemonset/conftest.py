@@ -11,7 +11,7 @@ from tests.actors.controllers.workloads.daemonset.scene import Scene
 
 @pytest.fixture
 def scene(log: FilteringBoundLogger) -> Callable[..., Scene]:
-    """Builds a Scene of a DaemonSet."""
+    """Return a function that builds a Scene of a DaemonSet."""
 
     def build(obj: Any, **options: Any) -> Scene:
         return Scene(log, obj, **options)

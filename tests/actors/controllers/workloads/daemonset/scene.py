@@ -1,4 +1,4 @@
-"""A DaemonSet, its nodes, pods and revisions, and the reconciler, to be driven by hand."""
+"""Bench with a DaemonSet, its nodes, pods and revisions, and the reconciler."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def nodes(count: int) -> list[Object]:
 
 
 class Scene:
-    """The reconciler on a bench. The watch shows at once what it wrote."""
+    """Reconciler with its tables, which show its writes at once."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Scene:
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.tables, **options)
 
     def counted(self) -> tuple[int, int]:
-        """Pods that a sync creates and deletes; what is deleted is gone at once."""
+        """Return the numbers of pods that a sync creates and deletes. Deleted pods disappear at once."""
         driven = self.sync()
         made = [command for command in driven.of(Create) if command.resource == PODS.id]
         gone = [command.key for command in driven.of(Delete) if command.resource == PODS.id]
@@ -105,7 +105,7 @@ class Scene:
         return len(made), len(gone)
 
     def change(self, **changes: Any) -> None:
-        """A user writes the DaemonSet as daemon_set(...) has it. The status stays."""
+        """Replace the DaemonSet by daemon_set(...), as a user does. The status is kept."""
         known = self.tables[DAEMONSETS].get(KEY)
         self.bench.show(DAEMONSETS, {**daemon_set(**changes), "status": known["status"]})
 
@@ -117,7 +117,7 @@ class Scene:
         self.bench.show(PODS, change({**pod, "metadata": meta}))
 
     def make_ready(self, *, seconds_ago: float = 100.0) -> None:
-        """All pods that are not, on their nodes."""
+        """Make all unready pods ready, on their nodes."""
         since = format_time(self.clock.now() - seconds_ago)
         for pod in self.pods():
             if not (pod.get("status") or {}).get("conditions"):
@@ -134,7 +134,7 @@ class Scene:
         return [labels_of(pod).get(HASH_LABEL, "") for pod in self.pods()]
 
     def revisions(self) -> list[tuple[str, int]]:
-        """Name and number of each, in the order of the numbers."""
+        """Return name and number of each revision, sorted by number."""
         found = [(name_of(obj), obj["revision"]) for obj in self.tables[CONTROLLER_REVISIONS].objects("default")]
         return sorted(found, key=lambda obj: obj[1])
 
@@ -152,7 +152,7 @@ def ready(pod: Object, since: str) -> Object:
 
 
 def owned(name: str, on: str, *, phase: str = "Running", bound: bool = True, **meta: Any) -> Object:
-    """A pod of the DaemonSet on this node, of no known template. bound: else it waits for the scheduler."""
+    """Return a pod of the DaemonSet with an unknown template. bound: it is scheduled to the node already."""
     reference = owner_reference(daemon_set(), api_version="apps/v1", kind="DaemonSet")
     labels = {**LABELS, **meta.pop("labels", {})}
     return {
@@ -163,7 +163,7 @@ def owned(name: str, on: str, *, phase: str = "Running", bound: bool = True, **m
 
 
 def revision(name: str, number: int, image: str = "v1", *, hash: str | None = "", uid: str = "uid-of-agent") -> Object:
-    """A ControllerRevision of the DaemonSet. hash: of its label, by default its name; None for no label."""
+    """Return a ControllerRevision of the DaemonSet. hash: value of its label, by default its name; None omits it."""
     owner = owner_reference({"metadata": {"name": "agent", "uid": uid}}, api_version="apps/v1", kind="DaemonSet")
     labels = {**LABELS} if hash is None else {**LABELS, HASH_LABEL: hash or name}
     return {

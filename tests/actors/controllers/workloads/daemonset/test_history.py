@@ -22,20 +22,20 @@ Build = Callable[..., Scene]
 NAME = f"agent-{template_hash(template(), None)}"
 
 
-def test_the_template_is_recorded_under_its_hash(scene: Build) -> None:
+def test_template_is_recorded_under_its_hash(scene: Build) -> None:
     env = scene(daemon_set())
     env.sync()
     assert env.revisions() == [(NAME, 1)]
     assert env.sync().commands == []
 
 
-def test_a_new_template_gets_the_next_number(scene: Build) -> None:
+def test_new_template_gets_the_next_number(scene: Build) -> None:
     env = scene(daemon_set("v3"), revisions=[revision("a", 4), revision("b", 2, "v2")])
     env.sync()
     assert [number for _, number in env.revisions()] == [2, 4, 5]
 
 
-def test_a_template_of_old_gets_the_newest_number(scene: Build) -> None:
+def test_reverted_template_gets_the_newest_number(scene: Build) -> None:
     env = scene(daemon_set(), revisions=[revision("a", 1), revision("b", 2, "v2")])
     env.sync()
     assert env.revisions() == [("b", 2), ("a", 3)]
@@ -50,7 +50,7 @@ def test_omitted_empty_fields_create_no_revision(scene: Build) -> None:
     assert env.revisions() == [(NAME, 1)]
 
 
-def test_a_revision_without_a_hash_is_labelled_with_its_name(scene: Build) -> None:
+def test_revision_without_hash_is_labelled_with_its_name(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1), revisions=[revision("a", 1, hash=None)])
     env.sync()
     assert labels_of(env.tables[CONTROLLER_REVISIONS].get("default/a"))[HASH_LABEL] == "a"
@@ -68,11 +68,11 @@ def test_newest_of_equal_revisions_is_kept_and_relabels_pods(scene: Build) -> No
     driven = env.sync()
     assert [command.key for command in driven.of(Patch)] == ["default/a"]
     assert [command.key for command in driven.of(Delete)] == ["default/a"]
-    assert env.hashes() == ["b", "b", "c"]  # that of another template keeps its own
+    assert env.hashes() == ["b", "b", "c"]  # the pod of another template keeps its hash
 
 
 @pytest.mark.parametrize(("limit", "gone"), [(10, []), (2, ["a"]), (1, ["a", "c"]), (0, ["a", "c"])])
-def test_old_revisions_go_but_for_those_of_pods(scene: Build, limit: int, gone: list[str]) -> None:
+def test_old_revisions_without_pods_are_deleted(scene: Build, limit: int, gone: list[str]) -> None:
     old = [revision(name, number, f"old{number}") for number, name in enumerate("abc", 1)]
     env = scene(
         daemon_set(updateStrategy={"type": "OnDelete"}, revisionHistoryLimit=limit),
@@ -84,7 +84,7 @@ def test_old_revisions_go_but_for_those_of_pods(scene: Build, limit: int, gone: 
 
 
 @pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandError)])
-def test_a_revision_that_is_not_deleted_is_tried_again(
+def test_failed_deletion_of_a_revision_is_retried(
     scene: Build, outcome: Outcome, raises: type[Exception] | None
 ) -> None:
     env = scene(
@@ -95,7 +95,7 @@ def test_a_revision_that_is_not_deleted_is_tried_again(
 
 
 def answering(env: Scene, existing: Object, live: Object | None = None) -> Callable[[Command], Outcome]:
-    """A server that has this revision under the name that is asked for."""
+    """Return an answer of a server that has this revision under the requested name."""
 
     def answer(command: Command) -> Outcome:
         match command:
@@ -114,13 +114,13 @@ def with_version(obj: Object) -> Object:
     return {**obj, "metadata": {"resourceVersion": "150", "uid": "u", **obj["metadata"]}}
 
 
-def test_a_revision_that_was_created_before_is_found(scene: Build) -> None:
+def test_existing_revision_is_found(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
     driven = env.sync(answering(env, with_version(revision(NAME, 1, hash="h"))))
     assert (env.hashes(), driven.result) == (["h"], None)
 
 
-def test_one_that_a_predecessor_left_is_used_and_looked_at_again(scene: Build) -> None:
+def test_revision_of_previous_owner_is_used_and_retried(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
     driven = env.sync(answering(env, with_version(revision(NAME, 1, hash="h", uid="other"))))
     assert env.hashes() == ["h"]
@@ -129,7 +129,7 @@ def test_one_that_a_predecessor_left_is_used_and_looked_at_again(scene: Build) -
 
 
 @pytest.mark.parametrize(("count", "counted"), [(None, 1), (1, 2)])
-def test_a_collision_is_counted_and_gives_another_name(scene: Build, count: int | None, counted: int) -> None:
+def test_collision_is_counted_and_changes_the_name(scene: Build, count: int | None, counted: int) -> None:
     status: Any = {} if count is None else {"collisionCount": count}
     env = scene(daemon_set(status=status), nodes=nodes(1))
     driven = env.sync(answering(env, with_version(revision(NAME, 1, "v9"))), raises=CommandError)
@@ -139,7 +139,7 @@ def test_a_collision_is_counted_and_gives_another_name(scene: Build, count: int 
     assert env.revisions()[-1] == (f"agent-{template_hash(template(), counted)}", 2)
 
 
-def test_a_stale_count_of_collisions_is_not_raised(scene: Build) -> None:
+def test_stale_collision_count_is_not_increased(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
     live = with_version(daemon_set(status={"collisionCount": 3}))
     driven = env.sync(answering(env, with_version(revision(NAME, 1, "v9")), live), raises=ValueError)
@@ -147,7 +147,7 @@ def test_a_stale_count_of_collisions_is_not_raised(scene: Build) -> None:
     assert "found a stale collision count (None, expected 3)" in str(driven.error)
 
 
-def test_pods_are_left_alone_while_the_history_is_not_known(scene: Build) -> None:
+def test_pods_are_kept_while_the_history_is_unknown(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
     env.bench.spoil(CONTROLLER_REVISIONS, "default/x")
     driven = env.sync(raises=RuntimeError)
@@ -162,7 +162,7 @@ def test_revision_has_the_whole_name_of_its_daemon_set(cluster: SimulatedCluster
     long = {**long, "metadata": {"name": "a" * length, "namespace": "default"}}
     cluster.create(DAEMONSETS, long)
     cluster.run_for(30.0)
-    # The longest one has no revision, as upstream: its name would be too long.
+    # The longest name has no revision, as upstream: the name of the revision would be too long.
     names = [name_of(found) for found in cluster.list(CONTROLLER_REVISIONS)]
     assert [name.rpartition("-")[0] for name in names] == ["a" * length] * pods
     assert len(cluster.list(PODS)) == pods

@@ -72,9 +72,9 @@ CASES = {
 
 
 @pytest.mark.parametrize(("spec", "on", "verdict"), CASES.values(), ids=CASES)
-def test_a_pod_runs_where_name_labels_and_taints_allow_it(spec: Object, on: Object, verdict: NodeVerdict) -> None:
+def test_pod_runs_on_nodes_with_matching_name_labels_and_taints(spec: Object, on: Object, verdict: NodeVerdict) -> None:
     placement = placement_of(template(**spec), comparing=False)
-    for _ in range(2):  # the second time it is remembered
+    for _ in range(2):  # the second verdict is from the cache
         assert placement.verdict(node_facts(on).placement) == verdict
 
 
@@ -86,15 +86,15 @@ def test_tolerations_compare_numbers_with_the_feature_gate(comparing: bool, verd
     assert placement.verdict(node_facts(on).placement) == verdict
 
 
-def test_a_node_that_is_not_there_has_no_pods() -> None:
+def test_missing_node_gets_no_pod() -> None:
     assert placement_of(template(), comparing=False).verdict(b"") == NEITHER
 
 
-def test_equal_requirements_share_what_is_known_of_nodes() -> None:
+def test_equal_requirements_share_the_cached_verdicts() -> None:
     assert placement_of(template("v1"), comparing=False) is placement_of(template("v2"), comparing=False)
 
 
-def test_a_malformed_template_is_named() -> None:
+def test_error_names_the_malformed_template() -> None:
     with pytest.raises(ValueError, match=r"spec\.template\.spec has malformed scheduling constraints"):
         placement_of(template(affinity=["x"]), comparing=False)
 
@@ -103,7 +103,7 @@ def keys(tolerations: list[Object]) -> Mapping[str, str]:
     return {obj["key"].rpartition("/")[2]: obj["effect"] for obj in tolerations}
 
 
-def test_pods_tolerate_what_befalls_nodes() -> None:
+def test_pods_tolerate_the_taints_of_node_conditions() -> None:
     wanted = {
         "not-ready": "NoExecute",
         "unreachable": "NoExecute",
@@ -116,7 +116,7 @@ def test_pods_tolerate_what_befalls_nodes() -> None:
     assert keys(daemon_tolerations({"hostNetwork": True})) == {**wanted, "network-unavailable": "NoSchedule"}
 
 
-def test_a_toleration_of_its_own_loses_its_end() -> None:
+def test_toleration_seconds_of_the_template_are_removed() -> None:
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     other = {"key": "gpu", "operator": "Exists"}
     tolerations = daemon_tolerations({"tolerations": [{**own, "tolerationSeconds": 5}, other]})

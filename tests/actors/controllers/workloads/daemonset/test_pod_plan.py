@@ -1,4 +1,4 @@
-"""Pods come to nodes and go, as nodes and pods change."""
+"""Pods to create and delete, as nodes and pods change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SCHEDULE, NO_EXECUTE = {"key": "gpu", "effect": "NoSchedule"}, {"key": "gpu",
 N0, SURGING = [node("n0")], {"unavailable": 0, "surge": 1}
 
 
-def test_every_node_gets_a_pod(scene: Build) -> None:
+def test_each_node_gets_a_pod(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(5))
     driven = env.sync()
     pods = [body for body in bodies(driven, Create) if body["kind"] == "Pod"]
@@ -39,7 +39,7 @@ def test_every_node_gets_a_pod(scene: Build) -> None:
     assert env.sync().commands == []
 
 
-def test_preferences_stay_and_what_is_required_is_the_node(scene: Build) -> None:
+def test_node_affinity_requires_the_node_and_keeps_preferences(scene: Build) -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}
     preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}]
     kinds = {"requiredDuringSchedulingIgnoredDuringExecution": required}
@@ -75,21 +75,21 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("there", "pods", "created", "deleted"), PLANS.values(), ids=PLANS)
-def test_pods_come_and_go(
+def test_pods_are_created_and_deleted_by_node(
     scene: Build, there: Sequence[Object], pods: list[Object], created: int, deleted: int
 ) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete"}}
     assert scene(daemon_set(**strategy), nodes=there, pods=pods).counted() == (created, deleted)
 
 
-def test_a_pod_that_has_its_node_is_kept_before_an_older_one_that_waits(scene: Build) -> None:
+def test_scheduled_pod_is_preferred_to_an_older_pending_one(scene: Build) -> None:
     waiting = owned("a", "n0", bound=False, creationTimestamp="2025-01-01T00:00:00Z")
     running = owned("b", "n0", creationTimestamp="2026-01-01T00:00:00Z")
     driven = scene(daemon_set(), nodes=N0, pods=[waiting, running]).sync()
     assert [command.key for command in driven.of(Delete)] == ["default/a"]
 
 
-def test_failed_pods_are_deleted_later_each_time(scene: Build) -> None:
+def test_failed_pods_are_deleted_with_backoff(scene: Build) -> None:
     env = scene(daemon_set(), nodes=N0)
     waits = []
     for _ in range(4):
@@ -112,7 +112,7 @@ def test_failed_pods_are_deleted_later_each_time(scene: Build) -> None:
     assert waits == pytest.approx([1.0, 2.0, 4.0])
 
 
-def test_a_failed_pod_that_waits_keeps_others_away_when_surging_too(scene: Build) -> None:
+def test_failed_pod_in_backoff_blocks_its_node_with_surge(scene: Build) -> None:
     env = scene(daemon_set(**SURGING), nodes=N0)
     env.counted()
     for _ in range(2):
@@ -130,7 +130,7 @@ def test_deletion_of_succeeded_pod_has_an_event(scene: Build) -> None:
     assert driven.events[0] == ("Normal", "SucceededDaemonPod", text)
 
 
-def test_a_surging_node_gets_its_pod_while_the_old_one_goes(scene: Build) -> None:
+def test_surge_creates_a_pod_while_the_old_one_terminates(scene: Build) -> None:
     assert scene(daemon_set(**SURGING), nodes=N0, pods=[owned("a", "n0", **GONE)]).counted() == (1, 0)
 
 
@@ -140,18 +140,18 @@ def test_empty_selector_has_an_event(scene: Build) -> None:
     assert (driven.commands, driven.events) == ([], [("Warning", "SelectingAll", text)])
 
 
-def test_one_that_is_being_deleted_is_left_alone(scene: Build) -> None:
+def test_terminating_daemon_set_is_ignored(scene: Build) -> None:
     assert scene(daemon_set(meta=GONE), nodes=nodes(2), pods=[owned("a", "n7", bound=False)]).sync().commands == []
 
 
-def test_an_orphan_is_adopted_and_one_that_does_not_match_released(scene: Build) -> None:
+def test_matching_orphan_is_adopted_and_unmatched_pod_released(scene: Build) -> None:
     orphan = owned("a", "n0", ownerReferences=[])
     stranger = owned("b", "n1", labels={"app": "other"})
     driven = scene(daemon_set(), nodes=N0, pods=[orphan, stranger]).sync()
     assert [command.key for command in driven.of(Patch)] == ["default/a", "default/b"]
 
 
-def test_a_sync_creates_and_deletes_no_more_than_a_burst(scene: Build) -> None:
+def test_sync_creates_and_deletes_at_most_a_burst(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(7), burst=3)
     assert [env.counted() for _ in range(4)] == [(3, 0), (3, 0), (1, 0), (0, 0)]
 
@@ -169,14 +169,14 @@ def refusing(env: Scene, allowed: int, outcome: Outcome) -> Callable[[Command], 
     return answer
 
 
-def test_creations_end_with_the_batch_that_fails_and_the_status_is_written(scene: Build) -> None:
+def test_failed_batch_is_the_last_and_the_status_is_written(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(100))
     driven = env.sync(refusing(env, 10, ServerFailure("no")), raises=CommandError)
     assert len([command for command in driven.of(Create) if command.resource == PODS.id]) == 15
     assert env.status()["currentNumberScheduled"] == 10
 
 
-def test_a_creation_without_an_outcome_is_repeated_under_its_name_before_anything_else(scene: Build) -> None:
+def test_creation_with_unknown_outcome_is_repeated_first(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
     driven = env.sync(refusing(env, 0, Unknown("lost")), raises=CommandError)
     assert driven.of(Update) == []
@@ -186,7 +186,7 @@ def test_a_creation_without_an_outcome_is_repeated_under_its_name_before_anythin
     assert again == lost
 
 
-def test_a_pod_whose_name_is_taken_is_fetched_and_counts(scene: Build) -> None:
+def test_pod_with_existing_name_is_fetched_and_counted(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
 
     def answer(command: Command) -> Outcome:
@@ -200,7 +200,7 @@ def test_a_pod_whose_name_is_taken_is_fetched_and_counts(scene: Build) -> None:
     assert driven.result.seconds == 1.0
 
 
-def test_a_name_is_not_used_again_while_the_daemon_set_does_not_change(scene: Build) -> None:
+def test_name_is_not_reused_for_the_same_version_of_the_daemon_set(scene: Build) -> None:
     env = scene(daemon_set(**SURGING), nodes=nodes(1), pods=[])
     names = set()
     for _ in range(5):
@@ -212,7 +212,7 @@ def test_a_name_is_not_used_again_while_the_daemon_set_does_not_change(scene: Bu
     assert len(names) == 5
 
 
-def test_a_node_that_cannot_be_read_keeps_its_pods(scene: Build) -> None:
+def test_pods_on_unreadable_node_are_kept(scene: Build) -> None:
     pods = [owned("a", "n0"), owned("b", "n1", bound=False)]
     env = scene(daemon_set(updateStrategy={"type": "OnDelete"}), nodes=N0, pods=pods)
     env.bench.spoil(NODES, "n1")

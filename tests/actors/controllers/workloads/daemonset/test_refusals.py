@@ -1,4 +1,4 @@
-"""A server that refuses one write of a DaemonSet, or does not answer it: what is there in the end is the same."""
+"""One write of a DaemonSet fails or has an unknown outcome: the final state is the same."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def where(pod: Object) -> str:
 
 
 @with_each_failure
-def test_whatever_a_write_meets_each_node_has_its_pod(scene: Build, outcome: Outcome) -> None:
+def test_each_node_has_its_pod_despite_a_failed_write(scene: Build, outcome: Outcome) -> None:
     whole = rest(settle(scene, None, 0)[0])
     assert whole[0] == ["n0", "n1", "n2", "n3"]
     tried = 0

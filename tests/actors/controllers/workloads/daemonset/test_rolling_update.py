@@ -1,4 +1,4 @@
-"""A new template replaces old pods, as fast as the strategy has it."""
+"""Replacement of old pods within the limits of the update strategy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Build = Callable[..., Scene]
 
 
 def rolled_out(scene: Build, count: int, **strategy: Any) -> Scene:
-    """All pods of v1 are there and available."""
+    """Return a scene in which all pods have the template v1 and are available."""
     env = scene(daemon_set(**strategy), nodes=nodes(count))
     assert env.counted() == (count, 0)
     env.make_ready()
@@ -56,7 +56,7 @@ def test_limits_round_up(unavailable: Any, surge: Any, desired: int, limits: tup
     assert limits_of(Rolling(unavailable, surge), desired) == Limits(*limits)
 
 
-def test_as_many_pods_go_as_may_be_unavailable(scene: Build) -> None:
+def test_pods_are_deleted_up_to_max_unavailable(scene: Build) -> None:
     env = rolled_out(scene, 5, unavailable=2)
     env.change(image="v2", unavailable=2, generation=2)
     seen = []
@@ -67,7 +67,7 @@ def test_as_many_pods_go_as_may_be_unavailable(scene: Build) -> None:
     assert len(set(env.hashes())) == 1
 
 
-def test_a_further_template_replaces_first_what_is_not_available(scene: Build) -> None:
+def test_next_template_replaces_unavailable_pods_first(scene: Build) -> None:
     env = rolled_out(scene, 5, unavailable=2)
     env.change(image="v2", unavailable=2, generation=2)
     assert [env.counted(), env.counted()] == [(0, 2), (2, 0)]
@@ -75,7 +75,7 @@ def test_a_further_template_replaces_first_what_is_not_available(scene: Build) -
     assert [env.counted(), env.counted(), env.counted()] == [(0, 2), (2, 0), (0, 0)]
 
 
-def test_pods_that_are_not_available_go_whatever_the_limit(scene: Build) -> None:
+def test_unavailable_pods_are_deleted_beyond_the_limit(scene: Build) -> None:
     env = scene(daemon_set(unavailable=3), nodes=nodes(5))
     env.counted()
     env.change(image="v2", unavailable=3, generation=2)
@@ -93,7 +93,7 @@ def test_unavailable_pods_use_up_the_limit(scene: Build, most: int, gone: int) -
     assert env.counted() == (0, gone)
 
 
-def test_unavailable_old_pods_go_though_unavailable_new_ones_have_used_up_the_limit(scene: Build) -> None:
+def test_unavailable_old_pods_are_deleted_although_new_ones_use_up_the_limit(scene: Build) -> None:
     """15 of 20 pods are new and 5 old; only 3 old ones are available."""
     env = scene(daemon_set(), nodes=nodes(20))
     env.counted()
@@ -109,7 +109,7 @@ def test_unavailable_old_pods_go_though_unavailable_new_ones_have_used_up_the_li
     assert [name_of(pod) for pod in env.pods() if labels_of(pod) == old_labels] == kept
 
 
-def test_with_on_delete_nothing_goes(scene: Build) -> None:
+def test_on_delete_strategy_deletes_nothing(scene: Build) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete"}}
     env = rolled_out(scene, 3, **strategy)
     env.change(image="v2", generation=2, **strategy)
@@ -117,7 +117,7 @@ def test_with_on_delete_nothing_goes(scene: Build) -> None:
     assert env.status().get("updatedNumberScheduled", 0) == 0
 
 
-def test_a_surge_brings_new_pods_before_old_ones_go(scene: Build) -> None:
+def test_surge_creates_new_pods_before_old_ones_are_deleted(scene: Build) -> None:
     env = rolled_out(scene, 5, unavailable=0, surge=2)
     env.change(image="v2", unavailable=0, surge=2, generation=2)
     seen = [env.counted(), env.counted()]
@@ -128,7 +128,7 @@ def test_a_surge_brings_new_pods_before_old_ones_go(scene: Build) -> None:
     assert len(set(env.hashes())) == 1
 
 
-def test_a_surge_does_not_wait_for_pods_that_are_not_available(scene: Build) -> None:
+def test_surge_does_not_wait_for_unavailable_pods(scene: Build) -> None:
     env = scene(daemon_set(unavailable=0, surge=1), nodes=nodes(5))
     env.counted()
     env.change(image="v2", unavailable=0, surge=1, generation=2)
@@ -137,7 +137,7 @@ def test_a_surge_does_not_wait_for_pods_that_are_not_available(scene: Build) -> 
 
 
 @pytest.mark.parametrize(("seconds", "gone"), [(10.0, 0), (20.0, 1)])
-def test_an_old_pod_stays_until_the_new_one_is_available(scene: Build, seconds: float, gone: int) -> None:
+def test_old_pod_is_kept_until_the_new_one_is_available(scene: Build, seconds: float, gone: int) -> None:
     strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15}
     env = rolled_out(scene, 1, **strategy)
     env.change(image="v2", generation=2, **strategy)
@@ -146,7 +146,7 @@ def test_an_old_pod_stays_until_the_new_one_is_available(scene: Build, seconds: 
     assert env.counted() == (0, gone)
 
 
-def test_a_surging_pod_that_is_ready_is_looked_at_when_it_is_available(scene: Build) -> None:
+def test_set_is_requeued_until_a_ready_surge_pod_is_available(scene: Build) -> None:
     """The status counts the old pod, and reports no unavailable pod."""
     strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15}
     env = rolled_out(scene, 1, **strategy)
@@ -176,7 +176,7 @@ def test_set_is_synced_again_if_a_surging_pod_becomes_available_while_revisions_
     assert driven.result == RequeueAfter(0.0)
 
 
-def test_a_surge_leaves_nodes_that_pods_do_not_fit_when_there_are_enough_elsewhere(scene: Build) -> None:
+def test_surge_deletes_pods_on_unsuitable_nodes_if_enough_are_available(scene: Build) -> None:
     strategy = {"unavailable": 0, "surge": 1}
     env = rolled_out(scene, 2, **strategy)
     taint = {"key": "gpu", "effect": "NoSchedule"}
@@ -198,7 +198,7 @@ def test_a_surge_leaves_nodes_that_pods_do_not_fit_when_there_are_enough_elsewhe
         (None, {"controller-revision-hash": ""}, "", False),
     ],
 )
-def test_a_pod_is_updated_by_its_hash_or_by_the_older_count(
+def test_pod_is_updated_by_hash_or_template_generation(
     generation: str | None, labels: Object, hash: str, updated: bool
 ) -> None:
     obj = daemon_set()
@@ -207,7 +207,7 @@ def test_a_pod_is_updated_by_its_hash_or_by_the_older_count(
     assert parse_daemon_set(obj).is_updated(facts, hash) is updated
 
 
-def test_pods_of_a_node_with_two_of_a_kind_are_left_to_be_sorted_out_first(scene: Build) -> None:
+def test_node_with_two_equal_pods_is_not_updated_first(scene: Build) -> None:
     env = rolled_out(scene, 2, unavailable=1)
     env.bench.show(PODS, owned("zz", "n0"))
     env.change(image="v2", unavailable=1, generation=2)
@@ -221,7 +221,7 @@ PODS_OF_A_NODE = st.lists(st.tuples(PHASES, st.booleans(), st.booleans()), max_s
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(there=st.lists(PODS_OF_A_NODE, min_size=3, max_size=3), limits=st.sampled_from([(1, 0), (2, 0), (0, 1), (0, 2)]))
 def test_set_converges_from_any_pods_that_run_or_have_ended(scene: Build, there: list[Any], limits: Any) -> None:
-    """Pods do not change by themselves, but that new ones get ready."""
+    """Pods do not change by themselves, except that new ones become ready."""
     unavailable, surge = limits
     env = scene(daemon_set(unavailable=unavailable, surge=surge), nodes=nodes(3))
     hash = template_hash(template(), None)

@@ -46,7 +46,7 @@ def test_nodes_are_counted(scene: Build) -> None:
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
-def test_the_next_pod_to_become_available_is_waited_for(scene: Build) -> None:
+def test_set_is_requeued_until_the_next_pod_is_available(scene: Build) -> None:
     env = scene(daemon_set(minReadySeconds=15), nodes=nodes(2))
     env.counted()
     env.make_ready(seconds_ago=10.0)
@@ -55,7 +55,7 @@ def test_the_next_pod_to_become_available_is_waited_for(scene: Build) -> None:
     assert driven.result.seconds == pytest.approx(5.0)
 
 
-def test_a_status_that_is_refused_twice_is_an_error(scene: Build) -> None:
+def test_status_rejected_twice_is_an_error(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
 
     def answer(command: Command) -> Outcome:
@@ -82,7 +82,7 @@ FAST, SLOW = node("n0", disk="fast"), node("n0", disk="slow")
         (FAST, node("n0", disk="fast", taints=[{"key": "gpu", "effect": "NoSchedule"}]), True),
     ],
 )
-def test_a_node_concerns_the_daemon_sets_for_which_it_changes_something(
+def test_node_change_enqueues_affected_daemon_sets(
     scene: Build, before: Object | None, after: Object | None, concerned: bool
 ) -> None:
     env = scene(daemon_set(pod={"nodeSelector": {"disk": "fast"}}), nodes=[each for each in (before,) if each])
@@ -97,10 +97,8 @@ def test_a_node_concerns_the_daemon_sets_for_which_it_changes_something(
 
 
 @pytest.mark.parametrize(("back", "concerned"), [(SLOW, True), (node("n1"), False)])
-def test_a_node_that_is_back_concerns_the_daemon_set_that_has_a_pod_there_from_before(
-    scene: Build, back: Object, concerned: bool
-) -> None:
-    """The pod was bound there before the set was given a selector that the node does not match."""
+def test_returned_node_enqueues_daemon_set_with_a_pod_there(scene: Build, back: Object, concerned: bool) -> None:
+    """The pod was scheduled before the set got a node selector that the node does not match."""
     obj = daemon_set(pod={"nodeSelector": {"disk": "fast"}}, updateStrategy={"type": "OnDelete"})
     env = scene(obj, pods=[owned("z", "n0")])
     env.sync()
@@ -111,7 +109,7 @@ def test_a_node_that_is_back_concerns_the_daemon_set_that_has_a_pod_there_from_b
     assert driven.enqueued == ([Enqueue("daemonset", KEY)] if concerned else [])
 
 
-def test_a_daemon_set_that_was_not_synced_yet_has_its_own_key_to_come(scene: Build) -> None:
+def test_unsynced_daemon_set_is_not_enqueued_by_nodes(scene: Build) -> None:
     env = scene(daemon_set(), nodes=nodes(1))
     driven = drive_steps(env.reconciler.node_changed(NodeChange("n0", b"")), env.bench.accept, tables=env.tables)
     assert driven.enqueued == []

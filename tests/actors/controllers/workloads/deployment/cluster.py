@@ -1,7 +1,7 @@
-"""A DeploymentReconciler in front of a real API: the embedded server's core, without HTTP, threads or time of its own.
+"""A DeploymentReconciler with the core of the embedded API server, without HTTP and threads, on a virtual clock.
 
-The watches are late until the test calls `observe()`. ReplicaSets and pods are moved by hand: `run_replica_sets()` is
-their controller, and `make_ready()` the kubelets.
+The watches are late until the test calls `observe()`. The test also takes the parts of the ReplicaSet controller
+(`run_replica_sets()`) and of kubelets (`make_ready()`).
 """
 
 import itertools
@@ -29,7 +29,7 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class Cluster:
-    """One Deployment, web. driven: its reconciliations so far."""
+    """Cluster with the Deployment web. driven: its reconciliations so far."""
 
     def __init__(self) -> None:
         self.clock = StillClock()
@@ -48,7 +48,7 @@ class Cluster:
         self.restart()
         self.driven: list[Driven] = []
 
-    # The API, as a user and other controllers use it.
+    # Requests of users and of other controllers.
 
     def answer(self, command: Command) -> Outcome:
         return outcome_of(self.server.handle(request_for(command)))
@@ -81,7 +81,7 @@ class Cluster:
         return self._only(DEPLOYMENTS, "web")
 
     def edit(self, change: Callable[[Object], None], resource: Resource = DEPLOYMENTS, name: str = "web") -> None:
-        """A user's `kubectl edit`."""
+        """Change an object, as `kubectl edit` does."""
         obj = self._only(resource, name)
         change(obj)
         self.must(Update(resource.id, key_of(obj), encode_object(obj)))
@@ -103,7 +103,7 @@ class Cluster:
         self.edit(lambda obj: obj["metadata"].setdefault("annotations", {}).update(annotations))
 
     def condition(self, type: str = "Progressing") -> tuple[str, str, str]:
-        """(status, reason, message)."""
+        """Return (status, reason, message) of a condition."""
         (found,) = [each for each in self.deployment["status"]["conditions"] if each["type"] == type]
         return found["status"], found["reason"], found["message"]
 
@@ -125,7 +125,7 @@ class Cluster:
             for revision, each in sorted(self.replica_sets().items())
         }
 
-    # What other programs do.
+    # Other controllers and kubelets.
 
     def run_replica_sets(self) -> None:
         """Create and delete pods as the ReplicaSet controller does, and update the status of all ReplicaSets."""
@@ -142,7 +142,7 @@ class Cluster:
             self.report(replica_set)
 
     def report(self, replica_set: Object) -> None:
-        """Write a ReplicaSet's status as its pods are."""
+        """Write the status of a ReplicaSet from its pods."""
         pods = self.pods_of(replica_set)
         ready = sum(map(_is_ready, pods))
         self.edit_status(
@@ -162,7 +162,7 @@ class Cluster:
             self.edit_status(PODS, name_of(pod), **ready)
 
     def edit_pods(self, **changes) -> None:
-        """Every pod's status changes so."""
+        """Change the status of every pod."""
         for pod in self.all(PODS):
             self.edit_status(PODS, name_of(pod), **changes)
 
@@ -183,14 +183,14 @@ class Cluster:
         self.reconciler = DeploymentReconciler(tables=self.tables, clock=self.clock)
 
     def observe(self, *resources: Resource) -> None:
-        """The watches catch up; all of them, if none is named."""
+        """Let watches catch up, by default those of all resources."""
         for resource in resources or (DEPLOYMENTS, REPLICASETS, PODS):
             table = self._tables[resource.id]
             entries = [table.make_entry(obj, encode_object(obj)) for obj in self.all(resource)]
             self._writers[resource.id].replace(entries, self.server.revision)
 
     def reconcile(self, **options) -> Driven:
-        """One reconciliation on what was observed; the options are drive's."""
+        """Reconcile the observed state. options: those of drive()."""
         answer = options.pop("answer", self.answer)
         self.driven.append(drive(self.reconciler, KEY, answer, tables=self.tables, **options))
         return self.driven[-1]
@@ -201,7 +201,7 @@ class Cluster:
         return self.reconcile(**options)
 
     def settle(self) -> list[tuple[str, str, str]]:
-        """Reconcile, with the watches in time, until nothing is left to write. Returns the events."""
+        """Reconcile with up-to-date watches until nothing is written. Return the events."""
         events = []
         for _ in range(50):
             driven = self.sync()

@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets as small as the decisions about them allow."""
+"""Builders of minimal Deployments and ReplicaSets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def web_deployment(
     meta: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """A Deployment web that rolls. spec: further fields of its spec; meta: of its metadata."""
+    """Return the Deployment web with the strategy RollingUpdate. spec, meta: further fields of spec and metadata."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -116,7 +116,7 @@ def with_available(name: str, replicas: int, available: int, **options: Any) -> 
 
 
 def progressing(reason: str = "", status: str = "True", *, updated_at: float = NOW, changed_at: float = NOW) -> Object:
-    """A condition Progressing."""
+    """Return a condition Progressing."""
     return {
         "type": "Progressing",
         "status": status,

@@ -1,4 +1,4 @@
-"""Rollouts that get stuck."""
+"""Progress deadline of rollouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.actors.controllers.workloads.deployment.cluster import Cluster
 
 @pytest.fixture
 def stuck() -> Cluster:
-    """A rollout whose new pod does not become ready."""
+    """Return a rollout whose new pod does not become ready."""
     web = Cluster()
     web.create_deployment(2, progressDeadlineSeconds=60)
     web.roll_out()
@@ -22,7 +22,7 @@ def stuck() -> Cluster:
     return web
 
 
-def test_it_is_looked_at_again_when_the_deadline_has_passed_and_not_before(stuck: Cluster) -> None:
+def test_deployment_is_requeued_until_its_deadline(stuck: Cluster) -> None:
     assert stuck.sync().result == RequeueAfter(61.0)
     stuck.clock.advance(45.5)
     assert stuck.sync().result == RequeueAfter(15.5)
@@ -46,14 +46,14 @@ def test_rollout_fails_after_its_deadline_without_requeue(stuck: Cluster) -> Non
     assert (stuck.sync().commands, stuck.driven[-1].result) == ([], None)
 
 
-def test_a_failed_rollout_that_moves_again_is_progressing(stuck: Cluster) -> None:
+def test_failed_rollout_that_continues_is_progressing(stuck: Cluster) -> None:
     stuck.clock.advance(61)
     stuck.settle()
     stuck.roll_out()
     assert stuck.condition()[:2] == ("True", "NewReplicaSetAvailable")
 
 
-def test_a_failed_rollout_that_is_paused_stays_failed(stuck: Cluster) -> None:
+def test_paused_failed_rollout_stays_failed(stuck: Cluster) -> None:
     stuck.clock.advance(61)
     stuck.settle()
     stuck.set(paused=True)
@@ -61,7 +61,7 @@ def test_a_failed_rollout_that_is_paused_stays_failed(stuck: Cluster) -> None:
     assert stuck.condition()[1] == "ProgressDeadlineExceeded"
 
 
-def test_a_complete_one_is_not_looked_at_again_even_if_its_pods_fail_later() -> None:
+def test_complete_deployment_is_not_requeued_when_its_pods_fail() -> None:
     web = Cluster()
     web.create_deployment(2)
     web.roll_out()

@@ -42,7 +42,7 @@ def web() -> Cluster:
 def refusing(
     cluster: Cluster, outcome: Outcome, *, to: type[Any], resource: Resource = REPLICASETS
 ) -> Callable[..., Any]:
-    """Every command of that type has this outcome, and is not carried out."""
+    """Return a server stub in which every command of the type has this outcome, and is not carried out."""
 
     def answer(command: Command) -> Outcome:
         if isinstance(command, to) and command.resource == resource.id and not getattr(command, "subresource", ""):
@@ -83,12 +83,12 @@ def test_terminating_namespace_causes_no_event_and_no_retry(web: Cluster) -> Non
     assert (driven.events, driven.result, driven.of(Update)) == ([], None, [])
 
 
-def test_a_write_that_was_never_sent_is_nobodys_fault(web: Cluster) -> None:
+def test_unsent_write_causes_no_event(web: Cluster) -> None:
     driven = web.sync(answer=refusing(web, Refused("the lease is not held"), to=Create), raises=CommandError)
     assert (driven.events, driven.of(Update)) == ([], [])
 
 
-def test_a_creation_whose_answer_was_lost_is_not_made_twice(web: Cluster) -> None:
+def test_creation_with_unknown_outcome_is_not_repeated_under_another_name(web: Cluster) -> None:
     def lost(command: Command) -> Outcome:
         outcome = web.answer(command)
         return Unknown("timed out") if isinstance(command, Create) else outcome
@@ -101,7 +101,7 @@ def test_a_creation_whose_answer_was_lost_is_not_made_twice(web: Cluster) -> Non
     assert "collisionCount" not in web.deployment["status"]
 
 
-def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web: Cluster) -> None:
+def test_replica_set_that_appears_during_its_creation_is_used(web: Cluster) -> None:
     web.sync()
     made = web.all(REPLICASETS)[0]
     web.restart()
@@ -134,7 +134,7 @@ def test_name_whose_owner_cannot_be_read_is_not_a_collision(web: Cluster) -> Non
 
 
 def test_replica_set_that_only_the_cache_shows_is_not_a_collision(web: Cluster) -> None:
-    """The Deployment was replaced; its ReplicaSet is there, unseen, and the cache shows the one of its predecessor."""
+    """The Deployment was replaced: its ReplicaSet is not in the cache yet, which still has that of its predecessor."""
     web.roll_out()
     web.must(Delete(DEPLOYMENTS.id, "default/web"))
     web.create_deployment(3)
@@ -147,7 +147,7 @@ def test_replica_set_that_only_the_cache_shows_is_not_a_collision(web: Cluster) 
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_another(web: Cluster, ours: bool) -> None:
+def test_existing_replica_set_of_the_name_is_a_collision_and_changes_the_name(web: Cluster, ours: bool) -> None:
     name = name_of(new_replica_set(parse_deployment(web.deployment), []))
     if ours:  # owned by us and selected, but of another template
         squatter = web_replica_set(name, image="web:0", owner=web.deployment)
@@ -169,7 +169,7 @@ def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_an
 
 
 @pytest.mark.parametrize("subresource", ["", "status"])
-def test_a_conflict_is_raised_and_the_next_look_succeeds(web: Cluster, subresource: str) -> None:
+def test_conflict_is_raised_and_the_next_sync_succeeds(web: Cluster, subresource: str) -> None:
     web.roll_out()
     web.set_image("web:2")
     web.settle()
@@ -206,7 +206,9 @@ def test_failed_scale_down_is_retried_after_the_status_write(web: Cluster) -> No
 
 
 @pytest.mark.parametrize("outcome, raises", [(NotFound("gone"), None), (ServerFailure("away"), CommandError)])
-def test_a_deletion_may_find_nothing_but_may_not_fail(web: Cluster, outcome: Outcome, raises: type[Any] | None) -> None:
+def test_deletion_fails_unless_the_replica_set_is_already_deleted(
+    web: Cluster, outcome: Outcome, raises: type[Any] | None
+) -> None:
     web.roll_out()
     web.set_image("web:2")
     web.roll_out()
@@ -217,10 +219,10 @@ def test_a_deletion_may_find_nothing_but_may_not_fail(web: Cluster, outcome: Out
     assert command.uid == web.replica_sets()[1]["metadata"]["uid"]
 
 
-# Malformed objects, which validation would not let through.
+# Malformed objects, which validation rejects.
 
 
-def looked_at(*deployments: Object, replica_sets: Sequence[Object] = ()) -> tuple[Bench, DeploymentReconciler]:
+def bench_of(*deployments: Object, replica_sets: Sequence[Object] = ()) -> tuple[Bench, DeploymentReconciler]:
     bench = Bench({DEPLOYMENTS: deployments, REPLICASETS: replica_sets, PODS: []})
     reconciler = DeploymentReconciler(tables=bench.tables, clock=bench.clock)
     return bench, reconciler
@@ -256,8 +258,8 @@ OTHER = web_deployment(meta={"name": "other", "uid": "uid-of-other"})
         ({**web_deployment(), "status": "fine"}, "default/web: status is not an object: 'fine'"),
     ],
 )
-def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(malformed: Object, complaint: str) -> None:
-    bench, reconciler = looked_at(malformed, OTHER)
+def test_malformed_deployment_is_reported_and_does_not_affect_others(malformed: Object, complaint: str) -> None:
+    bench, reconciler = bench_of(malformed, OTHER)
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables, raises=ValueError)
     assert driven.commands == []
     with pytest.raises(ValueError, match=complaint):
@@ -266,17 +268,17 @@ def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(mal
     assert len(other.of(Create)) == 1
 
 
-def test_a_malformed_replica_set_is_named() -> None:
+def test_malformed_replica_set_is_reported() -> None:
     malformed = web_replica_set("web-1", owner=web_deployment())
     malformed["spec"]["replicas"] = "many"
-    bench, reconciler = looked_at(web_deployment(), replica_sets=[malformed])
+    bench, reconciler = bench_of(web_deployment(), replica_sets=[malformed])
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables, raises=ValueError)
     assert str(driven.error) == "default/web-1: spec.replicas is not a whole number: 'many'"
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
 @pytest.mark.parametrize("generation, observed, is_written", [(0, 0, False), (2, 1, True), (2, 2, False)])
-def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(
+def test_deployment_with_empty_selector_gets_a_warning_and_is_ignored(
     selector: Object, generation: int, observed: int, is_written: bool
 ) -> None:
     all_selecting = web_deployment(
@@ -284,7 +286,7 @@ def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(
         meta={"generation": generation},
         status={"observedGeneration": observed, "replicas": 7},
     )
-    bench, reconciler = looked_at(all_selecting, replica_sets=[web_replica_set("web-1", owner=all_selecting)])
+    bench, reconciler = bench_of(all_selecting, replica_sets=[web_replica_set("web-1", owner=all_selecting)])
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
     text = "This deployment is selecting all pods. A non-empty selector is required."
     assert driven.events == [("Warning", "SelectingAll", text)]

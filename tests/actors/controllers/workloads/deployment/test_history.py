@@ -25,7 +25,7 @@ THREE = [old("v1", age=3), old("v2", age=2), old("v3", age=1)]
     "limit, names",
     [(1, ["v1", "v2"]), (0, ["v1", "v2", "v3"]), (3, []), (9, []), (None, []), (2147483647, [])],
 )
-def test_the_oldest_beyond_the_limit_go(limit: int | None, names: Sequence[str]) -> None:
+def test_oldest_replica_sets_beyond_the_limit_are_deleted(limit: int | None, names: Sequence[str]) -> None:
     assert deleted(limit, THREE) == names
 
 
@@ -45,7 +45,7 @@ def test_replica_set_that_is_being_deleted_is_not_counted() -> None:
     assert deleted(1, [going, old("v2", age=2)]) == []
 
 
-def test_age_is_by_revision_and_the_unnumbered_are_the_oldest() -> None:
+def test_age_is_by_revision_and_unnumbered_ones_are_oldest() -> None:
     sets = [
         old("young-revision", age=9, revision=3),
         old("old-revision", age=1, revision=2),
@@ -55,6 +55,6 @@ def test_age_is_by_revision_and_the_unnumbered_are_the_oldest() -> None:
     assert deleted(1, sets) == ["unnumbered", "garbled", "old-revision"]
 
 
-def test_a_protected_one_uses_up_its_slot() -> None:
+def test_protected_replica_set_counts_towards_the_limit() -> None:
     assert deleted(1, [old("v1", 1, 1, revision=1), old("v2", revision=2), old("v3", revision=3)]) == ["v2"]
     assert deleted(1, [old("v1", 1, 1, revision=1), old("v2", 1, 1, revision=2), old("v3", revision=3)]) == []

@@ -26,7 +26,7 @@ from tests.actors.controllers.workloads.deployment.objects import RECREATE, pars
         ("150%", "150%", 2, (3, 3)),
     ],
 )
-def test_surge_is_rounded_up_and_unavailable_down_and_one_of_them_is_never_0(
+def test_surge_is_rounded_up_and_unavailable_down_and_not_both_are_0(
     surge: int | str | None, unavailable: int | str | None, desired: int, resolved: tuple[int, ...]
 ) -> None:
     assert resolve_fenceposts(surge, unavailable, desired) == resolved
@@ -38,7 +38,7 @@ def test_value_that_is_neither_number_nor_percentage_is_rejected(surge: Any, una
         resolve_fenceposts(surge, unavailable, 10)
 
 
-def test_the_error_names_the_deployment_and_the_field() -> None:
+def test_error_names_the_deployment_and_the_field() -> None:
     with pytest.raises(ValueError, match=r"default/web: spec\.strategy\.rollingUpdate: .*oops"):
         parsed_deployment(max_surge="oops")
 
@@ -55,9 +55,7 @@ def test_the_error_names_the_deployment_and_the_field() -> None:
         ({"strategy": {"type": "RollingUpdate"}}, 0, 1),
     ],
 )
-def test_how_many_pods_there_may_be_above_and_below_the_wished_number(
-    changes: Object, surge: int, unavailable: int
-) -> None:
+def test_limits_of_surplus_and_unavailable_pods(changes: Object, surge: int, unavailable: int) -> None:
     d = parsed_deployment(**{"replicas": 10, **changes})
     assert (d.max_surge, d.max_unavailable) == (surge, unavailable)
 
@@ -72,12 +70,12 @@ def test_how_many_pods_there_may_be_above_and_below_the_wished_number(
         ({"replicas": 1, "strategy": RECREATE}, 2, 0, 1),
     ],
 )
-def test_the_new_replica_set_fills_what_room_there_is(changes: Object, total: int, size: int, wanted: int) -> None:
+def test_new_replica_set_is_scaled_up_within_the_limit(changes: Object, total: int, size: int, wanted: int) -> None:
     assert new_replica_set_size(parsed_deployment(**changes), total=total, size=size) == wanted
 
 
 @pytest.mark.parametrize("type", ["", "Canary"])
-def test_an_unknown_strategy_is_an_error(type: str) -> None:
+def test_unknown_strategy_is_an_error(type: str) -> None:
     with pytest.raises(ValueError, match=f"default/web: unexpected deployment strategy type: {type}"):
         new_replica_set_size(parsed_deployment(strategy={"type": type}), total=0, size=0)
 
@@ -91,7 +89,7 @@ def test_an_unknown_strategy_is_an_error(type: str) -> None:
         ({"replicas": True}, "spec.replicas is not a whole number: True"),
     ],
 )
-def test_a_field_of_a_wrong_type_is_named(spec: Object, complaint: str) -> None:
+def test_error_names_the_field_of_wrong_type(spec: Object, complaint: str) -> None:
     with pytest.raises(ValueError, match=f"default/web: {complaint}"):
         parsed_deployment(**spec)
 
@@ -100,7 +98,7 @@ percentages = st.integers(0, 200).map("{}%".format)
 
 
 @given(st.integers(0, 50) | percentages, st.integers(0, 50) | percentages, st.integers(0, 500))
-def test_a_rollout_can_always_move(surge: int | str, unavailable: int | str, desired: int) -> None:
+def test_limits_always_permit_progress(surge: int | str, unavailable: int | str, desired: int) -> None:
     resolved = resolve_fenceposts(surge, unavailable, desired)
     assert min(resolved) >= 0
     assert max(resolved) > 0

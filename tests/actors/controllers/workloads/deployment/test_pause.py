@@ -1,4 +1,4 @@
-"""Paused Deployments: they scale and are tidied up, but do not roll."""
+"""Paused Deployments are scaled and their history is limited, but they do not roll out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_paused_deployment_has_condition_and_does_not_roll(web: Cluster) -> None
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_one_that_is_created_paused_makes_nothing_and_keeps_still() -> None:
+def test_deployment_created_paused_creates_nothing() -> None:
     web = Cluster()
     web.create_deployment(4, paused=True)
     assert web.settle() == []
@@ -49,7 +49,7 @@ def test_one_that_is_created_paused_makes_nothing_and_keeps_still() -> None:
     assert web.sync().commands == []
 
 
-def test_a_paused_one_without_a_deadline_has_no_progressing_condition() -> None:
+def test_paused_deployment_without_deadline_has_no_progressing_condition() -> None:
     web = Cluster()
     web.create_deployment(4, progressDeadlineSeconds=2147483647)
     web.roll_out()
@@ -58,14 +58,14 @@ def test_a_paused_one_without_a_deadline_has_no_progressing_condition() -> None:
     assert [each["type"] for each in web.deployment["status"]["conditions"]] == ["Available"]
 
 
-def test_a_paused_one_is_scaled(web: Cluster) -> None:
+def test_paused_deployment_is_scaled(web: Cluster) -> None:
     web.set(paused=True)
     web.set(replicas=6)
     web.roll_out()
     assert web.sizes() == {1: 6}
 
 
-def test_a_rollout_paused_midway_is_scaled_by_shares(web: Cluster) -> None:
+def test_paused_rollout_is_scaled_proportionally(web: Cluster) -> None:
     web.set_image("web:2")
     web.settle()
     web.run_replica_sets()
@@ -82,7 +82,7 @@ def test_a_rollout_paused_midway_is_scaled_by_shares(web: Cluster) -> None:
     assert web.sizes() == {1: 0, 2: 9}
 
 
-def test_a_paused_one_lets_go_of_history_unless_a_rollback_is_asked_for(web: Cluster) -> None:
+def test_paused_deployment_limits_history_unless_a_rollback_is_requested(web: Cluster) -> None:
     for image in ("web:2", "web:3"):
         web.set_image(image)
         web.roll_out()
@@ -94,7 +94,7 @@ def test_a_paused_one_lets_go_of_history_unless_a_rollback_is_asked_for(web: Clu
     assert sorted(web.replica_sets()) == [2, 3]
 
 
-def test_the_time_of_a_pause_does_not_count_towards_the_deadline(web: Cluster) -> None:
+def test_pause_does_not_count_towards_the_deadline(web: Cluster) -> None:
     web.set(progressDeadlineSeconds=60)
     web.set_image("web:2")
     web.settle()

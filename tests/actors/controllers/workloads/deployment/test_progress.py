@@ -56,7 +56,7 @@ def rolling(deadline: int | None, replicas: int, status: Object, *conditions: Ob
         ((10, 10, 10, 9), (10, 10, 10, 10), True),
     ],
 )
-def test_progress_is_more_new_pods_or_fewer_old_ones(
+def test_more_new_or_fewer_old_pods_count_as_progress(
     before: tuple[int, ...], after: tuple[int, ...], progress: bool
 ) -> None:
     assert has_progressed(counts(*before), counts(*after)) is progress
@@ -73,13 +73,13 @@ def test_progress_is_more_new_pods_or_fewer_old_ones(
         (0, (), True),
     ],
 )
-def test_complete_is_all_updated_and_available_and_nothing_else(
+def test_deployment_is_complete_if_all_pods_are_updated_and_available(
     replicas: int, status: tuple[int, ...], complete: bool
 ) -> None:
     assert is_complete(parsed_deployment(replicas), counts(*status)) is complete
 
 
-def test_a_status_of_an_older_spec_completes_nothing() -> None:
+def test_status_of_older_generation_is_not_complete() -> None:
     d = parsed_deployment(5, meta={"generation": 2})
     assert not is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 1})
     assert is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 2})
@@ -98,14 +98,14 @@ def test_a_status_of_an_older_spec_completes_nothing() -> None:
         (10, "DeploymentResumed", 11, True),
     ],
 )
-def test_a_rollout_times_out_after_its_deadline_without_progress(
+def test_rollout_times_out_after_its_deadline_without_progress(
     deadline: int | None, reason: str, seconds_ago: int, timed_out: bool
 ) -> None:
     d = rolling(deadline, 3, counts(), progressing(reason, updated_at=NOW - seconds_ago))
     assert has_timed_out(d, d.status, now=NOW) is timed_out
 
 
-def test_without_a_progressing_condition_nothing_times_out_and_one_without_a_time_has() -> None:
+def test_timeout_requires_a_progressing_condition() -> None:
     assert not has_timed_out(rolling(10, 3, counts()), {}, now=NOW)
     timeless = {"type": "Progressing", "status": "True", "lastUpdateTime": None}
     assert has_timed_out(rolling(10, 3, counts()), {"conditions": [timeless]}, now=NOW)
@@ -130,10 +130,10 @@ STUCK = progressing(updated_at=START)
         (60, (3, 3, 0, 1), [STUCK], 60, 1.0),
         (60, (3, 3, 0, 1), [STUCK], 61, 1.0),
         (60, (3, 3, 0, 1), [STUCK], 120, 1.0),
-        (60, (3, 3, 0, 1), [STUCK], -3600, 61.0),  # our clock has been set back since
+        (60, (3, 3, 0, 1), [STUCK], -3600, 61.0),  # the clock was set back meanwhile
     ],
 )
-def test_a_stuck_rollout_is_looked_at_when_its_deadline_has_passed(
+def test_stuck_rollout_is_requeued_until_its_deadline(
     deadline: int | None,
     status: tuple[int, ...],
     conditions: Sequence[Object],
@@ -206,7 +206,7 @@ def test_progressing_condition_follows_the_rollout(
         ((0, 0, 0, 0), None, 3, 'Deployment "web" has timed out progressing.'),
     ],
 )
-def test_the_message_names_the_new_replica_set_or_else_the_deployment(
+def test_message_names_the_new_replica_set_or_the_deployment(
     before: tuple[int, ...], new: tuple[Any, ...] | None, replicas: int, message: str
 ) -> None:
     d = rolling(60, replicas, counts(*before), progressing("", updated_at=BEFORE))
@@ -223,7 +223,7 @@ FAILURE = {
 }
 
 
-def test_a_replica_failure_is_passed_on_and_ends_with_its_cause() -> None:
+def test_replica_failure_is_copied_and_removed_with_its_cause() -> None:
     failing = parsed_replica_set("old", 1, status={"conditions": [FAILURE]})
     reported = rollout_status(parsed_deployment(), None, [failing], now=NOW)
     found = find_condition(reported["conditions"], "ReplicaFailure")

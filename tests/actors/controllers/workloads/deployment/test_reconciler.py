@@ -1,4 +1,4 @@
-"""Rolling updates, from the first ReplicaSet to the last old pod."""
+"""Rolling updates, from the first ReplicaSet to the removal of the last old pod."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def writes(driven: Driven) -> list[tuple[str, ...]]:
     ]
 
 
-def test_a_new_deployment_gets_its_replica_set_and_its_status_in_one_go(web: Cluster) -> None:
+def test_new_deployment_gets_replica_set_and_status_in_one_sync(web: Cluster) -> None:
     driven = web.sync()
     created = web.replica_sets()[1]
     assert writes(driven) == [
@@ -61,7 +61,7 @@ def test_a_new_deployment_gets_its_replica_set_and_its_status_in_one_go(web: Clu
     assert web.sync().commands == []
 
 
-def test_it_is_complete_once_all_its_pods_are_available(web: Cluster) -> None:
+def test_rollout_is_complete_when_all_pods_are_available(web: Cluster) -> None:
     web.roll_out()
     status = web.deployment["status"]
     assert web.condition() == (
@@ -84,7 +84,7 @@ def test_it_is_complete_once_all_its_pods_are_available(web: Cluster) -> None:
     }
 
 
-def test_a_new_template_is_rolled_out_pod_by_pod_within_surge_and_without_loss(rolled_out: Cluster) -> None:
+def test_new_template_is_rolled_out_within_surge_and_availability(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     sizes = []
@@ -116,7 +116,7 @@ def test_a_new_template_is_rolled_out_pod_by_pod_within_surge_and_without_loss(r
     assert web.images() == {1: "web:1", 2: "web:2"}
 
 
-def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliation() -> None:
+def test_unavailable_then_available_old_pods_are_removed_in_one_sync() -> None:
     web = Cluster()
     web.create_deployment(4, max_surge=0, max_unavailable=2)
     web.settle()
@@ -127,7 +127,10 @@ def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliatio
     web.set_image("web:2")
     events = web.sync().events
     old = web.replica_sets()[1]
-    assert events == [scaled("down", old, 4, 3), scaled("down", old, 3, 2)]  # and none for the new one, made at 0
+    assert events == [
+        scaled("down", old, 4, 3),
+        scaled("down", old, 3, 2),
+    ]  # no event for the new one, which is created with size 0
     assert web.sizes() == {1: 2, 2: 0}
 
 
@@ -139,13 +142,15 @@ def test_deleted_new_replica_set_is_recreated_with_one_status_write(
     web.settle()
     before = web.deployment
     web.must(Delete(REPLICASETS.id, f"default/{name_of(web.replica_sets()[2])}", grace_seconds=0))
-    assert writes(web.sync()) == [("Create", "replicasets", "")]  # its revision and Progressing are noted already
+    assert writes(web.sync()) == [
+        ("Create", "replicasets", "")
+    ]  # revision and condition Progressing are already written
     assert web.sizes() == {1: 3, 2: 1}
     assert web.deployment == before
 
 
-def test_a_new_replica_set_that_goes_again_and_again_is_not_made_as_fast_as_it_goes(rolled_out: Cluster) -> None:
-    """Campaign, seeds 12004064 and 11006121 of nodes: the Deployment was gone, and its watch was late."""
+def test_repeatedly_deleted_replica_set_is_recreated_with_backoff(rolled_out: Cluster) -> None:
+    """Seeds 12004064 and 11006121 of the setting `nodes`: the Deployment was deleted, and its watch was late."""
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -161,8 +166,8 @@ def test_a_new_replica_set_that_goes_again_and_again_is_not_made_as_fast_as_it_g
     assert web.sizes() == {1: 3}
 
 
-def test_a_controller_that_does_not_see_the_newest_replica_set_writes_no_status_as_it_is(rolled_out: Cluster) -> None:
-    """A new leader, whose watch of ReplicaSets was broken all the while, gives the same revision once more."""
+def test_no_status_is_written_while_the_newest_replica_set_is_not_in_the_table(rolled_out: Cluster) -> None:
+    """A new leader with a broken watch of ReplicaSets would assign the same revision again."""
     web = rolled_out
     web.observe()
     web.set_image("web:2")
@@ -173,7 +178,7 @@ def test_a_controller_that_does_not_see_the_newest_replica_set_writes_no_status_
     web.observe(DEPLOYMENTS)
     assert writes(web.reconcile()) == [("Create", "replicasets", ""), ("Update", "deployments", "status")]
     assert web.deployment["status"]["observedGeneration"] == 3
-    web.settle()  # the watch is back
+    web.settle()  # the watch works again
     assert web.images() == {1: "web:1", 2: "web:2", 3: "web:3"}
     assert annotations_of(web.deployment)["deployment.kubernetes.io/revision"] == "3"
 
@@ -191,10 +196,10 @@ def test_progressing_condition_reports_each_step(rolled_out: Cluster) -> None:
     assert web.condition() == ("True", "ReplicaSetUpdated", f'ReplicaSet "{new}" is progressing.')
     (progressing,) = [each for each in web.deployment["status"]["conditions"] if each["type"] == "Progressing"]
     assert progressing["lastUpdateTime"] == format_time(began + 60)
-    assert progressing["lastTransitionTime"] < format_time(began)  # it has been True all the time
+    assert progressing["lastTransitionTime"] < format_time(began)  # the condition was always True
 
 
-def test_going_back_to_an_old_template_reuses_its_replica_set_under_a_new_revision(rolled_out: Cluster) -> None:
+def test_reverted_template_reuses_its_replica_set_with_a_new_revision(rolled_out: Cluster) -> None:
     web = rolled_out
     first = uid_of(web.replica_sets()[1])
     for image in ("web:2", "web:1", "web:2", "web:1"):
@@ -210,7 +215,7 @@ def test_going_back_to_an_old_template_reuses_its_replica_set_under_a_new_revisi
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_a_rollout_may_begin_before_the_last_has_ended(rolled_out: Cluster) -> None:
+def test_rollout_starts_before_the_previous_one_has_ended(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -221,7 +226,7 @@ def test_a_rollout_may_begin_before_the_last_has_ended(rolled_out: Cluster) -> N
     assert {pod["spec"]["containers"][0]["image"] for pod in web.all(PODS)} == {"web:3"}
 
 
-def test_a_new_size_in_the_middle_of_a_rollout_is_shared(rolled_out: Cluster) -> None:
+def test_new_size_during_a_rollout_is_distributed(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set(replicas=8)
     web.roll_out()
@@ -243,7 +248,7 @@ def test_a_new_size_in_the_middle_of_a_rollout_is_shared(rolled_out: Cluster) ->
     assert web.sizes() == {1: 0, 2: 17}
 
 
-def test_a_share_that_stays_the_same_is_noted_without_an_event(rolled_out: Cluster) -> None:
+def test_unchanged_share_is_annotated_without_event(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -255,7 +260,7 @@ def test_a_share_that_stays_the_same_is_noted_without_an_event(rolled_out: Clust
     assert [annotations_of(each)[DESIRED] for each in web.replica_sets().values()] == ["4", "4"]
 
 
-def test_a_new_size_does_not_touch_history(rolled_out: Cluster) -> None:
+def test_scaling_does_not_change_old_replica_sets(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.roll_out()
@@ -278,7 +283,7 @@ def test_scaling_creates_no_revision(rolled_out: Cluster) -> None:
     assert web.all(PODS) == []
 
 
-def test_annotations_and_min_ready_seconds_reach_the_new_replica_set(rolled_out: Cluster) -> None:
+def test_annotations_and_min_ready_seconds_are_copied_to_the_new_replica_set(rolled_out: Cluster) -> None:
     web = rolled_out
     web.annotate(note="seen")
     web.set(minReadySeconds=7)
@@ -291,7 +296,7 @@ def test_annotations_and_min_ready_seconds_reach_the_new_replica_set(rolled_out:
 
 
 @pytest.mark.parametrize("limit, revisions", [(0, [4]), (2, [2, 3, 4]), (10, [1, 2, 3, 4])])
-def test_history_is_kept_up_to_its_limit_once_a_rollout_is_complete(limit: int, revisions: Sequence[int]) -> None:
+def test_history_is_limited_when_a_rollout_is_complete(limit: int, revisions: Sequence[int]) -> None:
     web = Cluster()
     web.create_deployment(1, revisionHistoryLimit=limit)
     for image in ("web:1", "web:2", "web:3", "web:4"):
@@ -300,7 +305,7 @@ def test_history_is_kept_up_to_its_limit_once_a_rollout_is_complete(limit: int, 
     assert sorted(web.replica_sets()) == revisions
 
 
-def test_a_deployment_that_is_being_deleted_gets_its_status_and_nothing_else(web: Cluster) -> None:
+def test_terminating_deployment_gets_only_its_status(web: Cluster) -> None:
     web.edit(lambda obj: obj["metadata"].update(finalizers=["example.com/hold"]))
     web.delete_deployment()
     driven = web.sync()
@@ -308,15 +313,15 @@ def test_a_deployment_that_is_being_deleted_gets_its_status_and_nothing_else(web
     assert web.all(REPLICASETS) == []
 
 
-def test_a_deployment_that_is_gone_is_nothing_to_do(web: Cluster) -> None:
+def test_deleted_deployment_is_ignored(web: Cluster) -> None:
     web.delete_deployment()
     assert web.sync().commands == []
 
 
-# Claiming.
+# Adoption and release.
 
 
-def test_an_orphan_with_the_template_is_adopted_after_a_live_look_and_becomes_the_new_one(rolled_out: Cluster) -> None:
+def test_orphan_with_the_template_is_adopted_as_new_replica_set(rolled_out: Cluster) -> None:
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].pop("ownerReferences"), REPLICASETS, name)
@@ -328,7 +333,7 @@ def test_an_orphan_with_the_template_is_adopted_after_a_live_look_and_becomes_th
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_a_found_replica_set_starts_the_clock_of_a_rollout(web: Cluster) -> None:
+def test_found_replica_set_starts_the_progress_deadline(web: Cluster) -> None:
     web.sync()
     web.set_status({})
     web.sync()
@@ -336,7 +341,7 @@ def test_a_found_replica_set_starts_the_clock_of_a_rollout(web: Cluster) -> None
     assert web.condition() == ("True", "FoundNewReplicaSet", f'Found new replica set "{name}"')
 
 
-def test_a_replica_set_that_is_not_selected_any_more_is_released_and_replaced(rolled_out: Cluster) -> None:
+def test_unselected_replica_set_is_released_and_replaced(rolled_out: Cluster) -> None:
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].update(labels={"app": "debugged"}), REPLICASETS, name)
@@ -348,7 +353,7 @@ def test_a_replica_set_that_is_not_selected_any_more_is_released_and_replaced(ro
     assert web.deployment["status"]["collisionCount"] == 1
 
 
-def test_a_deployment_that_has_just_been_replaced_adopts_nothing(rolled_out: Cluster) -> None:
+def test_deployment_replaced_on_the_server_adopts_nothing(rolled_out: Cluster) -> None:
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].pop("ownerReferences"), REPLICASETS, name)
@@ -360,10 +365,10 @@ def test_a_deployment_that_has_just_been_replaced_adopts_nothing(rolled_out: Clu
     assert [type(command) for command in driven.commands] == [Get]
 
 
-# Reading its own writes.
+# Own writes.
 
 
-def test_it_sees_its_own_writes_though_no_watch_has_shown_them(web: Cluster) -> None:
+def test_own_writes_are_visible_before_the_watch_shows_them(web: Cluster) -> None:
     web.observe()
     assert len(web.reconcile().of(Create)) == 1
     for _ in range(3):
@@ -388,7 +393,7 @@ def test_restart_after_any_write_resumes_the_rollout(web: Cluster, killed_after:
 
 @pytest.mark.parametrize("killed_after", range(1, 4))
 @pytest.mark.parametrize("steps", range(4))
-def test_a_rollout_survives_a_kill_at_any_step(rolled_out: Cluster, steps: int, killed_after: int) -> None:
+def test_rollout_completes_after_a_crash_at_any_step(rolled_out: Cluster, steps: int, killed_after: int) -> None:
     web = rolled_out
     web.set_image("web:2")
     for _ in range(steps):
@@ -403,8 +408,8 @@ def test_a_rollout_survives_a_kill_at_any_step(rolled_out: Cluster, steps: int, 
     assert len(web.all(PODS)) == 3
 
 
-def test_the_template_is_what_finds_a_replica_set_and_not_its_name(web: Cluster) -> None:
-    """Another implementation has given it another hash."""
+def test_replica_set_is_found_by_template_instead_of_name(web: Cluster) -> None:
+    """Another implementation has used another hash."""
     made = decode_object(web.sync().of(Create)[0].body)
     fresh = Cluster()
     fresh.create_deployment(3)

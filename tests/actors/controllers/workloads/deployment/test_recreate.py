@@ -23,26 +23,26 @@ OLD = parsed_replica_set("old", 0, age=1)
         ({"uid-of-new": ["Running"], "uid-of-old": ["Succeeded"]}, False),
     ],
 )
-def test_old_pods_run_until_they_have_come_to_their_end(phases: Object, running: bool) -> None:
+def test_old_pods_run_until_they_have_terminated(phases: Object, running: bool) -> None:
     assert old_pods_running(NEW, [OLD], phases) is running
 
 
-def test_without_a_new_replica_set_all_pods_are_old() -> None:
+def test_all_pods_are_old_without_a_new_replica_set() -> None:
     assert old_pods_running(None, [OLD], {"uid-of-new": ["Running"]})
 
 
-def test_an_old_replica_set_that_reports_pods_has_them() -> None:
+def test_reported_pods_of_old_replica_set_count_as_running() -> None:
     assert old_pods_running(NEW, [parsed_replica_set("old", 0, status={"replicas": 1})], {})
 
 
-def test_an_old_replica_set_whose_controller_has_not_seen_the_end_may_be_making_pods() -> None:
+def test_old_replica_set_that_has_not_observed_its_size_may_create_pods() -> None:
     unseen = parsed_replica_set("old", 0, generation=2, status={"observedGeneration": 1})
     seen = parsed_replica_set("old", 0, generation=2, status={"observedGeneration": 2})
     assert old_pods_running(NEW, [unseen], {})
     assert not old_pods_running(NEW, [seen], {})
 
 
-def test_all_old_ones_are_stopped_and_then_the_new_one_started_at_full_size() -> None:
+def test_old_replica_sets_are_scaled_to_zero_before_the_new_one_is_scaled_up() -> None:
     d = parsed_deployment(3, strategy=RECREATE)
     assert stop_plan([OLD, parsed_replica_set("v2", 2), parsed_replica_set("v1", 1)]) == [
         Resize("v2", 0),

@@ -19,7 +19,7 @@ def web() -> Cluster:
     return cluster
 
 
-def test_the_first_replica_set_is_made_at_full_size(web: Cluster) -> None:
+def test_first_replica_set_is_created_at_full_size(web: Cluster) -> None:
     assert web.sizes() == {1: 3}
     (replica_set,) = web.all(REPLICASETS)
     assert web.events == [
@@ -28,7 +28,7 @@ def test_the_first_replica_set_is_made_at_full_size(web: Cluster) -> None:
     assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "3"
 
 
-def test_old_pods_are_stopped_then_waited_for_then_replaced(web: Cluster) -> None:
+def test_old_pods_are_deleted_before_new_ones_are_created(web: Cluster) -> None:
     web.set_image("web:2")
     events = web.settle()
     assert web.sizes() == {1: 0}
@@ -44,7 +44,7 @@ def test_old_pods_are_stopped_then_waited_for_then_replaced(web: Cluster) -> Non
     assert web.condition()[1:] == ("NewReplicaSetAvailable", f'ReplicaSet "{new}" has successfully progressed.')
 
 
-def test_until_there_is_a_new_replica_set_the_message_names_the_deployment(web: Cluster) -> None:
+def test_message_names_the_deployment_before_the_new_replica_set_exists(web: Cluster) -> None:
     web.set_image("web:2")
     web.settle()
     web.edit_status(REPLICASETS, name_of(web.replica_sets()[1]), replicas=1, readyReplicas=1, availableReplicas=1)
@@ -52,7 +52,7 @@ def test_until_there_is_a_new_replica_set_the_message_names_the_deployment(web: 
     assert web.condition() == ("True", "ReplicaSetUpdated", 'Deployment "web" is progressing.')
 
 
-def test_a_pod_that_is_still_there_is_waited_for_though_its_replica_set_reports_none(web: Cluster) -> None:
+def test_existing_old_pod_delays_the_rollout_even_if_unreported(web: Cluster) -> None:
     web.set_image("web:2")
     web.settle()
     old = web.replica_sets()[1]
@@ -63,8 +63,8 @@ def test_a_pod_that_is_still_there_is_waited_for_though_its_replica_set_reports_
     assert len(web.sync().of(Create)) == 1
 
 
-def test_a_replica_set_that_has_not_heard_of_its_end_is_waited_for(web: Cluster) -> None:
-    """It was made and changed again before its controller, which is late, made the first of its pods."""
+def test_unobserved_scale_down_delays_the_rollout(web: Cluster) -> None:
+    """The ReplicaSet was created and scaled down before its late controller created its first pod."""
     web = Cluster()
     web.create_deployment(3, strategy=RECREATE)
     web.settle()
@@ -76,7 +76,7 @@ def test_a_replica_set_that_has_not_heard_of_its_end_is_waited_for(web: Cluster)
     assert web.sizes() == {1: 0, 2: 3}
 
 
-def test_going_back_reuses_the_old_replica_set_and_scales_it_to_full_size(web: Cluster) -> None:
+def test_reverted_template_scales_its_old_replica_set_to_full_size(web: Cluster) -> None:
     for image in ("web:2", "web:1"):
         web.set_image(image)
         web.roll_out()
@@ -84,7 +84,7 @@ def test_going_back_reuses_the_old_replica_set_and_scales_it_to_full_size(web: C
     assert len(web.all(REPLICASETS)) == 2
 
 
-def test_history_is_kept_up_to_its_limit(web: Cluster) -> None:
+def test_history_is_limited(web: Cluster) -> None:
     web.set(revisionHistoryLimit=1)
     for image in ("web:2", "web:3", "web:4"):
         web.set_image(image)
@@ -93,7 +93,7 @@ def test_history_is_kept_up_to_its_limit(web: Cluster) -> None:
 
 
 @pytest.mark.parametrize("killed_after", [1, 2, 3])
-def test_old_and_new_pods_never_run_together_whenever_it_is_killed(web: Cluster, killed_after: int) -> None:
+def test_old_and_new_pods_never_run_together_despite_a_crash(web: Cluster, killed_after: int) -> None:
     web.set_image("web:2")
     for _ in range(6):
         web.sync(stop_after=killed_after)

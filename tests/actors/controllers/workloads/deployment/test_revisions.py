@@ -56,12 +56,12 @@ def of(pod_template: Object) -> Deployment:
         ({"spec": {"volumes": [], "nodeName": ""}}, {"spec": {}}, True),
     ],
 )
-def test_templates_are_compared_by_meaning_and_without_the_hash(first: Object, second: Object, same: bool) -> None:
+def test_templates_are_compared_semantically_without_the_hash(first: Object, second: Object, same: bool) -> None:
     assert same_template(of(first), of(second)) is same
     assert same_template(of(second), of(first)) is same
 
 
-def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have() -> None:
+def test_new_replica_set_is_the_oldest_with_the_template() -> None:
     newest, old, twin = (
         parsed_replica_set("v3", age=1),
         parsed_replica_set("v1", age=9, image="web:0"),
@@ -72,7 +72,7 @@ def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have() -> 
     assert split_new_and_old(parsed_deployment(), []) == (None, [])
 
 
-def test_remembered_templates_are_those_of_the_objects_as_they_are_now() -> None:
+def test_cached_templates_follow_the_versions_of_objects() -> None:
     templates = Templates()
     known, changed = parsed_replica_set("v1", image="web:1"), parsed_replica_set("v1", image="web:2")
     assert known.uid == changed.uid
@@ -80,7 +80,7 @@ def test_remembered_templates_are_those_of_the_objects_as_they_are_now() -> None
         assert templates.comparable(each) == comparable(each)
 
 
-def test_templates_remember_no_more_than_a_bounded_number() -> None:
+def test_template_cache_is_bounded() -> None:
     templates = Templates()
     many = [parsed_replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MAX_SIZE)]
     assert [templates.comparable(each) for each in many] == [comparable(each) for each in many]
@@ -93,7 +93,7 @@ def test_first_by_name_is_new_among_equally_old_replica_sets() -> None:
 
 
 @pytest.mark.parametrize("text, revision", [("7", 7), (None, 0), ("", 0), ("two", None), ("1.0", None)])
-def test_a_revision_is_a_number_and_0_where_there_is_none(text: str | None, revision: int | None) -> None:
+def test_revision_is_parsed_and_0_if_missing(text: str | None, revision: int | None) -> None:
     annotations = {} if text is None else {REVISION: text}
     assert parsed_replica_set("v1", annotations=annotations).revision == revision
 
@@ -114,7 +114,7 @@ def numbered(*revisions: int | str | None) -> list[ReplicaSet]:
         (["x"], 1, 0),
     ],
 )
-def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highest(
+def test_next_revision_is_above_the_highest_and_last_is_the_second_highest(
     revisions: Any, following: int, last: int
 ) -> None:
     sets = numbered(*revisions)
@@ -122,7 +122,7 @@ def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highe
     assert last_revision(sets) == last
 
 
-def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembers_its_former_ones() -> None:
+def test_rollback_target_gets_the_next_revision_and_keeps_its_history() -> None:
     new = parsed_replica_set("v1", revision=1)
     for revision, history in [(3, "1"), (5, "1,3"), (8, "1,3,5")]:
         synced = synced_replica_set(parsed_deployment(), new, revision)
@@ -132,22 +132,22 @@ def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembe
 
 
 @pytest.mark.parametrize("own", [3, 4])
-def test_a_revision_is_never_lowered(own: int) -> None:
+def test_revision_never_decreases(own: int) -> None:
     assert synced_replica_set(parsed_deployment(), parsed_replica_set("v1", revision=own), 3) is None
 
 
-def test_a_first_revision_has_no_history() -> None:
+def test_first_revision_has_no_history() -> None:
     assert annotations_of(synced_replica_set(parsed_deployment(), parsed_replica_set("v1"), 1)) == {REVISION: "1"}
 
 
-def test_an_unreadable_revision_is_left_alone() -> None:
+def test_malformed_revision_is_kept() -> None:
     assert (
         synced_replica_set(parsed_deployment(annotations={"a": "b"}), parsed_replica_set("v1", revision="two"), 3)
         is None
     )
 
 
-def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away() -> None:
+def test_annotations_are_copied_and_others_kept() -> None:
     own = {
         "deployment.kubernetes.io/revision": "9",
         "deployment.kubernetes.io/revision-history": "9",
@@ -171,7 +171,7 @@ def test_min_ready_seconds_are_copied() -> None:
     assert synced_replica_set(parsed_deployment(), written, 1)["spec"]["minReadySeconds"] == 0
 
 
-def test_history_gets_no_longer_than_it_may() -> None:
+def test_history_annotation_is_limited_in_length() -> None:
     history = ""
     for revision in range(10, 20):
         history = extended_history(history, str(revision), at_most=5)
@@ -179,15 +179,13 @@ def test_history_gets_no_longer_than_it_may() -> None:
 
 
 @given(st.lists(st.integers(0, 10**6), max_size=40), st.integers(0, 10**6), st.integers(7, 100))
-def test_history_keeps_the_latest_and_stays_within_its_length(
-    revisions: Sequence[int], latest: int, at_most: int
-) -> None:
+def test_history_annotation_keeps_the_latest_revisions(revisions: Sequence[int], latest: int, at_most: int) -> None:
     history = extended_history(",".join(map(str, revisions)), str(latest), at_most=at_most)
     assert len(history) <= at_most
     assert [*map(str, revisions), str(latest)][-len(history.split(",")) :] == history.split(",")
 
 
-def test_the_replica_set_that_is_created() -> None:
+def test_fields_of_the_created_replica_set() -> None:
     d = parsed_deployment(
         3,
         max_surge=1,
@@ -253,7 +251,7 @@ def test_replica_set_that_another_release_named_otherwise_is_the_new_one(hash: s
     assert split_new_and_old(deployment, [named_otherwise]) == (named_otherwise, [])
 
 
-def test_the_name_follows_from_template_and_collisions() -> None:
+def test_name_depends_on_template_and_collisions() -> None:
     names = {
         name_of(new_replica_set(each, []))
         for each in (
@@ -268,11 +266,11 @@ def test_the_name_follows_from_template_and_collisions() -> None:
 
 
 @pytest.mark.parametrize("length, kept", [(10, 10), (242, 242), (243, 242), (253, 242)])
-def test_a_long_name_is_cut(length: int, kept: int) -> None:
+def test_long_name_is_truncated(length: int, kept: int) -> None:
     assert replica_set_name("d" * length, "1234567890") == "d" * kept + "-1234567890"
 
 
-def test_a_replica_set_of_that_name_is_ours_if_we_own_it_and_it_has_our_template() -> None:
+def test_existing_replica_set_matches_by_owner_and_template() -> None:
     d = parsed_deployment()
     assert is_new_replica_set(d, parsed_replica_set("v1", owner=d.obj))
     assert not is_new_replica_set(d, parsed_replica_set("v1"))

@@ -25,12 +25,12 @@ SECOND = parsed_replica_set("web-2", revision=2, image="web:2")
     "text, revision",
     [("3", 3), ("0", 0), ("-1", -1), ("+2", 2), ("", None), ("last", None), ("1.5", None), (None, None)],
 )
-def test_the_request_is_a_whole_number(text: str | None, revision: int | None) -> None:
+def test_request_must_be_an_integer(text: str | None, revision: int | None) -> None:
     assert requested_revision({} if text is None else {REQUEST: text}) == revision
 
 
 @pytest.mark.parametrize("revision", [0, 1])
-def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(revision: int) -> None:
+def test_rollback_restores_template_and_annotations_and_removes_the_request(revision: int) -> None:
     d = asking(
         str(revision),
         **{
@@ -65,7 +65,7 @@ def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(rev
         ),
     ],
 )
-def test_a_request_that_cannot_be_met_goes_with_a_warning(
+def test_impossible_request_is_removed_with_a_warning(
     revision: int, sets: Sequence[ReplicaSet], reason: str, message: str
 ) -> None:
     d = asking(str(revision))

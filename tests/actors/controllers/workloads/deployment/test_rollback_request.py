@@ -23,7 +23,7 @@ def web() -> Cluster:
 
 
 @pytest.mark.parametrize("asked, revision", [("0", 2), ("1", 1)])
-def test_the_template_comes_back_as_a_new_revision(web: Cluster, asked: str, revision: int) -> None:
+def test_rollback_restores_the_template_as_a_new_revision(web: Cluster, asked: str, revision: int) -> None:
     web.annotate(**{REQUEST: asked})
     events = web.roll_out()
     assert events[0] == ("Normal", "DeploymentRollback", f'Rolled back deployment "web" to revision {revision}')
@@ -45,16 +45,14 @@ def test_the_template_comes_back_as_a_new_revision(web: Cluster, asked: str, rev
         ),
     ],
 )
-def test_a_request_that_cannot_be_met_is_taken_away_with_a_warning(
-    web: Cluster, asked: str, reason: str, message: str
-) -> None:
+def test_impossible_request_is_removed_with_a_warning(web: Cluster, asked: str, reason: str, message: str) -> None:
     web.annotate(**{REQUEST: asked})
     assert web.settle() == [("Warning", reason, message)]
     assert REQUEST not in annotations_of(web.deployment)
     assert web.sizes() == {1: 0, 2: 0, 3: 2}
 
 
-def test_without_a_last_revision_there_is_nothing_to_go_back_to() -> None:
+def test_rollback_without_previous_revision_gets_a_warning() -> None:
     web = Cluster()
     web.create_deployment(2)
     web.annotate(**{REQUEST: "0"})
@@ -69,7 +67,7 @@ def test_invalid_rollback_request_is_ignored(web: Cluster) -> None:
     assert annotations_of(web.deployment)[REQUEST] == "yesterday"
 
 
-def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web: Cluster) -> None:
+def test_rollback_keeps_a_simultaneous_new_size(web: Cluster) -> None:
     web.annotate(**{REQUEST: "2"})
     web.set(replicas=5)
     commands = web.sync().of(Create, Update, Patch)
@@ -78,7 +76,7 @@ def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web: 
     assert web.sizes() == {1: 0, 3: 0, 4: 5}
 
 
-def test_a_template_that_was_never_rolled_out_gets_its_revision_before_it_is_left(web: Cluster) -> None:
+def test_current_template_gets_its_revision_before_the_rollback(web: Cluster) -> None:
     web.set_image("web:4")
     web.annotate(**{REQUEST: "0"})
     events = web.roll_out()

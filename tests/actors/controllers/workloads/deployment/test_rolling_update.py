@@ -20,7 +20,7 @@ from tests.actors.controllers.workloads.deployment.objects import parsed_deploym
     "surge, old, new, wanted",
     [(0, 10, 0, None), (2, 10, 0, 2), (2, 5, 0, 7), (2, 10, 2, None), (2, 2, 11, 10), (2, 0, 10, None)],
 )
-def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_number(
+def test_new_replica_set_is_scaled_within_surge_and_desired_size(
     surge: int, old: int, new: int, wanted: int | None
 ) -> None:
     d = parsed_deployment(10, max_surge=surge, max_unavailable=0)
@@ -31,16 +31,16 @@ def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_numbe
 @pytest.mark.parametrize(
     "unavailable, old, old_available, new, new_available, sizes",
     [
-        (0, 10, 10, 0, 0, [9]),  # both limits are 0, so that one may be missing
+        (0, 10, 10, 0, 0, [9]),  # both limits are 0, so one pod may be unavailable
         (2, 10, 10, 0, 0, [8]),
-        (2, 10, 8, 0, 0, [8]),  # those that are not available
-        (2, 10, 9, 0, 0, [9, 8]),  # first the one that is not available, then one that is
+        (2, 10, 8, 0, 0, [8]),  # the unavailable pods
+        (2, 10, 9, 0, 0, [9, 8]),  # first the unavailable pod, then an available one
         (2, 8, 8, 2, 0, []),  # the new pods are the missing ones
         (2, 8, 8, 2, 1, [7]),
         (2, 0, 0, 10, 10, []),
     ],
 )
-def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
+def test_old_replica_sets_are_scaled_down_within_max_unavailable(
     unavailable: int, old: int, old_available: int, new: int, new_available: int, sizes: Sequence[int]
 ) -> None:
     d = parsed_deployment(10, max_surge=0, max_unavailable=unavailable)
@@ -51,16 +51,16 @@ def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
 @pytest.mark.parametrize(
     "new, old, sizes",
     [
-        ((2, 3), (3, 2), [2]),  # the one that is not available; the third of the new one's is about to go
+        ((2, 3), (3, 2), [2]),  # the unavailable pod; the third pod of the new ReplicaSet is being deleted
         ((2, 3), (3, 3), [2]),
         ((2, 5), (2, 2), []),
         ((4, 5), (1, 1), [0]),
     ],
 )
-def test_pods_that_a_replica_set_is_losing_are_not_counted_on(
+def test_available_pods_beyond_the_size_are_not_counted(
     new: tuple[int, ...], old: tuple[int, ...], sizes: Sequence[int]
 ) -> None:
-    """A rollback to a ReplicaSet that was scaled down just now, and whose status is from before."""
+    """Rollback to a ReplicaSet that was just scaled down, and whose status is older."""
     d = parsed_deployment(5, max_surge=0, max_unavailable=1)
     plan = shrink_plan(d, with_available("new", *new), [with_available("old", *old)])
     assert plan == [Resize("old", size) for size in sizes]
@@ -72,7 +72,7 @@ def test_unavailable_pods_are_removed_up_to_a_limit(available: int, at_most: int
     assert unavailable_plan([with_available("old", 10, available)], at_most) == (plan, True)
 
 
-def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it() -> None:
+def test_pending_scale_down_stops_the_following_ones() -> None:
     first, lagging, last = (
         with_available("v1", 3, 1, age=3),
         with_available("v2", 2, 4, age=2),
@@ -87,14 +87,14 @@ def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it(
     "unavailable, available, size, wanted",
     [(0, 10, 10, 9), (2, 10, 10, 8), (2, 8, 10, None), (2, 10, 0, None), (2, 1, 10, None)],
 )
-def test_available_pods_are_removed_only_where_enough_stay(
+def test_available_pods_are_removed_only_if_enough_remain(
     unavailable: int, available: int, size: int, wanted: int | None
 ) -> None:
     least = 10 - max(unavailable, 1)
     assert spread_plan({"old": size}, available - least) == ([] if wanted is None else [Resize("old", wanted)])
 
 
-def test_the_oldest_go_first_and_each_is_emptied_before_the_next() -> None:
+def test_oldest_replica_sets_are_scaled_down_first() -> None:
     old = [with_available("v2", 4, 4, age=1), with_available("v1", 3, 3, age=2)]
     plan = shrink_plan(parsed_deployment(10, max_unavailable=5), with_available("new", 2, 2), old)
     assert plan == [Resize("v1", 0), Resize("v2", 3)]
@@ -107,10 +107,10 @@ late = st.tuples(st.integers(0, 12), st.integers(0, 12))  # (size, available); p
 
 
 @given(late, st.lists(pods, max_size=3), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))
-def test_a_step_keeps_to_both_limits(
+def test_step_respects_both_limits(
     new: tuple[int, ...], old: Sequence[tuple[int, ...]], desired: int, surge: int, unavailable: int
 ) -> None:
-    """The new ReplicaSet grows no higher than surge allows; no available pod goes where they are too few."""
+    """The new ReplicaSet stays within the surge, and no available pod is removed if too few are available."""
     d = parsed_deployment(desired, max_surge=surge, max_unavailable=unavailable)
     the_new = with_available("new", *new)
     the_old = [with_available(f"v{i}", *each, age=9 - i) for i, each in enumerate(old)]

@@ -49,16 +49,16 @@ def sets_of(sizes: Object, *, sized_for: tuple[int, ...]) -> list[ReplicaSet]:
         (9, 4, {"v2": 8}, {"v1": 1}, {"v2": 4, "v1": 0}),
         (7, 10, {"v3": 2}, {"v2": 3, "v1": 2}, {"v3": 3, "v2": 4, "v1": 3}),
         (13, 8, {"v3": 2}, {"v2": 8, "v1": 3}, {"v3": 1, "v2": 5, "v1": 2}),
-        (3, 4, {"v3": 1}, {"v2": 1, "v1": 1}, {"v3": 2, "v2": 1, "v1": 1}),  # what is left over to the newest
-        (3, 2, {"v3": 1}, {"v2": 1, "v1": 1}, {"v3": 1, "v2": 1, "v1": 0}),  # and from the oldest
+        (3, 4, {"v3": 1}, {"v2": 1, "v1": 1}, {"v3": 2, "v2": 1, "v1": 1}),  # the remainder goes to the newest
+        (3, 2, {"v3": 1}, {"v2": 1, "v1": 1}, {"v3": 1, "v2": 1, "v1": 0}),  # the remainder is taken from the oldest
         (4, 5, {}, {"v2": 2, "v1": 2}, {"v2": 3, "v1": 2}),
         (6, 0, {"v3": 3}, {"v2": 2, "v1": 1}, {"v3": 0, "v2": 0, "v1": 0}),
         (6, 6, {"v3": 0}, {"v2": 0, "v1": 0}, {"v3": 6, "v2": 0, "v1": 0}),
         (6, 6, {}, {"v2": 0, "v1": 0}, {"v2": 6, "v1": 0}),
-        (10, 14, {}, {"v2": 7, "v1": 3}, {"v2": 10, "v1": 4}),  # size and template changed at once
+        (10, 14, {}, {"v2": 7, "v1": 3}, {"v2": 10, "v1": 4}),  # size and template were changed together
     ],
 )
-def test_a_new_size_is_spread_by_the_sizes_there_are(
+def test_new_size_is_distributed_in_proportion(
     before: int, after: int, new: Object, old: Object, sizes: Object
 ) -> None:
     sets = sets_of({**new, **old}, sized_for=(before, before))
@@ -71,10 +71,10 @@ def test_a_new_size_is_spread_by_the_sizes_there_are(
     [
         (10, 2, 20, 2, {"v2": 6, "v1": 6}, {"v2": 11, "v1": 11}),
         (10, 3, 50, 6, {"v2": 5, "v1": 8}, {"v2": 22, "v1": 34}),
-        (6, 2, 0, 2, {"v2": 3, "v1": 3}, {"v2": 0, "v1": 0}),  # at 0 there is no surge
+        (6, 2, 0, 2, {"v2": 3, "v1": 3}, {"v2": 0, "v1": 0}),  # no surge at size 0
     ],
 )
-def test_surge_pods_have_their_share_too(
+def test_surge_is_distributed_too(
     before: int, surge_before: int, after: int, surge_after: int, sizes: Object, wanted: Object
 ) -> None:
     new, old = sets_of(sizes, sized_for=(before, before + surge_before))
@@ -82,7 +82,7 @@ def test_surge_pods_have_their_share_too(
     assert sizes_after(plan, [new, old]) == wanted
 
 
-def test_a_new_size_that_reached_only_some_is_brought_to_the_others() -> None:
+def test_interrupted_scaling_is_completed() -> None:
     new = with_available("v3", 2, 2, sized_for=(5, 5))
     middle = with_available("v2", 1, 1, age=1, sized_for=(3, 3))
     oldest = with_available("v1", 1, 1, age=2, sized_for=(5, 5))
@@ -95,26 +95,26 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others() -> None:
 
 
 def test_rounding_remainder_never_makes_a_size_negative() -> None:
-    """Annotations that were tampered with give no shares, so that all is left over."""
+    """Invalid annotations give no shares, so the whole change is a remainder."""
     sets = sets_of({"v2": 2, "v1": 2}, sized_for=(0, 0))
     assert sizes_after(scale_plan(parsed_deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
 
 
-def test_a_full_new_replica_set_that_is_not_available_does_not_cost_old_pods() -> None:
+def test_unavailable_new_replica_set_keeps_old_pods() -> None:
     new = with_available("v2", 2, 0, sized_for=(2, 3))
     old = with_available("v1", 1, 1, age=1, sized_for=(2, 3))
     plan = scale_plan(parsed_deployment(2, max_surge=1, max_unavailable=1), new, [old])
     assert sizes_after(plan, [new, old]) == {"v2": 2, "v1": 1}
 
 
-def test_a_saturated_new_replica_set_replaces_all_old_ones() -> None:
+def test_saturated_new_replica_set_replaces_all_old_ones() -> None:
     new = with_available("v2", 2, 2, sized_for=(2, 2))
     old = [with_available("v1", 1, 1, age=1), with_available("v0", 0, 0, age=2)]
     assert scale_plan(parsed_deployment(2), new, old) == [Resize("v1", 0)]
 
 
 def test_recreate_keeps_sizes_and_refreshes_annotations() -> None:
-    """The strategy was changed amid a rolling update, and then the size: several ReplicaSets have pods."""
+    """The strategy was changed during a rolling update, and then the size: several ReplicaSets have pods."""
     sized_for = (6, 8)
     sets = {
         "v2": with_available("v2", 1, 0, sized_for=sized_for),
@@ -129,8 +129,8 @@ def test_recreate_keeps_sizes_and_refreshes_annotations() -> None:
 
 
 def test_only_replica_set_is_annotated_even_if_its_size_is_right() -> None:
-    """A rollout without surge takes one old pod away before the first new one is made, and just then one less is wished
-    for: the old ReplicaSet has the new size, and the note that it was sized for another.
+    """A rollout without surge removes one old pod before the first new one is created, and the size is then reduced by
+    one: the old ReplicaSet has the new size, but the annotation of the previous one.
     """
     old, new = with_available("v1", 2, 2, age=1, sized_for=(3, 3)), with_available("v2", 0, 0, sized_for=(3, 3))
     smaller = parsed_deployment(2, max_surge=0, max_unavailable=1)
@@ -142,7 +142,7 @@ def test_only_replica_set_is_annotated_even_if_its_size_is_right() -> None:
     assert not is_scaling_event(smaller, [parse_replica_set(noted), new])
 
 
-def test_every_share_is_written_so_that_the_annotations_are_refreshed() -> None:
+def test_every_share_is_written_to_refresh_the_annotations() -> None:
     new, old = sets_of({"v2": 3, "v1": 3}, sized_for=(6, 6))
     plan = scale_plan(parsed_deployment(5, max_surge=1), new, [old])
     assert sorted(plan) == [("v1", 3), ("v2", 3)]
@@ -166,7 +166,7 @@ def test_every_share_is_written_so_that_the_annotations_are_refreshed() -> None:
         (5, 0, 0, 1, "2", 2),  # 2.5 is rounded away from zero
     ],
 )
-def test_a_replica_set_keeps_its_fraction_of_the_maximum(
+def test_replica_set_keeps_its_fraction_of_the_maximum(
     desired: int, status: int, surge: int, size: int, annotation: str | None, change: int
 ) -> None:
     annotations = {} if annotation is None else {MAX: annotation}
@@ -178,7 +178,7 @@ def test_a_replica_set_keeps_its_fraction_of_the_maximum(
     "annotation, size, event",
     [("10", 3, False), ("9", 3, True), ("9", 0, False), ("9x", 3, False), ("-9", 3, False), ("", 3, False)],
 )
-def test_a_changed_size_shows_in_the_annotation_of_a_replica_set_with_pods(
+def test_scaling_is_detected_by_the_annotation_of_a_replica_set_with_pods(
     annotation: str, size: int, event: bool
 ) -> None:
     assert (
@@ -192,7 +192,7 @@ def test_annotation_beyond_int32_is_ignored(annotation: str) -> None:
     assert not is_scaling_event(parsed_deployment(10), [parsed_replica_set("v1", 3, annotations={DESIRED: annotation})])
 
 
-def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one() -> None:
+def test_only_replica_set_with_pods_or_the_latest_is_scaled() -> None:
     young, old, oldest = (parsed_replica_set(f"v{age}", age=age) for age in (1, 2, 3))
     assert active_or_latest(None, []) is None
     assert active_or_latest(None, [oldest, young, old]) is young
@@ -206,7 +206,7 @@ def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one()
     "size, sized_for, available, saturated",
     [(3, "3", 3, True), (2, "3", 3, False), (3, "2", 3, False), (3, "3", 2, False), (3, "", 3, False)],
 )
-def test_saturated_is_full_and_sized_for_it_and_available(
+def test_saturated_replica_set_is_full_annotated_and_available(
     size: int, sized_for: str, available: int, saturated: bool
 ) -> None:
     new = parsed_replica_set("v1", size, annotations={DESIRED: sized_for}, status={"availableReplicas": available})
@@ -214,7 +214,7 @@ def test_saturated_is_full_and_sized_for_it_and_available(
     assert not is_saturated(parsed_deployment(3), None)
 
 
-def test_a_size_that_is_right_and_noted_is_not_written_again() -> None:
+def test_unchanged_size_with_annotation_is_not_written() -> None:
     d = parsed_deployment(3, max_surge=1)
     assert resized(parsed_replica_set("v1", 3, sized_for=(3, 4)), 3, d) is None
     assert resized(parsed_replica_set("v1", 2, sized_for=(3, 4)), 3, d)["spec"]["replicas"] == 3

@@ -36,7 +36,7 @@ def reporting(
     return parsed_replica_set(name, replicas, status=status)
 
 
-def test_counts_are_sums_and_updated_is_the_new_ones() -> None:
+def test_counts_are_sums_and_updated_counts_the_new_replica_set() -> None:
     d = parsed_deployment(10, meta={"generation": 4}, status={"collisionCount": 2, "readyReplicas": 99, "unheardOf": 1})
     new = reporting("v2", 4, reported=3, ready=2, available=1, terminating=1)
     old = [reporting("v1", 7, reported=6, ready=5, available=4, terminating=2)]
@@ -55,7 +55,7 @@ def test_counts_are_sums_and_updated_is_the_new_ones() -> None:
     }
 
 
-def test_more_available_pods_than_wished_for_leave_none_unavailable() -> None:
+def test_unavailable_count_is_never_negative() -> None:
     status = calculated_status(parsed_deployment(1), reporting("v1", 1, reported=3, ready=3, available=3), [], now=NOW)
     assert "unavailableReplicas" not in status
 
@@ -65,8 +65,11 @@ def test_more_available_pods_than_wished_for_leave_none_unavailable() -> None:
     [
         ([], 0),
         ([reporting("v1", 1, terminating=2), reporting("v2", 1, terminating=0)], 2),
-        ([reporting("v1", 1, terminating=2), reporting("v2", 1, observed=0)], 2),  # not looked at yet
-        ([reporting("v1", 1, terminating=2), reporting("v2", 1)], None),  # looked at, by one that does not count them
+        ([reporting("v1", 1, terminating=2), reporting("v2", 1, observed=0)], 2),  # not observed yet
+        (
+            [reporting("v1", 1, terminating=2), reporting("v2", 1)],
+            None,
+        ),  # observed by a controller that does not count them
     ],
 )
 def test_terminating_pods_are_reported_only_if_all_are_known(
@@ -80,7 +83,7 @@ def test_terminating_pods_are_reported_only_if_all_are_known(
     "changes, available, status",
     [
         ({}, 10, "True"),
-        ({}, 9, "True"),  # both limits are 0, so that one may be missing
+        ({}, 9, "True"),  # both limits are 0, so one pod may be unavailable
         ({}, 8, "False"),
         ({"max_unavailable": "25%"}, 8, "True"),
         ({"max_unavailable": "25%"}, 7, "False"),
@@ -88,7 +91,7 @@ def test_terminating_pods_are_reported_only_if_all_are_known(
         ({"replicas": 0}, 0, "True"),
     ],
 )
-def test_available_is_all_but_those_that_may_be_missing(changes: Object, available: int, status: str) -> None:
+def test_available_condition_respects_max_unavailable(changes: Object, available: int, status: str) -> None:
     d = parsed_deployment(**{"replicas": 10, **changes})
     conditions = calculated_status(d, reporting("v1", 10, available=available), [], now=NOW)["conditions"]
     reason, message = {
@@ -99,7 +102,7 @@ def test_available_is_all_but_those_that_may_be_missing(changes: Object, availab
     assert {**conditions[0], "status": status, "reason": reason, "message": message} == conditions[0]
 
 
-def test_calculating_a_status_again_changes_nothing() -> None:
+def test_recalculated_status_is_unchanged() -> None:
     first = calculated_status(parsed_deployment(3), None, [], now=NOW)
     again = calculated_status(parsed_deployment(3, status=first), None, [], now=NOW + 60)
     assert again == first
@@ -117,7 +120,9 @@ def test_calculating_a_status_again_changes_nothing() -> None:
         ({"conditions": [{"type": "A"}]}, {"conditions": [{"type": "B"}]}, False),
     ],
 )
-def test_counts_of_0_equal_missing_counts_except_where_0_matters(first: Object, second: Object, same: bool) -> None:
+def test_counts_of_0_equal_missing_counts_except_where_0_is_meaningful(
+    first: Object, second: Object, same: bool
+) -> None:
     assert same_status(first, second) is same
 
 
@@ -126,7 +131,7 @@ def failing(name: str, message: str) -> ReplicaSet:
     return parsed_replica_set(name, status={"conditions": [{"type": "Other"}, condition]})
 
 
-def test_the_new_replica_sets_failure_comes_before_those_of_old_ones() -> None:
+def test_failure_of_the_new_replica_set_precedes_those_of_old_ones() -> None:
     old = [parsed_replica_set("v0"), failing("v1", "one"), failing("v2", "two")]
     assert replica_failure(failing("v3", "three"), old)["message"] == "three"
     assert replica_failure(parsed_replica_set("v3"), old)["message"] == "one"

@@ -37,7 +37,7 @@ def named(name: str, **selector: Any) -> Object:
     )
 
 
-def woken(changed: Change, *, deployments: Sequence[Object] = (WEB,)) -> list[str]:
+def enqueued(changed: Change, *, deployments: Sequence[Object] = (WEB,)) -> list[str]:
     tables = Bench({DEPLOYMENTS: deployments, REPLICASETS: [], PODS: []}).tables
     return sorted(set(owner_or_adopters(changed, tables)))
 
@@ -66,13 +66,13 @@ OTHER = named("other")
         (EventType.DELETED, ORPHAN, ORPHAN, []),
     ],
 )
-def test_a_replica_set_wakes_its_owners_and_an_orphan_those_who_may_adopt_it(
+def test_replica_set_enqueues_its_owners_or_possible_adopters(
     type: EventType, new: Object, old: Object | None, keys: Sequence[str]
 ) -> None:
-    assert woken(change(type, new, old), deployments=[WEB, OTHER]) == keys
+    assert enqueued(change(type, new, old), deployments=[WEB, OTHER]) == keys
 
 
-def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_nonsense() -> None:
+def test_orphan_enqueues_all_deployments_with_matching_selectors() -> None:
     deployments = [
         named("first", matchLabels={"app": "web"}),
         named("second", matchExpressions=[{"key": "app", "operator": "Exists"}]),
@@ -80,12 +80,12 @@ def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_no
         named("nonsense", matchExpressions=[{"key": "app", "operator": "Like", "values": ["w%"]}]),
         {**named("elsewhere", matchLabels={"app": "web"}), "spec": "not even a map"},
     ]
-    assert woken(change(EventType.ADDED, ORPHAN), deployments=deployments) == ["default/first", "default/second"]
+    assert enqueued(change(EventType.ADDED, ORPHAN), deployments=deployments) == ["default/first", "default/second"]
 
 
-def test_a_namesake_of_the_owner_is_not_woken() -> None:
+def test_new_deployment_of_the_owners_name_is_not_enqueued() -> None:
     stranger = web_deployment(meta={"uid": "another"})
-    assert woken(change(EventType.MODIFIED, OWNED, OWNED), deployments=[stranger]) == []
+    assert enqueued(change(EventType.MODIFIED, OWNED, OWNED), deployments=[stranger]) == []
 
 
 def owner_of_pods(owner: Object) -> Object:
@@ -122,7 +122,7 @@ GONE = running_pod("gone", owner=owner_of_pods(FIRST))
         (EventType.DELETED, running_pod("gone", owner=owner_of_pods(web_replica_set("loose"))), RECREATED, [], []),
     ],
 )
-def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(
+def test_only_the_last_pod_of_a_recreate_deployment_enqueues_it(
     type: EventType, gone: Object, the_deployment: Object | None, left: Sequence[Object], keys: Sequence[str]
 ) -> None:
     deployments = [] if the_deployment is None else [the_deployment]

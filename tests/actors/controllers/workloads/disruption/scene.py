@@ -1,4 +1,4 @@
-"""Budgets, pods and their owners on a bench."""
+"""Builders of budgets, pods and their owners, and a bench for the reconciler."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Scene:
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.tables, raises=raises)
 
     def counts(self) -> tuple[int, int, int, int]:
-        """(allowed, healthy, desired, expected) of the budget, as its writer sees it."""
+        """Return (allowed, healthy, desired, expected) of the budget, including own writes."""
         budget = self.tables[POD_DISRUPTION_BUDGETS].get(KEY)
         assert budget is not None
         names = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -108,5 +108,5 @@ class Scene:
 
 
 def written(driven: Driven) -> list[Object]:
-    """The statuses that it wrote."""
+    """Return the written statuses."""
     return [body["status"] for body in bodies(driven, Update)]

@@ -1,4 +1,4 @@
-"""The disruption controller, those of workloads, and evictions by the API, on virtual time.
+"""Disruption controller, workload controllers and the eviction API in a simulated cluster.
 
 Source of the rules: kubernetes v1.36 pkg/controller/disruption, pkg/registry/core/pod/storage/eviction.go.
 """
@@ -39,7 +39,7 @@ Counts = tuple[int, int, int, int]
 
 
 class Budgeted:
-    """Nodes that run pods, and a manager."""
+    """Cluster with nodes that run pods, and a manager."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.cluster = SimulatedCluster(log=log)
@@ -73,7 +73,7 @@ class Budgeted:
         return found.get("status") or {}
 
     def counted(self, name: str) -> Counts:
-        """(allowed, healthy, desired, expected)"""
+        """Return (allowed, healthy, desired, expected)."""
         status = self.status(name)
         fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         allowed, healthy, desired, expected = (status.get(field, -1) for field in fields)
@@ -83,7 +83,7 @@ class Budgeted:
         assert self.cluster.run_until(lambda: self.counted(name) == counts, within=within), self.status(name)
 
     def pods(self, app: str) -> list[Object]:
-        """In the order of their names."""
+        """Return the pods of an app, sorted by name."""
         return [pod for pod in self.cluster.list(PODS, "default") if labels_of(pod).get("app") == app]
 
     def evict(self, name: str) -> tuple[int, Object]:
@@ -114,7 +114,7 @@ def budgeted(log: FilteringBoundLogger) -> Budgeted:
     ],
     ids=str,
 )
-def test_a_share_is_of_what_the_deployment_wants(
+def test_percentage_is_of_the_desired_replicas(
     budgeted: Budgeted, spec: Object, of_five: Counts, of_seven: Counts
 ) -> None:
     budgeted.workload("web", 5)
@@ -124,8 +124,8 @@ def test_a_share_is_of_what_the_deployment_wants(
     budgeted.comes_to("web", of_seven)
 
 
-def test_while_pods_are_missing_nothing_is_allowed(budgeted: Budgeted) -> None:
-    """A share of what there is to be, not of what there is."""
+def test_missing_pods_allow_no_disruption(budgeted: Budgeted) -> None:
+    """The percentage is of the desired number, not of the existing pods."""
     web = budgeted.workload("web", 4, STATEFULSETS, serviceName="web")
     for number in range(2):
         budgeted.pod(f"web-{number}", "web", web)
@@ -135,8 +135,8 @@ def test_while_pods_are_missing_nothing_is_allowed(budgeted: Budgeted) -> None:
     budgeted.comes_to("web", (1, 3, 2, 4))
 
 
-def test_another_size_is_counted_without_any_change_of_a_pod(budgeted: Budgeted) -> None:
-    """No controller creates the pods here, and the table of their controller may be later than that of the pods."""
+def test_new_size_is_counted_without_a_change_of_pods(budgeted: Budgeted) -> None:
+    """No controller creates the pods, and the table of their owner may be later than that of the pods."""
     web = budgeted.workload("web", 2, STATEFULSETS, serviceName="web")
     for number in range(2):
         budgeted.pod(f"web-{number}", "web", web)
@@ -146,7 +146,7 @@ def test_another_size_is_counted_without_any_change_of_a_pod(budgeted: Budgeted)
     budgeted.comes_to("web", (0, 2, 4, 5))
 
 
-def test_a_replica_set_without_its_deployment_counts_by_its_own_scale(budgeted: Budgeted) -> None:
+def test_replica_set_without_deployment_is_counted_by_its_own_scale(budgeted: Budgeted) -> None:
     budgeted.workload("web", 3)
     budgeted.budget("web", maxUnavailable=1)
     budgeted.comes_to("web", (1, 3, 2, 3))
@@ -186,11 +186,11 @@ def test_uncountable_budget_allows_nothing_until_it_can_be_counted(budgeted: Bud
     budgeted.comes_to("web", (1, 3, 2, 3), within=60.0)
 
 
-def test_evictions_spend_a_budget_and_what_comes_in_their_place_gives_it_back(budgeted: Budgeted) -> None:
+def test_evictions_use_the_budget_and_replacements_restore_it(budgeted: Budgeted) -> None:
     budgeted.workload("web", 4)
     budgeted.budget("web", minAvailable=2)
     budgeted.comes_to("web", (2, 4, 2, 4))
-    budgeted.cluster.crash("manager")  # no counts are updated meanwhile
+    budgeted.cluster.crash("manager")  # the status is not updated meanwhile
     names = [name_of(pod) for pod in budgeted.pods("web")]
     assert [budgeted.evict(name)[0] for name in names] == [201, 201, 429, 429]
     assert set(budgeted.status("web")["disruptedPods"]) == set(names[:2])
@@ -202,7 +202,7 @@ def test_evictions_spend_a_budget_and_what_comes_in_their_place_gives_it_back(bu
     assert budgeted.evict(names[2])[0] == 201
 
 
-def test_an_eviction_that_came_to_nothing_is_forgotten_after_two_minutes(budgeted: Budgeted) -> None:
+def test_eviction_without_deletion_is_forgotten_after_two_minutes(budgeted: Budgeted) -> None:
     budgeted.workload("web", 3)
     budgeted.budget("web", maxUnavailable=1)
     budgeted.comes_to("web", (1, 3, 2, 3))
@@ -238,7 +238,7 @@ def test_pod_with_two_budgets_is_reported_and_evicted_once_it_has_one(budgeted: 
     assert set(budgeted.status("second")["disruptedPods"]) == {name}
 
 
-def test_a_pod_that_changes_its_labels_changes_its_budget(budgeted: Budgeted) -> None:
+def test_changed_labels_move_a_pod_to_another_budget(budgeted: Budgeted) -> None:
     for number in range(2):
         budgeted.pod(f"p{number}", "a")
     budgeted.budget("a", minAvailable=1)
@@ -251,7 +251,7 @@ def test_a_pod_that_changes_its_labels_changes_its_budget(budgeted: Budgeted) ->
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_target_that_is_still_there_after_two_minutes_is_none_any_more(budgeted: Budgeted, crash: bool) -> None:
+def test_stale_disruption_target_is_reset_after_two_minutes(budgeted: Budgeted, crash: bool) -> None:
     budgeted.pod("a", "a")
     budgeted.cluster.run_for(SOON)
 
@@ -275,10 +275,10 @@ def test_a_target_that_is_still_there_after_two_minutes_is_none_any_more(budgete
 
 
 @pytest.mark.parametrize("text", ["etcd is full", "etcd is full: {}"], ids=["the same", "another"])
-def test_a_failure_is_not_tried_again_by_our_own_writes_of_it(
+def test_own_status_writes_do_not_cause_immediate_retries(
     budgeted: Budgeted, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """One that reads otherwise each time changes the budget: its event had it counted at once, 600 times in 30 s."""
+    """Each failure has another text and changes the status: its event caused a sync at once, 600 times in 30 s."""
     serve = budgeted.cluster.network.serve
     counted: list[str] = []
     fails = True
@@ -302,10 +302,10 @@ def test_a_failure_is_not_tried_again_by_our_own_writes_of_it(
     assert 10 <= len(counted) <= 20  # after 5 ms, 10 ms, … and with the pods
     fails = False
     budgeted.cluster.merge(POD_DISRUPTION_BUDGETS, "default/web", {"spec": {"minAvailable": 2}})
-    budgeted.comes_to("web", (1, 3, 2, 3), within=1.0)  # a change of another's is no own write
+    budgeted.comes_to("web", (1, 3, 2, 3), within=1.0)  # a write by another client enqueues the budget
 
 
-def test_budget_that_cannot_be_counted_records_its_failure_as_often_as_upstream(log: FilteringBoundLogger) -> None:
+def test_failure_of_uncountable_budget_is_recorded_as_often_as_upstream(log: FilteringBoundLogger) -> None:
     scene = Budgeted(log)
     owner = scene.cluster.create(CONFIGMAPS, {"metadata": {"name": "owner"}})  # a kind without a scale
     scene.pod("web-0", "web", {**owner, "apiVersion": "v1", "kind": "ConfigMap"})

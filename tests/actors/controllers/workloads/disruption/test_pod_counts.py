@@ -55,7 +55,7 @@ def test_invalid_bound_is_rejected(bound: object) -> None:
             need_of({field: bound}, pods=3, scale=3)
 
 
-def test_which_evicted_pods_are_still_to_go() -> None:
+def test_evicted_pods_are_awaited_until_deleted_or_stale() -> None:
     """Upstream's TestUpdateDisruptedPods: one is being deleted, one has stayed too long, one is fresh, one is gone."""
     pods = [a_pod("p1", deletionTimestamp=format_time(NOW)), a_pod("p2"), a_pod("p3"), a_pod("p4")]
     entries = Scene(pods=pods).tables[PODS].entries("default")
@@ -67,7 +67,7 @@ def test_which_evicted_pods_are_still_to_go() -> None:
     assert sorted(pod.key for pod in entries if healthy(pod, found)) == ["default/p2", "default/p4"]
 
 
-def test_an_eviction_is_awaited_for_two_minutes() -> None:
+def test_eviction_is_awaited_for_two_minutes() -> None:
     entries = Scene(pods=[a_pod("p")]).tables[PODS].entries("default")
     awaited = disrupted_pods({"p": NOW}, entries, now=NOW + 119.5)
     assert (awaited.fresh, awaited.recheck) == ({"p"}, 0.5)
@@ -149,5 +149,5 @@ EXPRESSIONS = "[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operato
         ),
     ],
 )
-def test_a_selector_is_shown_as_go_shows_it(selector: Object | None, text: str) -> None:
+def test_selector_is_formatted_as_in_go(selector: Object | None, text: str) -> None:
     assert selector_in_go(selector) == text

@@ -1,4 +1,4 @@
-"""A budget is counted: the cases of upstream's pkg/controller/disruption/disruption_test.go, and failures."""
+"""Disruption reconciler: cases of upstream's pkg/controller/disruption/disruption_test.go, and failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def served(resource: Resource, *, scale: str = "autoscaling/v1", namespaced: boo
     )
 
 
-def test_without_pods_nothing_is_allowed() -> None:
+def test_budget_without_pods_allows_nothing() -> None:
     scene = Scene(budgets=[a_budget(minAvailable=3)])
     driven = scene.sync()
     assert scene.counts() == (0, 0, 3, 0)
@@ -60,7 +60,7 @@ def test_without_pods_nothing_is_allowed() -> None:
     assert scene.counts() == (0, 1, 3, 1)
 
 
-def test_a_pod_that_is_not_ready_any_more_is_missing() -> None:
+def test_unready_pod_is_not_healthy() -> None:
     pods = [a_pod(f"p{i}") for i in range(4)]
     scene = Scene(budgets=[a_budget(minAvailable=3)], pods=pods)
     scene.sync()
@@ -87,7 +87,7 @@ def test_scale_is_read_in_every_sync() -> None:
 
 
 @pytest.mark.parametrize("resource", [REPLICATION_CONTROLLERS, STATEFULSETS, REPLICASETS])
-def test_a_percentage_of_what_a_controller_wants(resource: Resource) -> None:
+def test_percentage_is_of_the_scale_of_the_controller(resource: Resource) -> None:
     owner = an_owner(resource, "o", 3)
     pods = [a_pod(f"p{i}", owner) for i in range(3)]
     scene = Scene(budgets=[a_budget(minAvailable="34%")], pods=pods, owners=[(resource, owner)])
@@ -95,7 +95,7 @@ def test_a_percentage_of_what_a_controller_wants(resource: Resource) -> None:
     assert scene.counts() == (1, 3, 2, 3)
 
 
-def test_replica_sets_of_one_deployment_count_once() -> None:
+def test_replica_sets_of_one_deployment_are_counted_once() -> None:
     deployment = an_owner(DEPLOYMENTS, "web", 5)
     old, new = (an_owner(REPLICASETS, name, size, deployment) for name, size in (("old", 3), ("new", 4)))
     pods = [a_pod("p0", old), a_pod("p1", new)]
@@ -105,7 +105,7 @@ def test_replica_sets_of_one_deployment_count_once() -> None:
     assert scene.counts() == (0, 2, 4, 5)
 
 
-def test_several_controllers_count_together() -> None:
+def test_scales_of_several_controllers_are_added() -> None:
     both = [an_owner(REPLICATION_CONTROLLERS, name, 11) for name in ("a", "b")]
     pods = [a_pod(f"{owner['metadata']['name']}-{i}", owner) for owner in both for i in range(11)]
     scene = Scene(
@@ -124,7 +124,7 @@ def test_pod_without_a_controller_is_reported_and_only_counts_as_healthy() -> No
     assert driven.events == [("Warning", "UnmanagedPods", unmanaged_pods({"matchLabels": LABELS}))]
 
 
-def test_pods_without_any_controller_allow_nothing_by_a_percentage() -> None:
+def test_percentage_allows_nothing_for_pods_without_controllers() -> None:
     scene = Scene(budgets=[a_budget(minAvailable="28%")], pods=[a_pod("naked")])
     scene.sync()
     assert scene.counts() == (0, 1, 0, 0)
@@ -141,7 +141,7 @@ def test_absolute_number_needs_no_scale() -> None:
 @pytest.mark.parametrize(
     ("name", "uid"), [("gone", "ReplicaSet-rs"), ("rs", "another")], ids=["not there", "another of its name"]
 )
-def test_an_owner_that_is_not_there_cannot_be_counted(name: str, uid: str) -> None:
+def test_missing_owner_cannot_be_counted(name: str, uid: str) -> None:
     there = an_owner(REPLICASETS, "rs", 3)
     owner = {**there, "metadata": {**there["metadata"], "name": name, "uid": uid}}
     scene = Scene(
@@ -162,7 +162,7 @@ def test_an_owner_that_is_not_there_cannot_be_counted(name: str, uid: str) -> No
     condition = find_condition(status["conditions"], "DisruptionAllowed")
     assert condition is not None
     assert (condition["reason"], condition["message"]) == ("SyncFailed", why)
-    assert scene.sync(answer, raises=CannotCountError).of(Update) == [], "that is written once"
+    assert scene.sync(answer, raises=CannotCountError).of(Update) == [], "the failure is written once"
 
 
 def scaled(replicas: int, uid: str) -> Done:
@@ -185,7 +185,7 @@ def of_thing(kind: ServedResource | None) -> Scene:
     return Scene(budgets=[a_budget(maxUnavailable=5)], pods=pods, served=[] if kind is None else [kind])
 
 
-def test_any_kind_with_a_scale_can_be_counted() -> None:
+def test_any_kind_with_a_scale_is_counted() -> None:
     scene = of_thing(served(THINGS))
     get, put = live(scene, scaled(10, "Custom-c"))
     assert get == Get("custom.k8s.io/v1/customs", "default/c", "scale")
@@ -209,7 +209,7 @@ def test_any_kind_with_a_scale_can_be_counted() -> None:
         ),
     ],
 )
-def test_a_scale_that_cannot_be_read(kind: ServedResource | None, answer: Outcome, why: str) -> None:
+def test_unreadable_scale_is_reported(kind: ServedResource | None, answer: Outcome, why: str) -> None:
     scene = of_thing(kind)
     with pytest.raises(CannotCountError, match=why):
         live(scene, answer)
@@ -218,7 +218,7 @@ def test_a_scale_that_cannot_be_read(kind: ServedResource | None, answer: Outcom
     assert status["conditions"][0]["message"] == why
 
 
-def test_nothing_is_concluded_before_it_is_known_which_kinds_there_are() -> None:
+def test_budget_waits_for_discovery() -> None:
     thing = an_owner(THINGS, "c", 10)
     scene = Scene(budgets=[a_budget(maxUnavailable=5)], pods=[a_pod("p", thing)], served=None)
     driven = scene.sync(raises=Retry)
@@ -226,7 +226,7 @@ def test_nothing_is_concluded_before_it_is_known_which_kinds_there_are() -> None
     assert driven.events == []
 
 
-def test_a_replica_set_whose_deployment_is_gone_counts_by_its_own_scale() -> None:
+def test_replica_set_of_deleted_deployment_is_counted_by_its_own_scale() -> None:
     gone = an_owner(DEPLOYMENTS, "gone", 9)
     left = an_owner(REPLICASETS, "left", 4, gone)
     scene = Scene(
@@ -264,13 +264,13 @@ def test_invalid_selector_allows_nothing(spec: Object) -> None:
         a_budget(minAvailable=1, status={"disruptedPods": {"p": "yesterday"}}),
     ],
 )
-def test_a_budget_that_is_malformed_allows_nothing(budget: Object) -> None:
+def test_malformed_budget_allows_nothing(budget: Object) -> None:
     scene = Scene(budgets=[budget], pods=[a_pod("p")])
     driven = scene.sync(raises=CannotCountError)
     assert written(driven)[0]["disruptionsAllowed"] == 0
 
 
-def test_a_pod_that_was_evicted_counts_not_and_is_looked_at_when_it_should_be_gone() -> None:
+def test_evicted_pod_is_not_healthy_and_rechecked_later() -> None:
     status: Object = {"disruptedPods": {"p0": format_time(NOW - 30), "other": format_time(NOW)}}
     scene = Scene(budgets=[a_budget(status=status, minAvailable=1)], pods=[a_pod(f"p{i}") for i in range(3)])
     driven = scene.sync()
@@ -281,8 +281,8 @@ def test_a_pod_that_was_evicted_counts_not_and_is_looked_at_when_it_should_be_go
     assert again.enqueued == [Enqueue("disruption", KEY)]
 
 
-def test_an_eviction_is_noted_until_its_pod_is_seen_by_a_table_that_is_late() -> None:
-    """The pod was made and evicted; the table shows neither, then the pod as it was made, then its end."""
+def test_eviction_is_kept_until_a_late_table_shows_its_pod() -> None:
+    """The table shows neither the pod nor its eviction, then the pod, then its deletion."""
     scene = Scene(pods=[a_pod("p0"), a_pod("p1")])
     status: Object = {"disruptedPods": {"new": format_time(NOW)}}
     scene.bench.show(POD_DISRUPTION_BUDGETS, a_budget(status=status, minAvailable=1))
@@ -297,8 +297,8 @@ def test_an_eviction_is_noted_until_its_pod_is_seen_by_a_table_that_is_late() ->
     assert scene.counts() == (1, 2, 1, 2)
 
 
-def test_an_eviction_is_forgotten_with_its_pod_though_the_budget_is_newer_than_the_table() -> None:
-    """We have written it meanwhile; no other pod changes."""
+def test_eviction_is_forgotten_with_its_pod_after_an_own_write() -> None:
+    """The controller has written the budget meanwhile, and no other pod changes."""
     scene = Scene(pods=[a_pod("p0"), a_pod("new")])
     status: Object = {"disruptedPods": {"new": format_time(NOW)}}
     scene.bench.show(POD_DISRUPTION_BUDGETS, a_budget(status=status, minAvailable=1))
@@ -311,7 +311,7 @@ def test_an_eviction_is_forgotten_with_its_pod_though_the_budget_is_newer_than_t
     assert "disruptedPods" not in written(scene.sync())[0]
 
 
-def test_an_eviction_of_a_pod_that_is_never_seen_is_forgotten_after_its_time() -> None:
+def test_eviction_of_unseen_pod_is_forgotten_after_two_minutes() -> None:
     scene = Scene(pods=[a_pod("p0")])
     status: Object = {"disruptedPods": {"new": format_time(NOW)}}
     scene.bench.show(POD_DISRUPTION_BUDGETS, a_budget(status=status, minAvailable=0))
@@ -320,8 +320,8 @@ def test_an_eviction_of_a_pod_that_is_never_seen_is_forgotten_after_its_time() -
     assert "disruptedPods" not in written(scene.sync())[0]
 
 
-def test_a_pod_that_was_not_deleted_after_all_counts_again() -> None:
-    """Two minutes after we have heard of it, whatever the clocks say."""
+def test_pod_that_was_not_deleted_is_counted_again() -> None:
+    """Two minutes after the eviction was observed, on the controller's clock."""
     status: Object = {"disruptedPods": {"p0": format_time(NOW - 3600)}}
     scene = Scene(budgets=[a_budget(status=status, minAvailable=1)], pods=[a_pod(f"p{i}") for i in range(3)])
     scene.sync()
@@ -334,13 +334,13 @@ def test_a_pod_that_was_not_deleted_after_all_counts_again() -> None:
     assert driven.events == [("Warning", "NotDeleted", text)]
 
 
-def test_a_conflict_writes_nothing_else_and_is_tried_again() -> None:
+def test_conflict_is_retried_without_other_writes() -> None:
     scene = Scene(budgets=[a_budget(minAvailable=1)], pods=[a_pod("p")])
     driven = scene.sync(lambda _command: Conflict("later"), raises=CommandError)
     assert len(driven.of(Update)) == 1
 
 
-def test_a_status_that_cannot_be_written_is_followed_by_one_that_allows_nothing() -> None:
+def test_failed_status_write_is_followed_by_a_fail_safe_status() -> None:
     scene = Scene(budgets=[a_budget(status={"disruptionsAllowed": 1}, minAvailable=1)], pods=[a_pod("p")])
     outcomes = iter([ServerFailure("etcd is full")])
 
@@ -355,13 +355,13 @@ def test_a_status_that_cannot_be_written_is_followed_by_one_that_allows_nothing(
 
 
 @pytest.mark.parametrize("outcome", [Refused("fenced"), NotFound("gone")])
-def test_where_nothing_can_be_written_nothing_is(outcome: Outcome) -> None:
+def test_failed_fail_safe_status_ends_the_sync(outcome: Outcome) -> None:
     scene = Scene(budgets=[a_budget(minAvailable=1)], pods=[a_pod("p")])
     raises = CommandError if isinstance(outcome, Refused) else None
     assert len(scene.sync(lambda _command: outcome, raises=raises).commands) == 1
 
 
-def test_a_budget_that_is_gone_needs_nothing() -> None:
+def test_deleted_budget_is_ignored() -> None:
     assert Scene().sync().commands == []
 
 
@@ -414,7 +414,7 @@ DELETING = {**marked(500), "metadata": {**marked(500)["metadata"], "deletionTime
         (a_pod("p"), None),
     ],
 )
-def test_a_pod_whose_condition_stays(pod: Object, result: RequeueAfter | None) -> None:
+def test_disruption_target_is_kept(pod: Object, result: RequeueAfter | None) -> None:
     scene = Scene(pods=[pod])
     driven = drive_steps(scene.reconciler.clear_stale_target("default/p"), scene.bench.accept, tables=scene.tables)
     assert (driven.commands, driven.result) == ([], result)

@@ -93,19 +93,19 @@ def cpu(percent: int, container: str = "") -> Metric:
 
 
 def used(resource: str, value: str) -> Metric:
-    """An average of a resource."""
+    """Build a Resource metric with an average value as target."""
     source = {"name": resource, "target": {"type": "AverageValue", "averageValue": value}}
     return Metric({"type": "Resource", "resource": source}, f"{resource} resource")
 
 
 def each(value: str) -> Metric:
-    """An average of the pods."""
+    """Build a Pods metric with an average value as target."""
     source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": value}}
     return Metric({"type": "Pods", "pods": source}, "pods metric qps")
 
 
 def about_other(value: str) -> Metric:
-    """A metric of another object, its value."""
+    """Build an Object metric with a value as target."""
     source = {"describedObject": DESCRIBED, "metric": {"name": "qps"}, "target": {"type": "Value", "value": value}}
     return Metric({"type": "Object", "object": source}, "Deployment metric qps")
 
@@ -136,23 +136,23 @@ ODD = Metric({"type": "CheddarCheese"}, "")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An autoscaler and its target, and the expected result of an evaluation.
+    """Autoscaler and its target, and the expected result of an evaluation.
 
     values: thousandths, by pod or by the containers a and b of each pod; by series; or of the object.
     size, end: replicas of the target before and after.
     pods: a letter for each pod. r: ready; u: not ready since its start; h: ready, just started; H: not ready, just
         started; f: failed; d: being deleted; p: pending. "": all ready; "-": no pods.
-    asks: requests by pod in thousandths of a CPU; the last one is for all further pods.
+    requests: requests by pod in thousandths of a CPU; the last one is for all further pods.
     reported: status.replicas of the target, if they differ from size.
-    known: evaluated before without a recent recommendation; else size was recommended.
+    known: evaluated before, without a recent recommendation; otherwise size was recommended.
     broken: the APIs that fail.
     zeroes, tolerates: feature gates.
-    was: reasons of the conditions before.
-    but: conditions that differ from the usual ones.
+    was: previous reasons of the conditions.
+    but: conditions that differ from the default ones.
     only: all conditions.
     percent: reported utilization, if it is checked.
     warned: reasons of warnings.
-    fault: of the evaluation.
+    fault: error label of the evaluation in the metrics.
     computed: (action, error, type) of each metric.
     why: error in messages.
     """
@@ -163,7 +163,7 @@ class Case:
     size: int = 3
     end: int = 3
     pods: str = ""
-    asks: tuple[int, ...] = (1000,)
+    requests: tuple[int, ...] = (1000,)
     bounds: tuple[int, int] = (2, 6)
     reported: int | None = None
     kind: str = "Deployment"
@@ -203,7 +203,7 @@ def expected(case: Case) -> Object:
     found: Object = {
         "written": [case.end] if change else [],
         "sizes": (case.size, case.end),
-        "said": conditions,
+        "conditions": conditions,
         "rescaled": [f"New size: {case.end}; reason: {_reason(case)}"] if change else [],
         "scaled_at": format_time(NOW if change else NOW - 1),
         "warned": case.warned.split(),
@@ -236,14 +236,14 @@ def scene_of(case: Case) -> Scene:
     sizes = {"currentReplicas": case.size, "desiredReplicas": case.size}
     shown["status"] = {**sizes, "lastScaleTime": format_time(NOW - 1), "conditions": before}  # no pause follows
     letters = case.pods or "r" * case.size
-    pods = [_pod(number, letter, case.asks) for number, letter in enumerate(letters) if letter != "-"]
+    pods = [_pod(number, letter, case.requests) for number, letter in enumerate(letters) if letter != "-"]
     scale = {
         "spec": {"replicas": case.size},
         "status": {"replicas": case.size if case.reported is None else case.reported, "selector": "app=web"},
     }
     scene = Scene(
         shown,
-        *pods or [_pod(0, "r", case.asks, app="other")],
+        *pods or [_pod(0, "r", case.requests, app="other")],
         scale=scale,
         measured=lambda fetch: _measured(fetch, case),
         scales_to_zero=case.zeroes,
@@ -287,7 +287,7 @@ def looked(case: Case, scene: Scene | None = None) -> Object:
     found: Object = {
         "written": [scale["spec"]["replicas"] for scale in scales],
         "sizes": (status["currentReplicas"], status["desiredReplicas"]),
-        "said": {
+        "conditions": {
             condition["type"]: (condition["status"], condition["reason"], condition["message"])
             for condition in status["conditions"]
         },
@@ -305,7 +305,7 @@ def _percent(status: Object) -> Any:
     return next(each["current"]["averageUtilization"] for each in current.values() if isinstance(each, dict))
 
 
-def _pod(number: int, letter: str, asks: tuple[int, ...], app: str = "web") -> Object:
+def _pod(number: int, letter: str, requests: tuple[int, ...], app: str = "web") -> Object:
     meta = {"name": f"p{number}", "namespace": "default", "labels": {"app": app}}
     if letter == "d":
         meta["deletionTimestamp"] = LONG_AGO
@@ -313,8 +313,8 @@ def _pod(number: int, letter: str, asks: tuple[int, ...], app: str = "web") -> O
     condition = {"type": "Ready", "status": "True" if letter in "rh" else "False", "lastTransitionTime": since}
     phase = {"f": "Failed", "p": "Pending"}.get(letter, "Running")
     status = {"phase": phase, "startTime": since, "conditions": [condition]}
-    asked = asks[min(number, len(asks) - 1)]
-    half = {"requests": {"cpu": f"{asked // 2}m"}} if asked else {}
+    requested = requests[min(number, len(requests) - 1)]
+    half = {"requests": {"cpu": f"{requested // 2}m"}} if requested else {}
     containers = [{"name": name, "resources": half} for name in "ab"]
     return {"metadata": meta, "spec": {"containers": containers}, "status": status}
 

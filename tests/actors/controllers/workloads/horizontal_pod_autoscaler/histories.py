@@ -24,10 +24,10 @@ def ago(*changes: tuple[int, float]) -> tuple[ScaleEvent, ...]:
 
 
 def spread(*changes: int, over: float = 120) -> tuple[ScaleEvent, ...]:
-    """The oldest first, each in the middle of an equal part of the time."""
+    """Return scale events, the oldest first, each in the middle of an equal part of the time."""
     part = over / len(changes) if changes else 0.0
     return ago(*((by, over - part * (number + 0.5)) for number, by in enumerate(changes)))
 
 
-def said(*recommendations: tuple[int, float]) -> tuple[Recommendation, ...]:
+def recommended(*recommendations: tuple[int, float]) -> tuple[Recommendation, ...]:
     return tuple(Recommendation(replicas, NOW - seconds) for replicas, seconds in recommendations)

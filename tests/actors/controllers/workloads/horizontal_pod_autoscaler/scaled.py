@@ -1,4 +1,4 @@
-"""A workload, its autoscaler, and what its pods use, in a simulated cluster."""
+"""Workload with autoscaler, and the usage of its pods, in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Scaled:
         self.cluster.run_for(1.0)
 
     def use(self, cpu: str, *pods: Object) -> None:
-        """These pods from now on; or all, those to come too."""
+        """Set the CPU usage of these pods; by default of all pods, also of future ones."""
         if not pods:
             self._used = cpu
         for pod in pods or self.cluster.list(PODS):
@@ -72,7 +72,7 @@ class Scaled:
         found = self.cluster.get(HORIZONTAL_POD_AUTOSCALERS, make_key("default", name)) or {}
         return found.get("status") or {}
 
-    def said(self, type_: str, name: str = "web") -> tuple[str, str]:
+    def condition(self, type_: str, name: str = "web") -> tuple[str, str]:
         found = find_condition(self.status(name).get("conditions"), type_) or {}
         return found.get("status", ""), found.get("reason", "")
 

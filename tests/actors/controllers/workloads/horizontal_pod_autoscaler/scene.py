@@ -1,4 +1,4 @@
-"""An autoscaler on a bench: what one look at it does, and the status that it leaves."""
+"""Bench for single evaluations of an autoscaler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import 
 KEY = "default/web"
 LONG_AGO = format_time(NOW - 1000)
 SCALE = {"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": "app=web"}}
-QUEUE = external({"averageValue": "10"})  # 30 wait in it
+QUEUE = external({"averageValue": "10"})  # the queue has 30 entries
 TARGETS = (
     ("apps", "deployments", "Deployment"),
     ("apps", "replicasets", "ReplicaSet"),
@@ -109,13 +109,13 @@ class Scene:
     def status(self) -> Object:
         return (self.bench.tables[HORIZONTAL_POD_AUTOSCALERS].get(KEY) or {}).get("status") or {}
 
-    def said(self, type_: str) -> tuple[str, str, str]:
-        """Status, reason and message of a condition."""
+    def condition(self, type_: str) -> tuple[str, str, str]:
+        """Return status, reason and message of a condition."""
         found = find_condition(self.status.get("conditions"), type_) or {}
         return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
     def shown(self, family: Family) -> dict[tuple[str, ...], float]:
-        """The values of its series, by their labels; of a histogram: how many observations."""
+        """Return the value of each series by its labels; for a histogram, the number of observations."""
         found = next((series for exported, series in self.registry.collect() if exported == family), [])
         return {labels: _value(series) for labels, series in found}
 

@@ -25,7 +25,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
     stabilized_by,
     up_limit,
 )
-from tests.actors.controllers.workloads.horizontal_pod_autoscaler.histories import NOW, ago, percent, pods, said
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.histories import NOW, ago, percent, pods, recommended
 
 ALL_AT_ONCE = ScalingRules(0, "Max", (ScalingPolicy(True, 100, 15),))
 
@@ -45,7 +45,7 @@ ALL_AT_ONCE = ScalingRules(0, "Max", (ScalingPolicy(True, 100, 15),))
         (2, 3, (1, 10), 3, "DesiredWithinRange"),
     ],
 )
-def test_without_behavior_it_at_most_doubles(
+def test_size_is_at_most_doubled_without_behavior(
     current: int, desired: int, bounds: tuple[int, int], end: int, reason: str
 ) -> None:
     found = limited(desired, current=current, bounds=ReplicaBounds(*bounds))
@@ -59,17 +59,17 @@ def test_without_behavior_it_at_most_doubles(
         (((4, 120), (5, 60)), 3, 5, [4, 5, 3]),
         (((4, 120), (5, 60)), 7, 7, [4, 5, 7]),
         (((1, 120), (2, 60)), 3, 3, [1, 2, 3]),
-        (((10, 600), (9, 540)), 3, 3, [3]),  # upstream keeps the first, and ignores it
+        (((10, 600), (9, 540)), 3, 3, [3]),  # upstream keeps the first one, but ignores it
         (((10, 600), (4, 60), (5, 120), (9, 540)), 3, 5, [4, 5, 3]),
         (((6, 301), (5, 60)), 3, 5, [5, 3]),
         (((6, 400), (9, 301)), 3, 3, [3]),
         (((6, 300),), 3, 6, [6, 3]),
     ],
 )
-def test_without_behavior_nothing_goes_below_what_was_recommended_lately(
+def test_size_is_not_below_recent_recommendations_without_behavior(
     before: tuple[tuple[int, float], ...], proposal: int, end: int, kept: list[int]
 ) -> None:
-    found, remembers = stabilized(proposal, said(*before), window=300, now=NOW)
+    found, remembers = stabilized(proposal, recommended(*before), window=300, now=NOW)
     assert found.replicas == end
     assert found.reason == ("ReadyForNewScale" if end == proposal else "ScaleDownStabilized")
     assert [recommendation.replicas for recommendation in remembers] == kept
@@ -87,7 +87,7 @@ OLD = ((10, 600), (9, 540))
         (300, 0, ((4, 120), (5, 60)), 1, 7, 4, "ScaleUpStabilized", [4, 5, 7]),
         (300, 0, ((1, 120), (2, 60)), 100, 3, 3, "ReadyForNewScale", [1, 2, 3]),
         (0, 300, ((4, 120), (5, 60)), 1, 3, 3, "ReadyForNewScale", [4, 5, 3]),
-        (0, 0, OLD, 100, 3, 3, "ReadyForNewScale", [3]),  # upstream keeps the first, and ignores it
+        (0, 0, OLD, 100, 3, 3, "ReadyForNewScale", [3]),  # upstream keeps the first one, but ignores it
         (0, 0, OLD, 1, 100, 100, "ReadyForNewScale", [100]),  # the same
         (0, 180, (*OLD, (4, 60), (5, 120)), 100, 3, 5, "ScaleDownStabilized", [4, 5, 3]),  # the same
         (300, 0, ((10, 6000), (6, 60), (5, 120), (9, 180)), 1, 100, 5, "ScaleUpStabilized", [6, 5, 9, 100]),
@@ -98,7 +98,7 @@ OLD = ((10, 600), (9, 540))
         (60, 300, ((4, 120),), 2, 5, 5, "ReadyForNewScale", [4, 5]),
     ],
 )
-def test_with_behavior_it_moves_only_where_both_windows_force_it_to(
+def test_size_changes_only_as_both_stabilization_windows_require(
     up: float,
     down: float,
     before: tuple[tuple[int, float], ...],
@@ -109,7 +109,7 @@ def test_with_behavior_it_moves_only_where_both_windows_force_it_to(
     kept: list[int],
 ) -> None:
     behavior = Behavior(ALL_AT_ONCE._replace(window=up), ALL_AT_ONCE._replace(window=down))
-    found, remembers = stabilized_by(behavior, proposal, said(*before), current=current, now=NOW)
+    found, remembers = stabilized_by(behavior, proposal, recommended(*before), current=current, now=NOW)
     assert (found.replicas, found.reason) == (end, reason)
     assert [recommendation.replicas for recommendation in remembers] == kept
 
@@ -133,7 +133,7 @@ MIXED = ago((1, 10), (5, 25), (9, 35))
         ("Max", (percent(10),), (), 7, 8),
     ],
 )
-def test_up(
+def test_scale_up_is_limited_by_policies(
     select: str, policies: tuple[ScalingPolicy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
 ) -> None:
     """Changes within a policy's period reduce or extend what the policy allows."""
@@ -155,7 +155,7 @@ REMOVED = ago((-2, 10), (-4, 25), (-6, 35))
         ("Max", (pods(4, 120),), ago((4, 20), (-2, 10)), 6, 0),
     ],
 )
-def test_down(
+def test_scale_down_is_limited_by_policies(
     select: str, policies: tuple[ScalingPolicy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
 ) -> None:
     assert down_limit(ScalingRules(0, select, policies), events, current=current, now=NOW) == limit
@@ -174,7 +174,7 @@ def test_down(
         ((pods(4),), 10, 10, (), (1, 1000), 10, "DesiredWithinRange"),
     ],
 )
-def test_no_limit_turns_it_round(
+def test_limits_never_reverse_the_direction(
     rules: tuple[ScalingPolicy, ...],
     current: int,
     desired: int,
@@ -188,11 +188,11 @@ def test_no_limit_turns_it_round(
     assert (found.replicas, found.reason) == (end, reason)
 
 
-def test_only_events_within_the_period_count() -> None:
+def test_only_events_within_the_period_are_counted() -> None:
     assert replicas_before(ago((2, 29), (3, 59), (5, 60), (7, 61)), 60, current=20, now=NOW) == 15
 
 
-def test_events_are_remembered_for_the_longest_period_and_only_with_behavior() -> None:
+def test_events_are_kept_for_the_longest_period_with_behavior() -> None:
     behavior = Behavior(ScalingRules(0, "Max", (pods(1, 30), pods(1, 60))), ScalingRules(0, "Max", (pods(1, 20),)))
     kept = remembered(behavior, ago((1, 61), (2, 60), (-3, 10)), 4, now=NOW)
     assert [event.change for event in kept] == [2, -3, 4]

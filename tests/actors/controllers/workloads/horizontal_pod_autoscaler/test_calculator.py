@@ -45,8 +45,8 @@ FIVE = (100, 300, 500, 250, 250)
 TEN = (800, 400, 620, 580, 604, 596, 602, 598, 600, 600)
 
 UP = [
-    (Case("all ready", cpu(30), both(300, 500, 700), 3, 5, asks=TWO), of_cpu(50, "1")),
-    (Case("a container", cpu(30, "b"), second(300, 500, 700), 3, 5, asks=TWO), of_cpu(50, "500m")),
+    (Case("all ready", cpu(30), both(300, 500, 700), 3, 5, requests=TWO), of_cpu(50, "1")),
+    (Case("a container", cpu(30, "b"), second(300, 500, 700), 3, 5, requests=TWO), of_cpu(50, "500m")),
     (Case("one unready", cpu(30), both(300, 500, 700), 3, 4, "urr", TWO), of_cpu(60, "1200m")),
     (Case("one starts", cpu(30), both(300, 500, 700), 3, 4, "hrr", TWO), of_cpu(60, "1200m")),
     (Case("its container", cpu(30, "b"), second(300, 500, 700, first=0), 3, 4, "hrr", TWO), of_cpu(60, "600m")),
@@ -61,7 +61,7 @@ UP = [
     (Case("two deleted", cpu(30), both(500, 700), 2, 4, "rrdd", TWO), of_cpu(60, "1200m")),
     (Case("container of deleted", cpu(30, "a"), both(500, 700), 2, 4, "rrdd", TWO), of_cpu(60, "600m")),
     (
-        Case("more samples than pods", cpu(100), both(4000, 9500, 3000, 7000, 3200, 2000), 4, 24, asks=TWO),
+        Case("more samples than pods", cpu(100), both(4000, 9500, 3000, 7000, 3200, 2000), 4, 24, requests=TWO),
         of_cpu(587, "11750m"),
     ),
     (Case("pods", each("15"), (20_000, 10_000, 30_000), 3, 4), {"averageValue": "20"}),
@@ -89,8 +89,8 @@ UP = [
     ),
 ]
 DOWN = [
-    (Case("all ready", cpu(50), both(*FIVE), 5, 3, asks=TWO), of_cpu(28, "560m")),
-    (Case("a container", cpu(50, "b"), second(*FIVE), 5, 3, asks=TWO), of_cpu(28, "280m")),
+    (Case("all ready", cpu(50), both(*FIVE), 5, 3, requests=TWO), of_cpu(28, "560m")),
+    (Case("a container", cpu(50, "b"), second(*FIVE), 5, 3, requests=TWO), of_cpu(28, "280m")),
     (Case("two unready", cpu(50), both(*FIVE), 5, 2, "rrruu", TWO), of_cpu(30, "600m")),
     (Case("containers of two unready", cpu(50, "b"), second(*FIVE), 5, 2, "rrruu", TWO), of_cpu(30, "300m")),
     (Case("four pending", cpu(50), both(100), 5, 1, "rpppp", TWO), of_cpu(10, "200m")),
@@ -109,30 +109,30 @@ DOWN = [
     (Case("an object, for each", about_other_each("2"), (6000,), 5, 3), {"averageValue": "1200m"}),
     (Case("external", outside("14334m"), (8600,), 5, 3), {"value": "8600m"}),
     (Case("external, for each", outside_each("2867m"), (8600,), 5, 3), {"averageValue": "1720m"}),
-    (Case("beyond the tolerance", cpu(56), both(*(150,) * 10), 10, 9, asks=TEN), of_cpu(50, "300m")),
+    (Case("beyond the tolerance", cpu(56), both(*(150,) * 10), 10, 9, requests=TEN), of_cpu(50, "300m")),
 ]
 ALONE = [
-    (Case("cpu", cpu(100), both(1010, 1030, 1020), asks=UNEVEN), of_cpu(102, "2040m")),
+    (Case("cpu", cpu(100), both(1010, 1030, 1020), requests=UNEVEN), of_cpu(102, "2040m")),
     (Case("pods", each("20"), (20_000, 21_000, 21_000)), {"averageValue": "20666m"}),
     (Case("an object", about_other("20"), (20_666,)), {"value": "20666m"}),
     (Case("an object, for each", about_other_each("5"), (20_166,), 4, 4), {"averageValue": "5042m"}),
     (Case("external", outside("8888m"), (8600,)), {"value": "8600m"}),
     (Case("external, for each", outside_each("2900m"), (8600,)), {"averageValue": "2867m"}),
-    (Case("within the tolerance", cpu(55), both(*(150,) * 10), 10, 10, asks=TEN), of_cpu(50, "300m")),
+    (Case("within the tolerance", cpu(55), both(*(150,) * 10), 10, 10, requests=TEN), of_cpu(50, "300m")),
 ]
 MISSING = [
-    (Case("two of four", cpu(100), both(400, 95), 4, 3, asks=TWO), of_cpu(24, "495m")),
+    (Case("two of four", cpu(100), both(400, 95), 4, 3, requests=TWO), of_cpu(24, "495m")),
     (Case("two of five, pods", each("20"), (20_000, 19_000, 21_000), 5, 5), {"averageValue": "20"}),
-    (Case("at the target", cpu(100), both(1000), 2, 2, asks=TWO), of_cpu(100, "2")),
-    (Case("above it", cpu(100), both(1900), 2, 2, asks=TWO), of_cpu(190, "3800m")),
-    (Case("below it", cpu(100), both(600), 2, 2, asks=TWO), of_cpu(60, "1200m")),
+    (Case("at the target", cpu(100), both(1000), 2, 2, requests=TWO), of_cpu(100, "2")),
+    (Case("above it", cpu(100), both(1900), 2, 2, requests=TWO), of_cpu(190, "3800m")),
+    (Case("below it", cpu(100), both(600), 2, 2, requests=TWO), of_cpu(60, "1200m")),
     (Case("and one unready", cpu(50), both(100, 450), 3, 3, "urr", TWO), of_cpu(45, "900m")),
     (Case("and one starts", cpu(50), both(100, 450), 3, 3, "hrr", TWO), of_cpu(45, "900m")),
     (Case("and one unready, much above", cpu(50), both(100, 2000), 3, 4, "urr", TWO), of_cpu(200, "4")),
     (Case("and one starts unready, much above", cpu(50), both(100, 2000), 3, 4, "Hrr", TWO), of_cpu(200, "4")),
     (Case("and one unready, below", cpu(50), both(100, 100, 100), 4, 3, "urrr", TWO), of_cpu(10, "200m")),
     (
-        Case("more than it asks for", cpu(300), both(200, 100, 100), 4, 2, "urrr", (2000, 2000, 4000, 4000)),
+        Case("more than requested", cpu(300), both(200, 100, 100), 4, 2, "urrr", (2000, 2000, 4000, 4000)),
         of_cpu(6, "200m"),
     ),
     (Case("one more by a rollout", cpu(50), both(100, 100), 2, 2, "rrr", TWO), of_cpu(10, "200m")),
@@ -141,28 +141,28 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("case", "shown"), [*UP, *DOWN, *ALONE, *MISSING], ids=str)
-def test_metric_leads_to_its_number_of_replicas(case: Case, shown: Object) -> None:
+def test_replicas_and_status_follow_from_a_metric(case: Case, shown: Object) -> None:
     assert proposed(case, TENTH) == (case.end, shown)
 
 
 @pytest.mark.parametrize(
     ("tolerances", "case", "shown"),
     [
-        (Tolerances(0, 0), Case("none", cpu(100), both(909, 1010, 1111), 3, 4, asks=UNEVEN), of_cpu(101, "2020m")),
+        (Tolerances(0, 0), Case("none", cpu(100), both(909, 1010, 1111), 3, 4, requests=UNEVEN), of_cpu(101, "2020m")),
         (
             Tolerances(0.1, 2),
-            Case("200 % up", cpu(100), both(1890, 1910, 1900), asks=UNEVEN),
+            Case("200 % up", cpu(100), both(1890, 1910, 1900), requests=UNEVEN),
             of_cpu(190, "3800m"),
         ),
         (
             Tolerances(2, 0.08),
-            Case("8 % up", cpu(100), both(1100, 1080, 1090), 3, 4, asks=UNEVEN),
+            Case("8 % up", cpu(100), both(1100, 1080, 1090), 3, 4, requests=UNEVEN),
             of_cpu(109, "2180m"),
         ),
-        (Tolerances(0.36, 0.1), Case("36 % down", cpu(100), both(660, 640, 650), asks=UNEVEN), of_cpu(65, "1300m")),
+        (Tolerances(0.36, 0.1), Case("36 % down", cpu(100), both(660, 640, 650), requests=UNEVEN), of_cpu(65, "1300m")),
         (
             Tolerances(0.34, 0.1),
-            Case("34 % down", cpu(100), both(660, 640, 650), 3, 2, asks=UNEVEN),
+            Case("34 % down", cpu(100), both(660, 640, 650), 3, 2, requests=UNEVEN),
             of_cpu(65, "1300m"),
         ),
         (ONE_PERCENT_UP, Case("pods", each("20"), (20_000, 21_000, 21_000), 3, 4), {"averageValue": "20666m"}),
@@ -181,7 +181,7 @@ def test_metric_leads_to_its_number_of_replicas(case: Case, shown: Object) -> No
     ],
     ids=str,
 )
-def test_each_direction_has_a_tolerance(tolerances: Tolerances, case: Case, shown: Object) -> None:
+def test_each_direction_has_its_own_tolerance(tolerances: Tolerances, case: Case, shown: Object) -> None:
     assert proposed(case, tolerances) == (case.end, shown)
 
 
@@ -193,7 +193,10 @@ def test_each_direction_has_a_tolerance(tolerances: Tolerances, case: Case, show
             Case("no samples", cpu(100), pods="rrrr"),
             "unable to get metrics for resource cpu: no metrics returned from resource metrics API",
         ),
-        (Case("nothing asked for", cpu(100), (200,), pods="r", asks=(0,)), "missing request for cpu in container a of"),
+        (
+            Case("nothing asked for", cpu(100), (200,), pods="r", requests=(0,)),
+            "missing request for cpu in container a of",
+        ),
     ],
     ids=str,
 )

@@ -135,7 +135,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("case", UNKNOWN, ids=str)
-def test_too_little_is_known(case: Case) -> None:
+def test_missing_or_invalid_information_is_reported(case: Case) -> None:
     reason = (case.only or "").split()[1]
     case = replace(case, fault="internal", warned=f"{reason} FailedComputeMetricsReplicas")
     assert looked(case) == expected(case)
@@ -162,26 +162,26 @@ BEYOND = [
     Case("below the least", cpu(90), size=2, end=3, bounds=(3, 5)),
     Case("below the least, by a ReplicationController", cpu(80), size=1, end=2, kind="ReplicationController"),
     Case("above the most", cpu(90), size=10, end=5, bounds=(3, 5)),
-    Case("above the most, busy", cpu(50), (8000, 9500, 1000), asks=(900, 1000, 1100), size=6, end=5, bounds=(2, 5)),
+    Case("above the most, busy", cpu(50), (8000, 9500, 1000), requests=(900, 1000, 1100), size=6, end=5, bounds=(2, 5)),
 ]
 
 
 @pytest.mark.parametrize("case", BEYOND, ids=str)
-def test_beyond_the_bounds_nothing_is_measured(case: Case) -> None:
+def test_no_metric_is_read_outside_the_bounds(case: Case) -> None:
     case = replace(case, only="SucceededRescale", computed=())
     assert looked(case) == expected(case)
 
 
-def test_a_scale_that_cannot_be_read() -> None:
-    case = Case("", cpu(10), (100, 200, 300), asks=(100,), bounds=(1, 100), why="something went wrong")
+def test_unreadable_scale_is_reported() -> None:
+    case = Case("", cpu(10), (100, 200, 300), requests=(100,), bounds=(1, 100), why="something went wrong")
     scene = scene_of(case)
     scene.scale = WENT_WRONG
     case = replace(case, only="FailedGetScale", warned="FailedGetScale", fault="internal", computed=())
     assert looked(case, scene) == expected(case)
 
 
-def test_a_scale_that_cannot_be_written() -> None:
-    case = Case("", cpu(100), (150, 150, 150), asks=(100,), bounds=(1, 5), why="something went wrong")
+def test_failed_scale_update_is_reported() -> None:
+    case = Case("", cpu(100), (150, 150, 150), requests=(100,), bounds=(1, 5), why="something went wrong")
     scene = scene_of(case)
     scene.refusals["scale"] = WENT_WRONG
     found = looked(case, scene)
@@ -190,15 +190,15 @@ def test_a_scale_that_cannot_be_written() -> None:
     assert found == {**expected(case), "written": [5]}
 
 
-def test_a_scale_that_another_one_wrote_is_written_again() -> None:
+def test_conflicting_scale_update_is_repeated() -> None:
     case = Case("", cpu(50), (600, 700, 800), end=5)
     scene = scene_of(case)
     scene.first["scale"] = [Conflict("newer", b'{"kind": "Status"}')]
     assert looked(case, scene) == {**expected(case), "written": [5, 5]}
 
 
-def test_a_selector_that_is_missing() -> None:
-    case = Case("", cpu(10), (100, 200, 300), asks=(100,), bounds=(1, 100))
+def test_missing_selector_is_reported() -> None:
+    case = Case("", cpu(10), (100, 200, 300), requests=(100,), bounds=(1, 100))
     scene = scene_of(case)
     scene.scale = {"spec": {"replicas": 3}, "status": {"replicas": 3}}
     case = replace(
@@ -213,9 +213,9 @@ def test_a_selector_that_is_missing() -> None:
     assert scene.status["currentMetrics"] is None
 
 
-def test_a_selector_that_cannot_be_read() -> None:
+def test_malformed_selector_is_reported() -> None:
     """The message has upstream's prefix and the error of our parser."""
-    case = Case("", cpu(10), (100, 200, 300), asks=(100,), bounds=(1, 100))
+    case = Case("", cpu(10), (100, 200, 300), requests=(100,), bounds=(1, 100))
     scene = scene_of(case)
     scene.scale = {"spec": {"replicas": 3}, "status": {"replicas": 3, "selector": "cheddar cheese"}}
     why = (
@@ -244,7 +244,7 @@ BOTH = "pods by selector app=web are controlled by multiple HPAs: [default/web d
         ("cheddar=cheese", {"app": "web", "cheddar": "cheese"}, True),
     ],
 )
-def test_pods_of_two_autoscalers(selector: str, labels: Object, ambiguous: bool) -> None:
+def test_pods_selected_by_two_autoscalers_are_reported(selector: str, labels: Object, ambiguous: bool) -> None:
     """The selectors of evaluated autoscalers are known. selector: of the other autoscaler's target."""
     case = Case("", cpu(30), (300, 500, 700), end=5)
     scene = scene_of(case)

@@ -37,7 +37,7 @@ def test_scaling_up_is_counted() -> None:
         ({"metrics": [{"type": "Odd"}, QUEUE]}, ("scale_up", "internal"), ("none", "spec", "Odd")),
     ],
 )
-def test_whose_fault_it_was_is_counted(
+def test_evaluations_are_counted_by_cause_of_error(
     spec: Object, reconciled: tuple[str, str], computed: tuple[str, str, str] | None
 ) -> None:
     scene = Scene(autoscaler(**spec))
@@ -52,7 +52,7 @@ def test_forbidden_scale_update_is_reported() -> None:
     text = f"New size: 3; reason: {WHY}; error: not you"
     assert scene.look().events == [("Warning", "FailedRescale", text)]
     message = "the HPA controller was unable to update the target scale: not you"
-    assert scene.said("AbleToScale") == ("False", "FailedUpdateScale", message)
+    assert scene.condition("AbleToScale") == ("False", "FailedUpdateScale", message)
     assert (scene.status["currentReplicas"], scene.status["desiredReplicas"]) == (1, 0)
     assert scene.status["currentMetrics"][0]["external"]["current"] == {"averageValue": "30"}
     assert "lastScaleTime" not in scene.status
@@ -60,13 +60,13 @@ def test_forbidden_scale_update_is_reported() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Conflict("changed", STATUS), ServerFailure("broken", STATUS)])
-def test_a_status_that_cannot_be_written_is_an_event(outcome: Conflict | ServerFailure) -> None:
+def test_failed_status_write_records_an_event(outcome: Conflict | ServerFailure) -> None:
     scene = Scene(autoscaler())
     scene.refusals["status"] = outcome
     driven = scene.look()
     assert [reason for _, reason, _ in driven.events] == ["SuccessfulRescale", "FailedUpdateStatus"]
     assert driven.events[-1][2] == outcome.message
-    assert driven.result is not None  # it is looked at again a period later
+    assert driven.result is not None  # requeued after a period
     assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "internal"): 1}
 
 

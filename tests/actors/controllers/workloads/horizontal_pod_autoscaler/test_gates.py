@@ -16,7 +16,7 @@ def gated(gate: str, on: bool) -> str:
 
 
 @ON_AND_OFF
-def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None:
+def test_target_is_scaled_to_zero_and_back_with_the_gate(log: FilteringBoundLogger, on: bool) -> None:
     """A server without the gate rejects minReplicas 0, and this server has it off."""
     scaled = Scaled(log, gated("HPAScaleToZero", on))
     scaled.workload("web", 2)
@@ -30,14 +30,14 @@ def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None
         scaled.cluster.merge(HORIZONTAL_POD_AUTOSCALERS, "default/web", {"spec": {"minReplicas": 0}})
     scaled.run(2)
     assert scaled.replicas() == 0
-    assert scaled.said("ScaledToZero") == (("True", "ScaledToZero") if on else ("", ""))
+    assert scaled.condition("ScaledToZero") == (("True", "ScaledToZero") if on else ("", ""))
     scaled.metrics.external["queue"] = ["25"]
     scaled.run()
     assert scaled.replicas() == (3 if on else 0)
     if on:
-        assert scaled.said("ScaledToZero") == ("False", "NotScaledToZero")
+        assert scaled.condition("ScaledToZero") == ("False", "NotScaledToZero")
     else:
-        assert scaled.said("ScalingActive") == ("False", "ScalingDisabled")
+        assert scaled.condition("ScalingActive") == ("False", "ScalingDisabled")
 
 
 @ON_AND_OFF
@@ -63,4 +63,4 @@ def test_pod_level_requests_count_with_the_gate(log: FilteringBoundLogger, on: b
     scaled.workload("web", 1)
     scaled.autoscaler("web", minReplicas=1)
     scaled.run(2)
-    assert scaled.said("ScalingActive")[1] == ("FailedGetResourceMetric" if not on else "ValidMetricFound")
+    assert scaled.condition("ScalingActive")[1] == ("FailedGetResourceMetric" if not on else "ValidMetricFound")

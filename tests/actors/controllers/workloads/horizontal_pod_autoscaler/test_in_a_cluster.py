@@ -1,4 +1,4 @@
-"""The horizontal pod autoscaler, workloads, and metrics, on virtual time.
+"""Horizontal pod autoscaler, workloads and metrics in a simulated cluster.
 
 Source of the rules: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go.
 """
@@ -24,42 +24,42 @@ def scaled(log: FilteringBoundLogger) -> Scaled:
     return Scaled(log)
 
 
-def test_a_busy_workload_grows_to_what_it_needs_and_no_further_than_it_may(scaled: Scaled) -> None:
+def test_busy_workload_is_scaled_up_within_its_maximum(scaled: Scaled) -> None:
     scaled.workload("web", 2)
     scaled.run(2)
     scaled.autoscaler("web", maxReplicas=6)
     scaled.run()
-    assert scaled.replicas() == 2  # it is looked at a period after it came
+    assert scaled.replicas() == 2  # evaluated a period after its creation
     scaled.run()
     assert scaled.replicas() == 4
     assert scaled.status()["desiredReplicas"] == 4
-    assert scaled.said("AbleToScale") == ("True", "SucceededRescale")
-    assert scaled.said("ScalingActive") == ("True", "ValidMetricFound")
-    assert scaled.said("ScalingLimited") == ("False", "DesiredWithinRange")
+    assert scaled.condition("AbleToScale") == ("True", "SucceededRescale")
+    assert scaled.condition("ScalingActive") == ("True", "ValidMetricFound")
+    assert scaled.condition("ScalingLimited") == ("False", "DesiredWithinRange")
     why = "cpu resource utilization (percentage of request) above target"
     assert scaled.events() == [("SuccessfulRescale", f"New size: 4; reason: {why}")]
     scaled.run(4)
     assert scaled.replicas() == 6
-    assert scaled.said("ScalingLimited") == ("True", "TooManyReplicas")
+    assert scaled.condition("ScalingLimited") == ("True", "TooManyReplicas")
     (metric,) = scaled.status()["currentMetrics"]
     assert metric["resource"] == {"name": "cpu", "current": {"averageUtilization": 100, "averageValue": "100m"}}
 
 
-def test_it_shrinks_after_the_time_of_stabilization_alone(log: FilteringBoundLogger) -> None:
+def test_workload_is_scaled_down_after_the_stabilization_window(log: FilteringBoundLogger) -> None:
     scaled = Scaled(log, "--horizontal-pod-autoscaler-downscale-stabilization=2m")
     scaled.use("10m")
     scaled.workload("web", 5)
     scaled.autoscaler("web", minReplicas=2)
     scaled.run(8)
     assert scaled.replicas() == 5
-    assert scaled.said("AbleToScale") == ("True", "ScaleDownStabilized")
+    assert scaled.condition("AbleToScale") == ("True", "ScaleDownStabilized")
     scaled.run(3)
     assert scaled.replicas() == 2
-    assert scaled.said("ScalingLimited") == ("True", "TooFewReplicas")
+    assert scaled.condition("ScalingLimited") == ("True", "TooFewReplicas")
     assert ("SuccessfulRescale", "New size: 2; reason: All metrics below target") in scaled.events()
 
 
-def test_it_follows_usage_that_changes_by_itself(scaled: Scaled) -> None:
+def test_size_follows_changing_usage(scaled: Scaled) -> None:
     scaled.use("steps(50m, 2m: 100m)")
     scaled.workload("web", 2)
     scaled.autoscaler("web", maxReplicas=4)
@@ -69,7 +69,7 @@ def test_it_follows_usage_that_changes_by_itself(scaled: Scaled) -> None:
     assert scaled.replicas() == 4
 
 
-def test_nothing_is_written_while_nothing_changes(scaled: Scaled) -> None:
+def test_nothing_is_written_without_changes(scaled: Scaled) -> None:
     scaled.use("50m")
     scaled.workload("web", 3)
     scaled.run(2)
@@ -84,7 +84,7 @@ def test_nothing_is_written_while_nothing_changes(scaled: Scaled) -> None:
 @pytest.mark.parametrize(
     ("replicas", "end", "why"), [(9, 6, "above Spec.MaxReplicas"), (1, 3, "below Spec.MinReplicas")]
 )
-def test_the_bounds_hold_without_any_metrics(scaled: Scaled, replicas: int, end: int, why: str) -> None:
+def test_bounds_are_enforced_without_metrics(scaled: Scaled, replicas: int, end: int, why: str) -> None:
     scaled.metrics.absent.add("metrics.k8s.io")
     scaled.workload("web", replicas)
     scaled.autoscaler("web", minReplicas=3, maxReplicas=6)
@@ -93,12 +93,12 @@ def test_the_bounds_hold_without_any_metrics(scaled: Scaled, replicas: int, end:
     assert ("SuccessfulRescale", f"New size: {end}; reason: Current number of replicas {why}") in scaled.events()
 
 
-def test_a_target_at_zero_is_left_there(scaled: Scaled) -> None:
+def test_target_at_zero_is_not_scaled(scaled: Scaled) -> None:
     scaled.workload("web", 0)
     scaled.autoscaler("web")
     scaled.run(3)
     assert scaled.replicas() == 0
-    assert scaled.said("ScalingActive") == ("False", "ScalingDisabled")
+    assert scaled.condition("ScalingActive") == ("False", "ScalingDisabled")
     assert scaled.events() == []
 
 
@@ -126,7 +126,7 @@ def test_unavailable_metrics_are_reported(scaled: Scaled, state: str, text: str)
     scaled.autoscaler("web")
     scaled.run(2)
     assert scaled.replicas() == 2
-    assert scaled.said("ScalingActive") == ("False", "FailedGetResourceMetric")
+    assert scaled.condition("ScalingActive") == ("False", "FailedGetResourceMetric")
     assert scaled.message("ScalingActive") == f"the HPA was unable to compute the replica count: {ASKED}{text}"
     first = (
         f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {ASKED}{text}"
@@ -145,19 +145,19 @@ def test_missing_target_is_reported(scaled: Scaled) -> None:
     assert scaled.events("odd") == [("FailedGetScale", 'no matches for kind "Thing" in group "example.com"')]
 
 
-def test_two_autoscalers_of_the_same_pods_do_nothing(scaled: Scaled) -> None:
+def test_two_autoscalers_of_the_same_pods_do_not_scale(scaled: Scaled) -> None:
     scaled.workload("web", 2)
     scaled.run(2)
     scaled.autoscaler("one", of="web")
     scaled.autoscaler("two", of="web")
     scaled.run(4)
-    assert scaled.said("ScalingActive", "one") == ("False", "AmbiguousSelector")
+    assert scaled.condition("ScalingActive", "one") == ("False", "AmbiguousSelector")
     text = "pods by selector app=web are controlled by multiple HPAs: [default/one default/two]"
     assert scaled.message("ScalingActive", "two") == text
     assert ("AmbiguousSelector", text) in scaled.events("two")
     scaled.cluster.delete(HORIZONTAL_POD_AUTOSCALERS, "default/one")
     scaled.run(2)
-    assert scaled.said("ScalingActive", "two") == ("True", "ValidMetricFound")
+    assert scaled.condition("ScalingActive", "two") == ("True", "ValidMetricFound")
 
 
 def test_custom_object_and_external_metrics_are_read(scaled: Scaled) -> None:
@@ -225,19 +225,19 @@ def test_metric_without_an_adapter_is_reported(scaled: Scaled, metric: Object, r
     scaled.workload("web", 2)
     scaled.autoscaler("web", metric)
     scaled.run(2)
-    assert scaled.said("ScalingActive") == ("False", reason)
+    assert scaled.condition("ScalingActive") == ("False", reason)
     assert (reason, text) in scaled.events()
 
 
 @pytest.mark.parametrize(("cpu", "end", "active"), [("100m", 4, "True"), ("10m", 3, "False")])
-def test_one_metric_that_fails_stops_scaling_down_and_not_up(scaled: Scaled, cpu: str, end: int, active: str) -> None:
+def test_failed_metric_prevents_scaling_down_only(scaled: Scaled, cpu: str, end: int, active: str) -> None:
     scaled.use(cpu)
     scaled.workload("web", 2 if end == 4 else 3)
     scaled.run(2)
     scaled.autoscaler("web", CPU, external({"value": "1"}), behavior={"scaleDown": AT_ONCE})
     scaled.run(2)
     assert scaled.replicas() == end
-    assert scaled.said("ScalingActive")[0] == active
+    assert scaled.condition("ScalingActive")[0] == active
 
 
 def test_policies_limit_the_scaling_rate(scaled: Scaled) -> None:
@@ -251,13 +251,13 @@ def test_policies_limit_the_scaling_rate(scaled: Scaled) -> None:
         scaled.run()
         sizes.append(scaled.replicas())
     assert sizes == [1, 3, 3, 3, 3, 5, 5, 5, 5, 7]
-    assert scaled.said("ScalingLimited") == ("True", "ScaleUpLimit")
+    assert scaled.condition("ScalingLimited") == ("True", "ScaleUpLimit")
     scaled.metrics.external["queue"] = ["10"]
     scaled.run()
     assert scaled.replicas() == 1
 
 
-def test_a_custom_resource_is_scaled_by_its_subresource(log: FilteringBoundLogger) -> None:
+def test_custom_resource_is_scaled_by_its_subresource(log: FilteringBoundLogger) -> None:
     scaled = Scaled(log)
     names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
     scale = {
@@ -294,7 +294,7 @@ def test_a_custom_resource_is_scaled_by_its_subresource(log: FilteringBoundLogge
     assert scaled.events() == [("SuccessfulRescale", "New size: 4; reason: external metric queue(nil) above target")]
 
 
-def test_pods_that_start_or_have_no_sample_do_not_count_for_more(scaled: Scaled) -> None:
+def test_starting_pods_and_missing_samples_limit_scaling_up(scaled: Scaled) -> None:
     scaled.workload("web", 4)
     scaled.run(2)
     scaled.use("none", *scaled.cluster.list(PODS)[2:])

@@ -32,7 +32,7 @@ from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import Q
         ({"behavior": {"scaleDown": {"tolerance": "x"}}}, "spec.behavior.scaleDown.tolerance is a quantity, got 'x'"),
     ],
 )
-def test_a_malformed_autoscaler_is_left_alone(spec: dict[str, Any], text: str) -> None:
+def test_malformed_autoscaler_is_not_evaluated(spec: dict[str, Any], text: str) -> None:
     driven = Scene(autoscaler(**spec)).look(raises=ValueError)
     assert driven.commands == []
     assert str(driven.error) == text
@@ -68,7 +68,7 @@ def test_invalid_metric_is_reported_and_the_others_scale_up(metric: Object, reas
     scene = Scene(autoscaler(metric))
     scene.look()
     message = f"the HPA was unable to compute the replica count: {text}"
-    assert scene.said("ScalingActive") == ("False", reason, message)
+    assert scene.condition("ScalingActive") == ("False", reason, message)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_invalid_metric_is_reported_and_the_others_scale_up(metric: Object, reas
         ),
     ],
 )
-def test_a_malformed_pod_is_named(container: dict[str, Any], text: str) -> None:
+def test_error_names_the_malformed_pod(container: dict[str, Any], text: str) -> None:
     scene = Scene(autoscaler(CPU, QUEUE), pod(**container))
     assert ("Warning", "FailedGetResourceMetric", text) in scene.look().events
     assert scene.status["desiredReplicas"] == 3
@@ -91,4 +91,4 @@ def test_malformed_scale_is_reported() -> None:
     scene = Scene(autoscaler(), scale={"spec": {"replicas": "many"}})
     text = "the scale of deployments default/web: spec.replicas is a number from 0 on, got 'many'"
     assert scene.look().events == [("Warning", "FailedGetScale", text)]
-    assert scene.said("AbleToScale")[:2] == ("False", "FailedGetScale")
+    assert scene.condition("AbleToScale")[:2] == ("False", "FailedGetScale")

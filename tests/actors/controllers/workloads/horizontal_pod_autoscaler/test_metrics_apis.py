@@ -123,7 +123,7 @@ def test_responses_are_parsed(ask: Ask, items: list[Object], found: Any) -> None
         (queue_length, "the custom metrics API server returned 0 results when we asked for exactly one"),
     ],
 )
-def test_an_answer_without_samples(ask: Ask, text: str) -> None:
+def test_response_without_samples_is_reported(ask: Ask, text: str) -> None:
     with pytest.raises(CannotComputeError, match=text):
         asked(ask)
 

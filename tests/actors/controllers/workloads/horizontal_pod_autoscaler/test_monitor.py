@@ -30,13 +30,13 @@ from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
 
 UP = Case("it scales up", cpu(30), (300, 500, 700), end=5)
 UNKNOWN = Case("it measures nothing", cpu(100), size=4, end=4)
-ALONE = Case("it does nothing", cpu(100), (1010, 1030, 1020), asks=(900, 1000, 1100), bounds=(1, 5))
+ALONE = Case("it does nothing", cpu(100), (1010, 1030, 1020), requests=(900, 1000, 1100), bounds=(1, 5))
 
 
 @pytest.mark.parametrize(
     ("case", "action", "fault"), [(UP, "scale_up", "none"), (UNKNOWN, "none", "internal"), (ALONE, "none", "none")]
 )
-def test_each_look_is_counted_and_timed(case: Case, action: str, fault: str) -> None:
+def test_each_evaluation_is_counted_and_timed(case: Case, action: str, fault: str) -> None:
     scene = scene_of(case)
     scene.look()
     assert scene.shown(of.RECONCILIATIONS) == scene.shown(of.RECONCILIATION_SECONDS) == {(action, fault): 1}
@@ -44,7 +44,7 @@ def test_each_look_is_counted_and_timed(case: Case, action: str, fault: str) -> 
     assert scene.shown(of.COMPUTATIONS) == scene.shown(of.COMPUTATION_SECONDS) == computed
 
 
-def test_each_further_look_counts() -> None:
+def test_evaluations_accumulate() -> None:
     scene = scene_of(ALONE)
     for _ in range(3):
         scene.look()
@@ -53,13 +53,13 @@ def test_each_further_look_counts() -> None:
 
 
 @pytest.mark.parametrize(("case", "wanted"), [(UP, 5), (ALONE, 3)])
-def test_how_many_it_wants_is_shown(case: Case, wanted: int) -> None:
+def test_desired_replicas_are_exported(case: Case, wanted: int) -> None:
     scene = scene_of(case)
     scene.look()
     assert scene.shown(of.DESIRED_REPLICAS) == {("default", "web"): wanted}
 
 
-def test_autoscalers_are_counted_from_when_they_are_seen_until_they_go() -> None:
+def test_existing_autoscalers_are_counted() -> None:
     scene = scene_of(UP)
     keys = ["default/web", *(f"default/web-{number}" for number in range(1, 10))]
     shown = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS].get(keys[0])
@@ -124,7 +124,7 @@ def test_measured_values_are_exported(metric: Metric, shown: Object) -> None:
         ("custom-resource", 300, "300m"),
     ],
 )
-def test_memory_is_shown_in_powers_of_two(resource: str, value: int, text: str) -> None:
+def test_memory_is_formatted_in_powers_of_two(resource: str, value: int, text: str) -> None:
     scene = scene_of(replace(UP, metrics=used(resource, "1"), values=(value,) * 3))
     scene.look()
     (shown,) = scene.status["currentMetrics"]

@@ -97,7 +97,7 @@ AFTER_DOWN = [
 
 
 @pytest.mark.parametrize("way", [*WITHOUT_A_PAST, *AFTER_UP, *AFTER_DOWN])
-def test_how_far_it_goes(way: Way) -> None:
+def test_size_is_limited_by_policies(way: Way) -> None:
     up, down = DEFAULT_UP, DEFAULT_DOWN
     if way.policies is not None:
         up, down = (way.policies, down) if way.desired > way.current else (up, way.policies)

@@ -1,7 +1,7 @@
 """Replicas from the values of one metric. CPU requests are 1 each, the tolerance is 0.1.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator_test.go (TestGroupPods, TestCalculateRequests
-and more); metrics/utilization_test.go. test_calculator.py has the same from end to end.
+and more); metrics/utilization_test.go. test_calculator.py contains the same cases with responses of the APIs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def samples(*values: int | None) -> dict[str, MetricSample]:
 
 
 def groups(pods: int, *, unready: str = "", missing: str = "", ignored: str = "") -> PodGroups:
-    """Pods by their numbers."""
+    """Return groups of pods, which are identified by numbers."""
     named = [frozenset(f"p{number}" for number in text) for text in (unready, missing, ignored)]
     return PodGroups(pods - sum(map(len, named)), *named)
 
@@ -71,7 +71,7 @@ def groups(pods: int, *, unready: str = "", missing: str = "", ignored: str = ""
         ((900, 900, None), {"missing": "2"}, 100, 2, 2, 90),
     ],
 )
-def test_a_utilization(
+def test_replicas_for_a_target_utilization(
     values: tuple[int | None, ...],
     who: dict[str, str],
     target: int,
@@ -87,7 +87,7 @@ def test_a_utilization(
     assert (found.replicas, found.utilization) == (end, percent)
 
 
-def test_samples_of_pods_that_are_not_there_do_not_count() -> None:
+def test_samples_of_missing_pods_are_ignored() -> None:
     found = utilization_replicas(
         samples(4000, 9500, 3000, 7000, 3200, 2000),
         groups(4),
@@ -113,7 +113,7 @@ def test_samples_of_pods_that_are_not_there_do_not_count() -> None:
         ((50_000, None), {"missing": "1"}, 20_000, 2, 3, 50_000),
     ],
 )
-def test_an_average(
+def test_replicas_for_a_target_average(
     values: tuple[int | None, ...], who: dict[str, str], target: int, current: int, end: int, usage: int
 ) -> None:
     """Missing pods use exactly the target when there are too many replicas."""
@@ -135,7 +135,7 @@ def test_an_average(
         (MOST_USAGE, 1, 3, 3, MOST_REPLICAS),
     ],
 )
-def test_a_value_of_all_replicas_together(usage: int, target: int, current: int, ready: int, end: int) -> None:
+def test_replicas_for_a_target_value(usage: int, target: int, current: int, ready: int, end: int) -> None:
     found = value_replicas(usage, target=target, current=current, ready=lambda: ready, tolerances=TENTH)
     assert found == Proposal(end, usage)
 
@@ -151,7 +151,7 @@ def test_a_value_of_all_replicas_together(usage: int, target: int, current: int,
         (MOST_USAGE, 1, 3, MOST_REPLICAS, MOST_USAGE),
     ],
 )
-def test_a_value_that_replicas_share(usage: int, target: int, reported: int, end: int, average: int) -> None:
+def test_replicas_for_a_value_per_pod(usage: int, target: int, reported: int, end: int, average: int) -> None:
     assert per_replica_replicas(usage, target=target, reported=reported, tolerances=TENTH) == Proposal(end, average)
 
 
@@ -166,7 +166,7 @@ def test_a_value_that_replicas_share(usage: int, target: int, reported: int, end
         (Tolerances(0.0, 0.0), (1030, 1000, 1000), 100, 3, 4),
     ],
 )
-def test_each_direction_has_a_tolerance(
+def test_each_direction_has_its_own_tolerance(
     tolerances: Tolerances, values: tuple[int, ...], target: int, current: int, end: int
 ) -> None:
     requests = {f"p{i}": 1000 for i in range(3)}
@@ -176,7 +176,7 @@ def test_each_direction_has_a_tolerance(
     assert found.replicas == end
 
 
-def test_nothing_is_computed_from_nothing() -> None:
+def test_missing_samples_raise() -> None:
     with pytest.raises(CannotComputeError, match="did not receive metrics for targeted pods"):
         average_replicas(samples(5), groups(1, unready="0"), target=1, current=1, tolerances=TENTH)
     with pytest.raises(CannotComputeError, match="no metrics returned matched known pods"):
@@ -185,7 +185,7 @@ def test_nothing_is_computed_from_nothing() -> None:
         utilization({"a": 50, "b": 76}, {}, 50)
 
 
-def test_a_sum_ends_at_what_64_bits_hold() -> None:
+def test_sum_is_limited_to_64_bits() -> None:
     assert total([1, 2]) == 3
     assert total([MOST_USAGE, MOST_USAGE]) == MOST_USAGE
 
@@ -249,7 +249,9 @@ def test_a_sum_ends_at_what_64_bits_hold() -> None:
         ({"phase": "Running", "deleting": True}, "cpu", MetricSample(1, NOW, 1), "ignored"),
     ],
 )
-def test_which_pods_count(pod: dict[str, Any], resource: str, sample: MetricSample | None, group: str) -> None:
+def test_pods_are_grouped_by_state_and_sample(
+    pod: dict[str, Any], resource: str, sample: MetricSample | None, group: str
+) -> None:
     """Pods are grouped by state and sample. started, changed: seconds ago."""
     times = {name: NOW - pod[name] for name in ("started", "changed") if name in pod}
     state = PodState(**{"name": "p", "deleting": False, **pod, **times})
@@ -257,7 +259,7 @@ def test_which_pods_count(pod: dict[str, Any], resource: str, sample: MetricSamp
     assert found == PodGroups(int(group == "ready"), *(frozenset({"p"} if group == other else ()) for other in OTHERS))
 
 
-def test_several_pods() -> None:
+def test_several_pods_are_grouped() -> None:
     young = PodState("young", "Running", deleting=False, started=NOW)
     ready = PodState("ready", "Running", deleting=False, ready="True", started=NOW - 180, changed=NOW - 180)
     silent = PodState("silent", "Running", deleting=False, started=NOW - 180)
@@ -271,11 +273,11 @@ def test_several_pods() -> None:
     ("values", "requests"),
     [
         ({"a": 50, "b": 76}, {"a": 100, "b": 100}),
-        ({"a": 50, "b": 76, "asks-nothing": 100}, {"a": 100, "b": 100}),
+        ({"a": 50, "b": 76, "without-request": 100}, {"a": 100, "b": 100}),
         ({"a": 50, "b": 76}, {"a": 100, "b": 100, "silent": 500}),
     ],
 )
-def test_a_ratio_is_of_the_pods_that_are_in_both(values: dict[str, int], requests: dict[str, int]) -> None:
+def test_ratio_includes_only_pods_with_sample_and_request(values: dict[str, int], requests: dict[str, int]) -> None:
     assert utilization(values, requests, 50) == (1.26, 63, 63)
 
 
@@ -310,7 +312,7 @@ def test_requests_of_pods_are_summed(pod: Object, of: str, found: int) -> None:
     assert requests_of([], "cpu", of) == {}
 
 
-def test_without_the_gate_their_containers_ask() -> None:
+def test_requests_of_containers_are_used_without_the_gate() -> None:
     pod = pod_of(container("a", cpu="100m"), container("b", cpu="50m"), whole={"cpu": "2"})
     assert requests_of([pod], "cpu", of_whole_pods=False) == {"p": 150}
 
@@ -326,6 +328,6 @@ def test_without_the_gate_their_containers_ask() -> None:
         ),
     ],
 )
-def test_pods_that_do_not_ask_are_named(ask: Callable[[], object], text: str) -> None:
+def test_error_names_pods_without_requests(ask: Callable[[], object], text: str) -> None:
     with pytest.raises(CannotComputeError, match=text):
         ask()

@@ -42,7 +42,7 @@ def measured(*containers: tuple[str, Object], **more: Any) -> Object:
         ([("a", {"cpu": "9E"}), ("b", {"cpu": "9E"})], "cpu", "", INT64.stop - 1),
     ],
 )
-def test_the_containers_of_a_pod_count_together_or_one_of_them(
+def test_usage_is_of_all_containers_or_one(
     containers: list[tuple[str, Object]], resource: str, container: str, value: int | None
 ) -> None:
     found = resource_samples([measured(*containers)], resource, container)
@@ -58,7 +58,7 @@ def test_the_containers_of_a_pod_count_together_or_one_of_them(
         ({}, MetricSample(0, 0.0, 60.0)),
     ],
 )
-def test_a_custom_metric_of_a_pod(item: Object, sample: MetricSample) -> None:
+def test_custom_metric_of_a_pod_is_parsed(item: Object, sample: MetricSample) -> None:
     assert pod_samples([{"describedObject": {"name": "p"}, **item}]) == {"p": sample}
 
 
@@ -87,6 +87,6 @@ def test_document_without_items_has_no_samples(document: Any) -> None:
         assert items_of(document, "PodMetricsList") == ()
 
 
-def test_a_value_without_end_is_the_largest_there_is() -> None:
+def test_infinite_value_is_the_largest_quantity() -> None:
     assert value_of({"value": "1e30"}) == INT64.stop - 1
     assert value_of({"value": "-1e30"}) == INT64.start

@@ -37,7 +37,7 @@ def is_at(replicas: int, version: str = "2") -> Done:
 
 
 def written(outcomes: Sequence[Outcome]) -> list[tuple[str, int]]:
-    """The versions and sizes that were written until it ended, from 3 to 5."""
+    """Return the versions and sizes that are written while a target is scaled from 3 to 5."""
     scale = TargetScale(DEPLOYMENTS, "default/web", body(3), wanted=3, reported=3, selector="app=web")
     writing = ScaleClient(served=ServedKinds()).write(scale, 5)
     command, found = next(writing), []
@@ -62,7 +62,7 @@ def written(outcomes: Sequence[Outcome]) -> list[tuple[str, int]]:
         ([Unknown("timed out"), is_at(5)], [("1", 5)]),
     ],
 )
-def test_a_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, int]]) -> None:
+def test_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, int]]) -> None:
     assert written(outcomes) == sent
 
 
@@ -86,7 +86,7 @@ def test_scale_error_contains_the_cause(outcomes: list[Outcome], error: type[Sca
         written(outcomes)
 
 
-def test_target_of_a_kind_that_is_not_served_asks_for_no_discovery_of_its_own(cluster: SimulatedCluster) -> None:
+def test_unserved_kind_causes_no_additional_discovery(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
     cluster.run_for(30.0)
     before = len(cluster.transport.requests)
@@ -98,4 +98,4 @@ def test_target_of_a_kind_that_is_not_served_asks_for_no_discovery_of_its_own(cl
     assert sent
     assert all("/events" in request.path or request.path.endswith("/h/status") for request in sent)
     discovery = [request.path for _, _, request in cluster.transport.requests[before:] if request.path == "/apis"]
-    assert len(discovery) == 12, "every 10 s, whatever the autoscaler names"
+    assert len(discovery) == 12, "every 10 s, for any target of the autoscaler"

@@ -34,7 +34,7 @@ EXTERNAL = "external.metrics.k8s.io"
 
 
 def up_by(percent: int, window: int = 0, period: int = 60) -> Object:
-    """Down as the server has it where nothing is said."""
+    """Return a behavior with a rule for scaling up; that for scaling down has the server's defaults."""
     policies = [{"type": "Percent", "value": percent, "periodSeconds": period}]
     up = {"stabilizationWindowSeconds": window, "policies": policies}
     return {"scaleUp": up, "scaleDown": {"policies": AT_ONCE["policies"]}}
@@ -45,7 +45,7 @@ UP = [
     Case("a Deployment", cpu(30), (300, 500, 700), size=3, end=5, kind="Deployment", percent=50),
     Case("a ReplicaSet", cpu(30), (300, 500, 700), size=3, end=5, kind="ReplicaSet", percent=50),
     Case("one container", cpu(30, "a"), (300, 500, 700), size=3, end=5),
-    Case("one pod", cpu(50), (200,), asks=(200,), size=1, end=2, bounds=(1, 5), percent=100),
+    Case("one pod", cpu(50), (200,), requests=(200,), size=1, end=2, bounds=(1, 5), percent=100),
     Case("one pod unready", cpu(30), (300, 500, 700), pods="urr", size=3, end=4, percent=60),
     Case("one pod starts", cpu(30), (300, 500, 700), pods="hrr", size=3, end=4, percent=60),
     Case("failed pods", cpu(30), (500, 700), pods="rrff", size=2, end=4, percent=60),
@@ -103,7 +103,7 @@ UP = [
         "the most",
         cpu(90),
         (8000, 9500, 1000),
-        asks=(900, 1000, 1100),
+        requests=(900, 1000, 1100),
         size=3,
         end=5,
         bounds=(2, 5),
@@ -122,7 +122,7 @@ UP = [
         "as fast as it may",
         cpu(10),
         (100, 200, 300),
-        asks=(100,),
+        requests=(100,),
         size=3,
         end=24,
         bounds=(1, 100),
@@ -133,7 +133,7 @@ UP = [
         "as fast as it may, and the most",
         cpu(10),
         (100, 200, 300),
-        asks=(100,),
+        requests=(100,),
         size=3,
         end=20,
         bounds=(1, 20),
@@ -144,7 +144,7 @@ UP = [
 
 
 @pytest.mark.parametrize("case", UP, ids=str)
-def test_up(case: Case) -> None:
+def test_target_is_scaled_up(case: Case) -> None:
     assert looked(case) == expected(case)
 
 
@@ -163,17 +163,24 @@ DOWN = [
     Case("failed pods", cpu(50), FIVE, pods="rrrrrff", size=5, end=3, percent=28),
     Case("deleted pods", cpu(50), FIVE, pods="rrrrrdd", size=5, end=3, percent=28),
     Case("no sample of two pods", cpu(100), (400, 95), size=4, end=3),
-    Case("three pods are not there", cpu(50), (200,), asks=(200,), pods="r", size=4, end=2, bounds=(1, 5)),
+    Case("three pods are not there", cpu(50), (200,), requests=(200,), pods="r", size=4, end=2, bounds=(1, 5)),
     Case(
-        "the least", cpu(90), (10, 95, 10), asks=(900, 1000, 1100), size=3, end=2, bounds=(2, 5), but="TooFewReplicas"
+        "the least",
+        cpu(90),
+        (10, 95, 10),
+        requests=(900, 1000, 1100),
+        size=3,
+        end=2,
+        bounds=(2, 5),
+        but="TooFewReplicas",
     ),
-    Case("idle", cpu(90), (0, 0, 0), asks=(900, 1000, 1100), size=3, end=2, bounds=(2, 5), but="TooFewReplicas"),
-    Case("idle, to zero", cpu(90), (0, 0, 0), asks=(900, 1000, 1100), size=3, end=0, bounds=(0, 5)),
+    Case("idle", cpu(90), (0, 0, 0), requests=(900, 1000, 1100), size=3, end=2, bounds=(2, 5), but="TooFewReplicas"),
+    Case("idle, to zero", cpu(90), (0, 0, 0), requests=(900, 1000, 1100), size=3, end=0, bounds=(0, 5)),
     Case(
         "just beyond the tolerance",
         cpu(56),
         (150,) * 10,
-        asks=(400, 200, 310, 290, 302, 298, 301, 299, 300, 300),
+        requests=(400, 200, 310, 290, 302, 298, 301, 299, 300, 300),
         size=10,
         end=9,
         bounds=(0, 1000),
@@ -183,13 +190,13 @@ DOWN = [
 
 
 @pytest.mark.parametrize("case", DOWN, ids=str)
-def test_down_once_nothing_else_was_recommended_for_a_while(case: Case) -> None:
-    """At most five minutes ago; what is above the most goes at once."""
+def test_target_is_scaled_down_after_the_stabilization_window(case: Case) -> None:
+    """Recommendations of the last five minutes are considered; replicas above the maximum are removed at once."""
     case = replace(case, known=True)
     assert looked(case) == expected(case)
 
 
-def test_each_of_many_autoscalers_scales_its_own() -> None:
+def test_each_of_many_autoscalers_scales_its_own_target() -> None:
     numbers = range(20)
     scene = scene_of(Case("", cpu(10), (500,) * len(numbers), pods="r" * len(numbers), bounds=(1, 10)))
     autoscalers, pods = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS], scene.bench.tables[PODS]
@@ -204,5 +211,5 @@ def test_each_of_many_autoscalers_scales_its_own() -> None:
         (written,) = [
             update for update in scene.look(f"default/web-{number}").of(Update) if update.subresource == "scale"
         ]
-        assert decode_object(written.body)["spec"]["replicas"] == 4  # at once; 5 are wanted
+        assert decode_object(written.body)["spec"]["replicas"] == 4  # limited to twice the size; 5 are desired
     assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "none"): len(numbers)}

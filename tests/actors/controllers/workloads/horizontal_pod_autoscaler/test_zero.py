@@ -62,7 +62,7 @@ WITH_THE_GATE = [
     Case("down by an object", about_other("20"), (0,), size=5, end=0, bounds=(0, 6), known=True, but="ScaledToZero"),
     Case("down by an external", outside("14400m"), (0,), size=5, end=0, bounds=(0, 6), known=True, but="ScaledToZero"),
     Case("elsewhere", cpu(30), (300, 500, 700), end=5, bounds=(1, 6), was=BY_US, but="NotScaledToZero"),
-    # Ours, what upstream's cases leave open.
+    # Own cases, in addition to upstream's.
     Case(
         "down by cpu, from where nothing leads up",
         cpu(90),
@@ -119,12 +119,12 @@ WITHOUT_IT = [
 
 
 @pytest.mark.parametrize("case", WITH_THE_GATE, ids=str)
-def test_with_the_gate(case: Case) -> None:
+def test_scaling_from_and_to_zero_with_the_gate(case: Case) -> None:
     case = replace(case, zeroes=True)
     assert looked(case) == expected(case)
 
 
 @pytest.mark.parametrize("case", WITHOUT_IT, ids=str)
-def test_without_it(case: Case) -> None:
+def test_target_at_zero_is_not_scaled_without_the_gate(case: Case) -> None:
     """A remaining condition ScaledToZero is removed at the next opportunity."""
     assert looked(case) == expected(case)

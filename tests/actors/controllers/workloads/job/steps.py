@@ -74,7 +74,7 @@ class Track:
         return drive_steps(running, answer, tables=tables, raises=raises)
 
 
-def said(status: Object) -> str:
+def status_line(status: Object) -> str:
     """Format the counts of a status as one line."""
     uncounted = status["uncountedTerminatedPods"]
     waiting = [

@@ -51,7 +51,7 @@ def ready(status: str, ago: float) -> list[Object]:
         ({}, {"containerStatuses": ended(9), "initContainerStatuses": ended(3)}, [], 9),
     ],
 )
-def test_when_a_pod_ended(meta: Object, status: Object, init: list[Object], ago: float) -> None:
+def test_finish_time_of_a_pod(meta: Object, status: Object, init: list[Object], ago: float) -> None:
     given = {"metadata": meta, "spec": {"initContainers": init}, "status": status}
     assert finish_time(given) == NOW - ago
 
@@ -69,7 +69,7 @@ def test_when_a_pod_ended(meta: Object, status: Object, init: list[Object], ago:
         (3, (0,), (), 0, None),
     ],
 )
-def test_a_success_forgives_the_failures_up_to_it(
+def test_success_resets_earlier_failures(
     before: int, succeeded: Sequence[float], failed: Sequence[float], count: int, last: float | None
 ) -> None:
     """Failures before the last success do not count. succeeded, failed: seconds since pods finished."""
@@ -82,7 +82,7 @@ def test_a_success_forgives_the_failures_up_to_it(
     assert found == Failures(of="u", count=count, last=0.0 if last is None else NOW - last)
 
 
-def test_successes_alone_forgive_all_failures_and_are_not_read() -> None:
+def test_pods_are_not_decoded_without_failures() -> None:
     def unread(_entry: Entry) -> Object:
         raise AssertionError("when it ended matters to nothing")
 
@@ -94,9 +94,9 @@ def test_successes_alone_forgive_all_failures_and_are_not_read() -> None:
     ("failures", "ago", "left"),
     [(0, 0, 0), (1, 0, 10), (1, 1, 9), (1, 10, 0), (1, 11, 0), (3, 0, 40), (6, 0, 320), (7, 0, 600), (5000, 0, 600)],
 )
-def test_each_further_failure_doubles_the_wait(failures: int, ago: float, left: float) -> None:
+def test_delay_doubles_with_each_failure(failures: int, ago: float, left: float) -> None:
     assert seconds_left(failures, NOW - ago, now=NOW) == left
 
 
-def test_a_clock_that_was_set_back_makes_no_longer_wait() -> None:
+def test_clock_set_back_does_not_extend_the_delay() -> None:
     assert seconds_left(2, NOW + 3600, now=NOW) == 20

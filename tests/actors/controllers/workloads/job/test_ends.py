@@ -1,4 +1,4 @@
-"""Why Jobs end, wait and sleep: policies for failures, limits, deadlines, suspending."""
+"""Failure policies, backoff, deadlines and suspension of Jobs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TARGET = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
         ),
     ],
 )
-def test_the_first_rule_that_matches_decides(rules: list[Object], status: Object, action: str | None, why: str) -> None:
+def test_first_matching_rule_applies(rules: list[Object], status: Object, action: str | None, why: str) -> None:
     assert match_failure_policy(rules, pod("p", "Failed", status=status)) == (action, why)
 
 
@@ -63,7 +63,7 @@ def with_rules(*rules: Object, **more: Any) -> Object:
     return job(parallelism=1, completions=5, podFailurePolicy={"rules": list(rules)}, **more)
 
 
-def test_a_policy_ends_the_job_with_its_words() -> None:
+def test_failure_policy_ends_the_job_with_its_message() -> None:
     scene = Scene(with_rules(on_exit("FailJob", "In", 5)), [pod("p", "Failed", status=exited(5))])
     driven = scene.sync()
     assert scene.conditions == [("FailureTarget", "True", "PodFailurePolicy"), ("Failed", "True", "PodFailurePolicy")]
@@ -71,19 +71,19 @@ def test_a_policy_ends_the_job_with_its_words() -> None:
     assert driven.events == [("Warning", "PodFailurePolicy", text)]
 
 
-def test_an_ignored_failure_is_let_go_uncounted() -> None:
+def test_ignored_failure_is_released_uncounted() -> None:
     scene = Scene(with_rules(on_exit("Ignore", "In", 5)), [pod("p", "Failed", status=exited(5, at=NOW - 30))])
     assert acts(scene.sync()) == (1, 0, 1)
     assert scene.counts == (1, 0, 0)
 
 
-def test_with_a_policy_a_terminating_pod_is_waited_for() -> None:
+def test_terminating_pod_is_awaited_with_a_failure_policy() -> None:
     scene = Scene(with_rules(on_exit("Ignore", "In", 5)), [going(pod("p", "Running"))])
     assert acts(scene.sync()) == (0, 0, 0)
     assert scene.status["terminating"] == 1
 
 
-def test_a_deadline_ends_it_and_is_waited_for() -> None:
+def test_deadline_is_awaited_and_fails_the_job() -> None:
     started = {"startTime": format_time(NOW - 4)}
     scene = Scene(job(activeDeadlineSeconds=10, completions=1, status=started), pods(Running=1))
     driven = scene.sync()
@@ -94,7 +94,7 @@ def test_a_deadline_ends_it_and_is_waited_for() -> None:
     assert scene.conditions == [("FailureTarget", "True", "DeadlineExceeded")]
 
 
-def test_failed_pods_are_replaced_after_a_while_that_doubles() -> None:
+def test_failed_pods_are_replaced_with_doubling_delay() -> None:
     there = [pod(f"p{i}", "Failed", status=exited(1, at=NOW - 1)) for i in range(2)]
     scene = Scene(job(completions=1), there)
     driven = scene.sync()
@@ -115,7 +115,7 @@ def test_requeue_delay_is_at_least_a_second(ago: float, wait: float) -> None:
     assert driven.result.seconds == wait
 
 
-def test_a_suspended_job_gives_its_pods_up_uncounted() -> None:
+def test_pods_of_suspended_job_are_released_uncounted() -> None:
     started = {"startTime": format_time(NOW - 60), "active": 2}
     scene = Scene(job(parallelism=2, completions=4, suspend=True, status=started), pods(Running=2))
     driven = scene.sync()
@@ -136,8 +136,8 @@ def test_suspended_job_keeps_its_start_time_without_the_gate() -> None:
 
 
 @pytest.mark.parametrize(("phase", "reason"), [("Succeeded", "CompletionsReached"), ("Failed", "BackoffLimitExceeded")])
-def test_a_pod_that_ends_while_its_job_is_suspended_ends_the_job(phase: str, reason: str) -> None:
-    """The server has a newer version of it than the watch, and refuses a finished Job that never started."""
+def test_pod_that_terminates_during_suspension_finishes_the_job(phase: str, reason: str) -> None:
+    """The server has a newer version of the pod than the table, and rejects a finished Job without startTime."""
     scene = Scene(job(completions=1, backoffLimit=0, suspend=True, status={"startTime": AT}), [pod("p", "Running")])
     scene.sync(lambda command: Conflict("changed") if isinstance(command, Patch) else scene.accept(command))
     assert scene.conditions == [("Suspended", "True", "JobSuspended")]
@@ -150,7 +150,7 @@ def test_a_pod_that_ends_while_its_job_is_suspended_ends_the_job(phase: str, rea
     assert scene.status["startTime"] == format_time(NOW)
 
 
-def test_a_suspended_job_that_wants_nothing_is_complete_and_never_started() -> None:
+def test_suspended_job_with_zero_completions_completes_without_start_time() -> None:
     scene = Scene(job(completions=0, suspend=True))
     scene.sync()
     assert scene.conditions[-1] == ("Complete", "True", "CompletionsReached")
@@ -169,13 +169,13 @@ def test_resumed_job_gets_a_new_start_time() -> None:
     assert scene.status["startTime"] == format_time(NOW)
 
 
-def test_one_that_others_manage_is_left_alone_and_counted_once() -> None:
+def test_externally_managed_job_is_ignored_and_counted_once() -> None:
     scene = Scene(job(managedBy="example.com/other"), pods(Succeeded=1))
     assert scene.sync().commands == scene.sync().commands == []
 
 
 @pytest.mark.parametrize("manager", [None, "kubernetes.io/job-controller"])
-def test_one_that_is_ours_is_brought_up_to_date(manager: str | None) -> None:
+def test_job_managed_by_the_job_controller_is_synced(manager: str | None) -> None:
     started = {"startTime": format_time(NOW), "active": 1, "ready": 1}
     scene = Scene(job(parallelism=2, completions=2, managedBy=manager, status=started))
     scene.sync()
@@ -183,8 +183,8 @@ def test_one_that_is_ours_is_brought_up_to_date(manager: str | None) -> None:
     assert scene.status == {**counts, "startTime": format_time(NOW)}
 
 
-def test_a_pod_that_has_just_succeeded_is_not_let_go() -> None:
-    """The server has a newer version than the watch has shown."""
+def test_pod_that_has_just_succeeded_is_not_released() -> None:
+    """The server has a newer version of the pod than the table."""
     scene = Scene(job(parallelism=1, completions=5), pods(Running=2))
 
     def changed(command: Command) -> Outcome:
@@ -195,7 +195,7 @@ def test_a_pod_that_has_just_succeeded_is_not_let_go() -> None:
     assert driven.result is not None
 
 
-def test_an_active_pod_that_lost_its_finalizer_gets_it_back() -> None:
+def test_missing_finalizer_of_active_pod_is_restored() -> None:
     scene = Scene(job(parallelism=1, completions=5), [pod("p", "Running", tracked=False)])
     scene.sync()
     entry = scene.bench.tables[PODS].entry("default/p")
@@ -203,7 +203,7 @@ def test_an_active_pod_that_lost_its_finalizer_gets_it_back() -> None:
     assert entry.finalizers == ("batch.kubernetes.io/job-tracking",)
 
 
-def test_a_creation_without_an_answer_is_tried_again_under_its_name() -> None:
+def test_creation_with_unknown_outcome_is_repeated_with_the_same_name() -> None:
     scene = Scene(job(parallelism=1, completions=5))
 
     def silent(command: Command) -> Outcome:
@@ -222,7 +222,7 @@ def failing(kind: type[Command], scene: Scene) -> Answer:
     return answer
 
 
-def test_a_finalizer_that_stays_is_not_counted_yet() -> None:
+def test_pod_with_remaining_finalizer_is_not_counted_yet() -> None:
     scene = Scene(job(completions=1), pods(Succeeded=1))
     scene.sync(failing(Patch, scene), raises=CommandError)
     assert scene.status["uncountedTerminatedPods"] == {"succeeded": ["uid-of-succeeded-0"]}

@@ -1,4 +1,4 @@
-"""One sync of a Job with a pod failure policy: which failures are ignored, counted, or end it.
+"""One sync of a Job with a pod failure policy: ignored, counted and fatal failures.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestSyncJobWithJobPodFailurePolicy),
 with the gates that are on by default.

@@ -1,4 +1,4 @@
-"""Status writes, one by one, while finished pods lose their finalizer.
+"""Sequence of status writes while finalizers of finished pods are removed.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestTrackJobStatusAndRemoveFinalizers,
 TestGetNewFinshedPods), with the gates that are on by default.
@@ -13,7 +13,7 @@ from kcm.actors.simulation.driver import NOW
 from kcm.protocols.messages.commands import Command, Patch, Update
 from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.job.scene import Scene, acts, described, job, written
-from tests.actors.controllers.workloads.job.steps import Track, finished_pods, said, uncounted
+from tests.actors.controllers.workloads.job.steps import Track, finished_pods, status_line, uncounted
 
 SUCCEEDS = condition("SuccessCriteriaMet", "", "", now=NOW - 60)
 FAILS = condition("FailureTarget", "", "", now=NOW - 60)
@@ -25,7 +25,7 @@ def check(track: Track, released: int, writes: list[str], finished: tuple[int, i
     """Track, and compare. finished: numbers of succeeded and failed pods in the metrics."""
     driven = track.run()
     assert acts(driven) == (0, 0, released)
-    assert list(map(said, written(driven))) == writes
+    assert list(map(status_line, written(driven))) == writes
     assert finished_pods(track) == finished
 
 
@@ -63,7 +63,7 @@ def check(track: Track, released: int, writes: list[str], finished: tuple[int, i
         ),
     ],
 )
-def test_each_pod_that_ended_is_uncounted_first(
+def test_finished_pod_is_recorded_as_uncounted_first(
     status: Object, pods: str, released: int, writes: list[str], finished: tuple[int, int]
 ) -> None:
     check(Track(status, pods), released, writes, finished)
@@ -115,13 +115,13 @@ def test_each_pod_that_ended_is_uncounted_first(
         ),
     ],
 )
-def test_a_job_ends_once_its_pods_are_gone_and_counted(
+def test_job_finishes_when_its_pods_are_deleted_and_counted(
     end: Object, status: Object, pods: str, released: int, writes: list[str], finished: tuple[int, int]
 ) -> None:
     check(Track(status, pods, end=end), released, writes, finished)
 
 
-def test_a_job_that_is_being_deleted_lets_its_pods_go_and_counts_those_that_ended() -> None:
+def test_terminating_job_releases_its_pods_and_counts_finished_ones() -> None:
     track = Track({}, "a: Succeeded, b: Failed, c: Running", going=True)
     check(track, 3, ["0/0; succeeded: a; failed: b", "1/1"], (1, 1))
 
@@ -145,7 +145,7 @@ def test_rejected_writes_leave_pods_uncounted(
 ) -> None:
     driven = Track(status, pods).run(refused)
     assert acts(driven) == (0, 0, released)
-    assert list(map(said, written(driven))) == writes
+    assert list(map(status_line, written(driven))) == writes
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_rejected_writes_leave_pods_uncounted(
         ),
     ],
 )
-def test_a_success_is_counted_by_its_index(
+def test_successes_are_counted_by_index(
     completions: int, status: Object, pods: str, released: int, writes: list[str], finished: tuple[int, int]
 ) -> None:
     track = Track(status, pods, completionMode="Indexed", completions=completions, parallelism=completions)
@@ -212,7 +212,7 @@ def test_a_success_is_counted_by_its_index(
         ),
     ],
 )
-def test_a_failure_waits_for_the_pod_that_takes_its_place(
+def test_failure_is_counted_when_its_replacement_exists(
     pods: str, released: int, writes: list[str], finished: tuple[int, int]
 ) -> None:
     track = Track({}, pods, completionMode="Indexed", completions=6, backoffLimitPerIndex=1)
@@ -222,10 +222,10 @@ def test_a_failure_waits_for_the_pod_that_takes_its_place(
 def test_other_pods_are_counted_if_one_release_is_rejected() -> None:
     track = Track({}, "a: Succeeded, b: Succeeded, c: Failed")
     driven = track.run(Patch, but={"default/b"})
-    assert list(map(said, written(driven))) == ["0/0; succeeded: a+b; failed: c", "1/0; succeeded: a; failed: c"]
+    assert list(map(status_line, written(driven))) == ["0/0; succeeded: a+b; failed: c", "1/0; succeeded: a; failed: c"]
 
 
-def test_no_more_than_500_pods_are_uncounted_at_once() -> None:
+def test_at_most_500_pods_are_uncounted_at_once() -> None:
     track = Track(uncounted("", "ab"), "Succeeded x500, b: Failed")
     driven = track.run()
     assert acts(driven) == (0, 0, 499)
@@ -233,21 +233,21 @@ def test_no_more_than_500_pods_are_uncounted_at_once() -> None:
     uids = [f"uid-of-p{i}" for i in range(499)]
     assert first["uncountedTerminatedPods"] == {"succeeded": uids, "failed": ["uid-of-b"]}
     assert (first.get("succeeded", 0), first["failed"]) == (0, 1)
-    assert said(last) == "499/1; failed: b"
+    assert status_line(last) == "499/1; failed: b"
 
 
-def test_no_more_than_500_indexes_are_counted_at_once() -> None:
+def test_at_most_500_indexes_are_counted_at_once() -> None:
     there = ", ".join(f"Succeeded #{index}" for index in range(501))
     check(Track({}, there, completionMode="Indexed", completions=501), 500, ["500/0; indexes 0-499"], (500, 0))
 
 
-def test_a_job_does_not_end_before_the_last_is_counted() -> None:
+def test_job_finishes_only_when_all_pods_are_counted() -> None:
     scene = Scene(job(parallelism=2, completions=501), described("Succeeded x501"))
     driven = scene.sync()
     assert driven.result is not None
-    assert said(scene.status) == "500/0; SuccessCriteriaMet"
+    assert status_line(scene.status) == "500/0; SuccessCriteriaMet"
     scene.sync()
-    assert said(scene.status) == "501/0; SuccessCriteriaMet; Complete"
+    assert status_line(scene.status) == "501/0; SuccessCriteriaMet; Complete"
 
 
 @pytest.mark.parametrize(
@@ -288,6 +288,6 @@ def test_a_job_does_not_end_before_the_last_is_counted() -> None:
         ),
     ],
 )
-def test_how_many_have_ended_in_all(status: Object, pods: str, succeeded: int, failed: int) -> None:
+def test_total_numbers_of_finished_pods(status: Object, pods: str, succeeded: int, failed: int) -> None:
     found = Track(status, pods).observed
     assert (found.succeeded, found.failed) == (succeeded, failed)

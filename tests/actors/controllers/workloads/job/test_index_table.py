@@ -1,4 +1,4 @@
-"""One sync of a Job with indexes: which it creates, which pods it deletes, and what it counts.
+"""One sync of an Indexed Job: created indexes, deleted pods, and counts.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestControllerSyncJob), with the gates
 that are on by default.
@@ -53,7 +53,7 @@ def check(scene: Scene, created: list[int], deleted: int, released: int, left: O
         (3, 4, "Failed #0, Pending #1, Failed #2", [0, 2], 2, numbers(active=3, failed=2)),
     ],
 )
-def test_indexes_that_are_missing_are_created(
+def test_missing_indexes_are_created(
     parallelism: int, completions: int, there: str, created: list[int], released: int, left: Object
 ) -> None:
     shown = job(completionMode="Indexed", parallelism=parallelism, completions=completions)
@@ -61,10 +61,8 @@ def test_indexes_that_are_missing_are_created(
 
 
 @pytest.mark.parametrize(("policy", "created", "released"), [("Failed", [0], 0), ("TerminatingOrFailed", [0, 1], 1)])
-def test_a_terminating_pod_takes_a_place_where_only_failed_ones_are_replaced(
-    policy: str, created: list[int], released: int
-) -> None:
-    """It has no index, and so it is not counted either."""
+def test_terminating_pod_counts_with_replacement_policy_failed(policy: str, created: list[int], released: int) -> None:
+    """The pod has no index, so it is not counted."""
     shown = job(completionMode="Indexed", parallelism=2, completions=5, podReplacementPolicy=policy)
     left = numbers(active=len(created), terminating=1)
     check(Scene(shown, described("Running going")), created, 0, released, left, [])
@@ -99,10 +97,10 @@ def test_a_terminating_pod_takes_a_place_where_only_failed_ones_are_replaced(
         ),
     ],
 )
-def test_pods_whose_index_is_none_or_taken_go_and_nothing_is_created_beside(
+def test_pods_with_invalid_or_duplicate_index_are_deleted_first(
     parallelism: int, there: str, deleted: int, released: int, left: Object
 ) -> None:
-    """A pending pod is gone at once, as no node has it."""
+    """A pending pod is deleted at once, because it is not on a node."""
     shown = job(completionMode="Indexed", parallelism=parallelism, completions=5)
     check(Scene(shown, described(there)), [], deleted, released, left, [])
 
@@ -128,7 +126,7 @@ def test_pods_whose_index_is_none_or_taken_go_and_nothing_is_created_beside(
         ),
     ],
 )
-def test_all_indexes_or_too_many_failures_end_it(
+def test_job_finishes_with_all_indexes_or_too_many_failures(
     limit: int, there: str, deleted: int, released: int, left: Object, conditions: Conditions
 ) -> None:
     shown = job(completionMode="Indexed", parallelism=2, completions=3, backoffLimit=limit)

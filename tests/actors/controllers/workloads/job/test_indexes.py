@@ -1,4 +1,4 @@
-"""Pods of Indexed Jobs: which indexes are pending, and how their pods are created, deleted and counted."""
+"""Indexed Jobs: pending indexes, and creation, deletion and counting of their pods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def created_indexes(scene: Scene) -> list[int]:
     return [int(annotations_of(body)[INDEX]) for body in bodies(scene.sync(), Create)]
 
 
-def test_a_created_pod_knows_its_index() -> None:
+def test_created_pod_has_its_index() -> None:
     scene = Scene(indexed(parallelism=1))
     driven = scene.sync()
     [made] = bodies(driven, Create)
@@ -35,11 +35,11 @@ def test_a_created_pod_knows_its_index() -> None:
     assert made["spec"]["containers"][0]["env"] == [{"name": "JOB_COMPLETION_INDEX", "valueFrom": source}]
 
 
-def test_a_long_name_keeps_its_index() -> None:
+def test_long_name_keeps_its_index() -> None:
     assert base_name("x" * 60, 17) == f"{'x' * 54}-17-"
 
 
-def test_pods_without_a_valid_index_go_uncounted() -> None:
+def test_pods_without_a_valid_index_are_deleted_uncounted() -> None:
     there = [
         pod("none", "Running"),
         pod("odd", "Running", index="abc"),
@@ -62,14 +62,14 @@ def test_one_pod_of_each_index_is_kept() -> None:
     assert scene.counts == (1, 0, 0)
 
 
-def test_indexes_beyond_a_lower_number_of_completions_count_no_more() -> None:
+def test_indexes_beyond_reduced_completions_are_not_counted() -> None:
     scene = Scene(indexed(parallelism=2, completions=2, status={"completedIndexes": "3", "succeeded": 1}))
     scene.sync()
     assert (scene.counts[1], scene.status.get("completedIndexes", "")) == (0, "")
 
 
 @pytest.mark.parametrize(("policy", "indexes"), [("Failed", [0]), ("TerminatingOrFailed", [0, 1])])
-def test_a_terminating_pod_holds_its_index_where_only_failed_ones_are_replaced(policy: str, indexes: list[int]) -> None:
+def test_terminating_pod_keeps_its_index_with_replacement_policy_failed(policy: str, indexes: list[int]) -> None:
     there = [going(pod("going", "Running", index=1))]
     scene = Scene(indexed(parallelism=2, completions=5, podReplacementPolicy=policy), there)
     assert created_indexes(scene) == indexes
@@ -82,7 +82,7 @@ def failing(name: str, index: int, failures: int, *, code: int = 1, at: float = 
     return pod(name, "Failed", index=index, annotations={FAILURE_COUNT: str(failures)}, status=exited(code, at=at))
 
 
-def test_a_failed_pod_is_counted_once_its_replacement_has_its_failures() -> None:
+def test_failed_pod_is_counted_when_its_replacement_has_its_failure_count() -> None:
     scene = Scene(indexed(parallelism=1, **PER_INDEX), [failing("a", 0, 0)])
     [made] = bodies(scene.sync(), Create)
     assert annotations_of(made)[FAILURE_COUNT] == "1"
@@ -91,7 +91,7 @@ def test_a_failed_pod_is_counted_once_its_replacement_has_its_failures() -> None
     assert scene.counts == (1, 0, 1)
 
 
-def test_an_index_waits_for_its_own_backoff() -> None:
+def test_index_waits_for_its_own_backoff() -> None:
     there = [failing("a", 0, 0, at=NOW - 4), failing("b", 1, 0)]
     scene = Scene(indexed(parallelism=2, completions=2, **PER_INDEX), there)
     assert created_indexes(scene) == [1]
@@ -105,7 +105,7 @@ def rules(code: int, action: str) -> Object:
     return {"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [code]}}]}
 
 
-def test_an_ignored_failure_is_handed_on_as_one() -> None:
+def test_ignored_failure_is_recorded_in_the_replacement() -> None:
     shown = indexed(parallelism=1, podFailurePolicy=rules(3, "Ignore"), **PER_INDEX)
     scene = Scene(shown, [failing("a", 0, 0, code=3)])
     [made] = bodies(scene.sync(), Create)
@@ -128,7 +128,7 @@ def enough(**rule: Any) -> Object:
         ({"succeededIndexes": "1-9"}, False),
     ],
 )
-def test_enough_successes_end_it(rule: Object, is_met: bool) -> None:
+def test_success_policy_finishes_the_job(rule: Object, is_met: bool) -> None:
     there = [pod("a", "Running", index=0), pod("b", "Succeeded", index=1), pod("c", "Running", index=2)]
     scene = Scene(indexed(**enough(**rule)), there)
     scene.sync()

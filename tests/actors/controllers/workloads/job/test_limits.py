@@ -40,7 +40,7 @@ def started(ago: float, **more: Any) -> Object:
         (2, 10, 15, {"suspend": True}, "", numbers(), SUSPENDED),
     ],
 )
-def test_a_job_fails_once_it_is_late(
+def test_job_fails_after_its_deadline(
     completions: int, deadline: int, ago: float, more: Object, there: str, left: Object, conditions: Conditions
 ) -> None:
     shown = job(completions=completions, activeDeadlineSeconds=deadline, status=started(ago), **more)
@@ -54,8 +54,8 @@ def test_a_job_fails_once_it_is_late(
 
 
 @pytest.mark.parametrize("status", [{}, started(0)])
-def test_the_deadline_is_waited_for(status: Object) -> None:
-    """The time begins with the first sync, or with startTime if the status has one."""
+def test_job_is_requeued_until_its_deadline(status: Object) -> None:
+    """The deadline starts with the first sync, or with startTime if it is set."""
     scene = Scene(job(completions=1, activeDeadlineSeconds=1, status=status))
     driven = scene.sync()
     assert driven.result is not None
@@ -69,7 +69,7 @@ def test_the_deadline_is_waited_for(status: Object) -> None:
     assert driven.events == [("Warning", LATE, "Job was active longer than specified deadline")]
 
 
-def test_a_condition_that_was_false_becomes_true_in_its_place() -> None:
+def test_false_condition_is_replaced_in_place() -> None:
     known = {"type": "Failed", "status": "False", "reason": LATE, "message": "once"}
     scene = Scene(job(completions=1, activeDeadlineSeconds=10, status=started(15, conditions=[known])))
     scene.sync()
@@ -91,7 +91,7 @@ def test_a_condition_that_was_false_becomes_true_in_its_place() -> None:
         (1, 1, 0, "Running restarts=1", numbers(failed=1, terminating=1), will_fail(LIMIT)),
     ],
 )
-def test_containers_that_are_started_again_have_failed(
+def test_container_restarts_count_as_failures(
     parallelism: int, completions: int, limit: int, there: str, left: Object, conditions: Conditions
 ) -> None:
     shown = job(parallelism=parallelism, completions=completions, backoffLimit=limit, restartPolicy="OnFailure")
@@ -112,9 +112,7 @@ def test_containers_that_are_started_again_have_failed(
         ),
     ],
 )
-def test_a_suspended_job_is_done_all_the_same_once_enough_have_succeeded(
-    there: str, left: Object, conditions: Conditions
-) -> None:
+def test_suspended_job_finishes_with_enough_successes(there: str, left: Object, conditions: Conditions) -> None:
     scene = Scene(job(parallelism=2, completions=4, suspend=True, restartPolicy="OnFailure"), described(there))
     scene.sync()
     assert scene.numbers == left
@@ -132,7 +130,7 @@ def test_a_suspended_job_is_done_all_the_same_once_enough_have_succeeded(
         (2, 6, "Failed x7", numbers(failed=7), failed(LIMIT)),
     ],
 )
-def test_pods_that_are_never_restarted_count_towards_the_limit(
+def test_failed_pods_count_towards_the_backoff_limit(
     wanted: int, limit: int, there: str, left: Object, conditions: Conditions
 ) -> None:
     scene = Scene(job(parallelism=wanted, completions=wanted, backoffLimit=limit), described(there))

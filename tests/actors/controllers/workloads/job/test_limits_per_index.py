@@ -1,4 +1,4 @@
-"""One sync of a Job whose indexes fail each by itself.
+"""One sync of a Job with backoffLimitPerIndex.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go
 (TestSyncJobWithJobBackoffLimitPerIndex), with the gates that are on by default.
@@ -68,7 +68,7 @@ def test_other_indexes_continue_after_one_fails(completions: int, more: Object, 
     ],
 )
 def test_no_index_has_both_succeeded_and_failed(status: Object, there: str, left: Object) -> None:
-    """The server refuses such a status, and what was said first stays. Upstream's Job is stuck."""
+    """The server rejects such a status: the first result of an index is kept. Upstream's Job is stuck."""
     check(3, {"status": status}, there, left, [])
 
 
@@ -115,7 +115,7 @@ TRIED = "Container main for pod default/p0 failed with exit code 3 matching Fail
         ),
     ],
 )
-def test_it_ends_once_all_indexes_have_or_too_many_fail(
+def test_job_finishes_when_all_indexes_finish_or_too_many_fail(
     completions: int, more: Object, there: str, left: Object, conditions: Conditions
 ) -> None:
     check(completions, more, there, left, conditions)

@@ -1,4 +1,4 @@
-"""Jobs and pods as no server of today lets them in: the error names what is wrong, and nothing is done."""
+"""Malformed Jobs and pods, which a current server rejects: the error names the field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ RULES: dict[str, Any] = {"rules": ["x"]}
         ),
     ],
 )
-def test_a_malformed_job_is_left_alone(more: dict[str, Any], text: str) -> None:
+def test_malformed_job_is_not_synced(more: dict[str, Any], text: str) -> None:
     driven = Scene(job(**more), [pod("a", "Succeeded")]).sync(raises=ValueError)
     assert driven.commands == []
     assert str(driven.error) == text
 
 
-def test_malformed_conditions_are_named_before_the_job_is_known_at_all() -> None:
+def test_malformed_conditions_are_reported_first() -> None:
     with pytest.raises(ValueError, match=r"status\.conditions\[0\] is a map, got None"):
         job_facts(job(status={"conditions": [None]}))
 
@@ -57,21 +57,21 @@ def test_malformed_conditions_are_named_before_the_job_is_known_at_all() -> None
         (exited("3"), "status.containerStatuses[0].state.terminated.exitCode is a number, got '3'"),  # type: ignore[arg-type]
     ],
 )
-def test_a_malformed_pod_is_named(status: dict[str, Any], text: str) -> None:
+def test_error_names_the_malformed_field_of_a_pod(status: dict[str, Any], text: str) -> None:
     driven = Scene(job(), [pod("a", "Failed", status=status)]).sync(raises=ValueError)
     assert driven.commands == []
     assert str(driven.error) == f"Pod default/a: {text}"
 
 
-def test_an_index_that_no_number_holds_is_none() -> None:
-    """And takes no time to be read."""
+def test_oversized_index_is_invalid() -> None:
+    """Parsing it takes little time."""
     for index in ("9" * 5000, "-1", "one", ""):
         scene = Scene(job(completionMode="Indexed", completions=2), [pod("a", "Running", index=index)])
         assert [patch.key for patch in scene.sync().of(Patch)] == ["default/a"]
 
 
 @pytest.mark.parametrize(("limits", "limit"), [({}, 6), ({"backoffLimitPerIndex": 1}, 2**31 - 1)])
-def test_a_job_that_has_no_defaults_gets_them(limits: dict[str, int], limit: int) -> None:
+def test_missing_defaults_are_applied(limits: dict[str, int], limit: int) -> None:
     shown = job(completionMode="Indexed", completions=2, **limits)
     del shown["spec"]["backoffLimit"], shown["spec"]["parallelism"]
     spec = job_spec(shown)

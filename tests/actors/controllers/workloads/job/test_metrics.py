@@ -21,7 +21,7 @@ from tests.actors.controllers.workloads.job.scene import Scene, exited, going, j
 
 
 def shown(scene: Scene, family: Family) -> dict[tuple[str, ...], float]:
-    """The values of its series, by their labels."""
+    """Return the value of each series by its labels."""
     found = dict(next((series for exported, series in scene.registry.collect() if exported == family), ()))
     return {labels: series.value for labels, series in found.items() if isinstance(series, Counter)}
 
@@ -61,7 +61,7 @@ def test_finished_indexes_are_counted(limit: int | None, label: str, counted: di
         ({"podReplacementPolicy": "Failed"}, [going(pod("f", "Running"))], "recreate_terminating_or_failed"),
     ],
 )
-def test_pods_are_counted_as_they_are_created_by_why(spec: dict[str, Any], there: list[Object], reason: str) -> None:
+def test_created_pods_are_counted_by_reason(spec: dict[str, Any], there: list[Object], reason: str) -> None:
     scene = Scene(job(parallelism=2, completions=2, **spec), there)
     scene.sync()
     ((labels, count),) = shown(scene, of.PODS_CREATED).items()
@@ -69,8 +69,8 @@ def test_pods_are_counted_as_they_are_created_by_why(spec: dict[str, Any], there
     assert count == 2 - sum("deletionTimestamp" in shown_pod["metadata"] for shown_pod in there)
 
 
-def test_only_creations_that_were_tried_have_failed() -> None:
-    """A quota that has room for three of ten: batches of 1, 2 and 4, and then no more."""
+def test_only_attempted_creations_are_counted_as_failed() -> None:
+    """A quota permits three of ten pods: batches of 1, 2 and 4 are sent, and no further one."""
     scene = Scene(job(parallelism=10, completions=10))
     room = 3
 
@@ -87,8 +87,8 @@ def test_only_creations_that_were_tried_have_failed() -> None:
 
 
 @pytest.mark.parametrize("ends", [{"completions": 1}, {"completions": 5, "backoffLimit": 0}])
-def test_each_finalizer_that_a_pod_had_at_its_end_is_seen_to_go(ends: dict[str, int]) -> None:
-    """The difference of the two is what an operator watches: pods that wait for their finalizer to go."""
+def test_removed_finalizers_of_finished_pods_are_counted(ends: dict[str, int]) -> None:
+    """Operators watch the difference: finished pods whose finalizer is not removed yet."""
     scene = Scene(job(**ends), pods(Succeeded=1, Failed=1))
     for _ in range(3):
         scene.sync()
@@ -97,7 +97,7 @@ def test_each_finalizer_that_a_pod_had_at_its_end_is_seen_to_go(ends: dict[str, 
     assert shown(scene, of.TRACKED_FINISHED) == {("add",): 2, ("delete",): 2}
 
 
-def test_failures_that_a_policy_decides_about_are_counted_by_its_action() -> None:
+def test_failures_handled_by_the_policy_are_counted_by_action() -> None:
     rules = [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}}]
     some = [pod("a", "Failed", status=exited(3)), pod("b", "Failed", status=exited(4))]
     scene = Scene(job(parallelism=2, completions=2, podFailurePolicy={"rules": rules}), some)
@@ -109,7 +109,7 @@ def test_sync_that_waits_for_a_stale_table_is_not_counted() -> None:
     scene = Scene(job(completions=2, status={"active": 1}), pods(Succeeded=1))
 
     def answer(command: Command) -> Outcome:
-        """The server has a newer Job, and no pods any more."""
+        """Answer as a server with a newer version of the Job and without pods."""
         if isinstance(command, Get):
             newer = job(completions=2, meta={"resourceVersion": "99999"})
             return Done(encode_object(newer))

@@ -70,7 +70,7 @@ def test_last_failed_pod_of_an_index_is_kept_until_it_is_replaced(
         (None, [failed("a", 1, "1", phase="Running", deletionTimestamp=format_time(NOW))], "1"),
     ],
 )
-def test_indexes_above_their_backoff_limit_have_failed(known: str | None, pods: list[Object], indexes: str) -> None:
+def test_indexes_above_their_backoff_limit_are_failed(known: str | None, pods: list[Object], indexes: str) -> None:
     status = {} if known is None else {"failedIndexes": known}
     assert str(observed(*pods, status=status, backoffLimitPerIndex=1).failed_indexes) == indexes
 
@@ -79,7 +79,7 @@ def test_indexes_above_their_backoff_limit_have_failed(known: str | None, pods: 
     ("text", "count"),
     [(None, 0), ("2", 2), (str(2**31 - 1), 2**31 - 1), (str(2**31), 0), ("-1", 0), ("xyz", 0), ("9" * 5000, 0)],
 )
-def test_how_often_an_index_failed_is_a_number_of_32_bits_or_0(text: str | None, count: int) -> None:
+def test_failure_count_is_a_32_bit_number_or_0(text: str | None, count: int) -> None:
     [found] = job_pods(failed("a", 0, text))
     assert found.failures == count
 
@@ -94,7 +94,7 @@ def test_how_often_an_index_failed_is_a_number_of_32_bits_or_0(text: str | None,
         (20, {"completedIndexes": "1,5,9", "failedIndexes": "2,6,7"}, {3: "Pending", 9: "Pending"}, [0, 4, 8, 10, 11]),
     ],
 )
-def test_the_first_indexes_that_nothing_is_known_of_come_next(
+def test_first_unused_indexes_are_next(
     completions: int, status: Object, pods: dict[int, str], indexes: list[int]
 ) -> None:
     found = observed(
@@ -122,7 +122,7 @@ def test_the_first_indexes_that_nothing_is_known_of_come_next(
     ],
 )
 def test_most_advanced_pod_of_an_index_is_kept(pods: list[str], removed: list[str]) -> None:
-    """Each by its index and phase."""
+    """Pods are described by index and phase."""
     made = {}
     for place, text in enumerate(pods):
         index, phase = text.split()

@@ -72,7 +72,7 @@ def test_pod_without_a_job_loses_the_finalizer(owner: dict[str, Any], jobs: list
     assert bool(released) is is_let_go
 
 
-def test_one_that_stays_is_left_to_its_job() -> None:
+def test_pod_that_is_not_terminating_keeps_its_finalizer() -> None:
     staying = pod("a", "Running")
     bench = Bench({JOBS: [], PODS: [staying]}, facts=SPEC.facts)
     assert list(orphaned(change_of(staying), bench.tables)) == []
@@ -97,12 +97,12 @@ def test_pods_are_not_decoded_to_find_orphans() -> None:
         (job(status=ENDED, managedBy="example.com/other"), EventType.MODIFIED, []),
     ],
 )
-def test_a_job_that_is_over_leaves_its_pods_behind(shown: Object, type_: str, orphans: list[Orphan]) -> None:
+def test_pods_of_finished_or_deleted_job_are_orphans(shown: Object, type_: str, orphans: list[Orphan]) -> None:
     bench = Bench({JOBS: [], PODS: []}, facts=SPEC.facts)
     assert list(left_behind(change_of(shown, type_), bench.tables)) == orphans
 
 
-def test_nothing_is_taken_from_a_job_that_the_watch_does_not_show_yet() -> None:
+def test_pods_of_job_that_is_not_in_the_table_yet_keep_their_finalizer() -> None:
     live = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
     driven = release(OURS, [], [pod("a", "Succeeded")], lambda _get: Done(encode_object(live)))
     assert driven.of(Patch) == []
@@ -125,7 +125,7 @@ def test_failed_release_is_retried_and_other_pods_are_released(outcome: Outcome)
     assert "default/a" in str(driven.error)
 
 
-def test_a_pod_of_a_job_that_someone_else_ends_loses_the_finalizer() -> None:
+def test_pod_of_externally_finished_job_loses_the_finalizer() -> None:
     scene = Scene(job())
     scene.sync()
     scene.bench.catch_up()

@@ -36,7 +36,7 @@ def settle(outcome: Outcome | None, number: int, *, parallelism: int) -> Scene |
 
 @pytest.mark.parametrize(("parallelism", "active"), [(3, 3), (0, 0)])
 @with_each_failure
-def test_whatever_a_write_meets_all_is_counted_once(outcome: Outcome, parallelism: int, active: int) -> None:
+def test_each_pod_is_counted_once_despite_a_failed_write(outcome: Outcome, parallelism: int, active: int) -> None:
     """The writes create or delete pods, remove finalizers, or update the status."""
     whole = settle(None, 0, parallelism=parallelism)
     assert whole is not None
@@ -58,7 +58,7 @@ def test_sync_succeeds_if_the_job_is_deleted_meanwhile() -> None:
     assert scene.sync(answer).error is None
 
 
-def test_a_name_that_is_taken_is_fetched_and_the_next_sync_takes_another() -> None:
+def test_existing_name_is_fetched_and_the_next_sync_uses_another() -> None:
     scene = Scene(job(parallelism=1, completions=1))
 
     def answer(command: Command) -> Outcome:
@@ -79,7 +79,7 @@ def test_a_name_that_is_taken_is_fetched_and_the_next_sync_takes_another() -> No
 
 
 @pytest.mark.parametrize("lost", [Patch, Delete])
-def test_a_pod_that_may_be_gone_is_removed_before_any_other(lost: type[Command]) -> None:
+def test_pod_with_unknown_deletion_is_deleted_first(lost: type[Command]) -> None:
     """The deletion order has changed meanwhile: without memory, a second pod would be deleted and then replaced."""
     some = [pod("a", "Pending"), pod("b", "Running"), pod("c", "Running")]
     scene = Scene(job(parallelism=2, completions=5), some)

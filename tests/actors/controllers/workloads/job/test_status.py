@@ -27,7 +27,7 @@ def suspended(status: str, reason: str, ago: float = 0.0) -> Object:
         ([("True", "a")], ("True", "a"), None),
     ],
 )
-def test_a_condition_is_added_or_takes_the_place_of_the_one_before(
+def test_condition_is_added_or_replaced(
     known: list[tuple[str, str]], new: tuple[str, str], left: list[tuple[str, str]] | None
 ) -> None:
     """A condition replaces the one of its type. left: None if nothing changes."""

@@ -1,4 +1,4 @@
-"""One sync of a Job with a success policy, beside whatever else may end it.
+"""One sync of a Job with a success policy, in combination with other reasons to finish.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestSyncJobWithJobSuccessPolicy), with
 the gates that are on by default.
@@ -22,7 +22,7 @@ POLICY: Object = {"podFailurePolicy": {"rules": [NO_DISRUPTION]}}
 
 
 def known(conditions: Conditions, **status: Any) -> Object:
-    """A Job that has these conditions already."""
+    """Return a Job that already has these conditions."""
     written = [dict(zip(("type", "status", "reason", "message"), values, strict=True)) for values in conditions]
     return {"status": {**status, "conditions": written}}
 
@@ -37,31 +37,31 @@ def check(completions: int, more: Object, there: str, left: Object, conditions: 
     assert scene.status["uncountedTerminatedPods"] == {}
 
 
-def one(**more: Any) -> Object:
-    """Index 1 has succeeded."""
+def one_success(**more: Any) -> Object:
+    """Return the counts of a status in which index 1 has succeeded."""
     return numbers(succeeded=1, completedIndexes="1", **more)
 
 
 @pytest.mark.parametrize(
     ("completions", "more", "there", "left"),
     [
-        (3, {}, "Failed #0, Running #0, Succeeded #1, Running #2", one(failed=1, terminating=2)),
-        (2, POLICY, "Failed #0, Running #0, Succeeded #1", one(failed=1, terminating=1)),
+        (3, {}, "Failed #0, Running #0, Succeeded #1, Running #2", one_success(failed=1, terminating=2)),
+        (2, POLICY, "Failed #0, Running #0, Succeeded #1", one_success(failed=1, terminating=1)),
         (
             2,
             {"backoffLimitPerIndex": 2},
             "Failed #0, Running #0, Succeeded #1",
-            one(failed=1, terminating=1, failedIndexes=""),
+            one_success(failed=1, terminating=1, failedIndexes=""),
         ),
         (
             3,
             {"backoffLimitPerIndex": 3, **known(will_complete(ENOUGH))},
             "Failed #0, Running #1, Succeeded #1, Running #2",
-            one(failed=1, terminating=2, failedIndexes=""),
+            one_success(failed=1, terminating=2, failedIndexes=""),
         ),
     ],
 )
-def test_a_job_that_has_enough_waits_for_its_pods(completions: int, more: Object, there: str, left: Object) -> None:
+def test_job_that_met_its_criteria_waits_for_its_pods(completions: int, more: Object, there: str, left: Object) -> None:
     check(completions, more, there, left, will_complete(ENOUGH))
 
 
@@ -71,19 +71,19 @@ def test_a_job_that_has_enough_waits_for_its_pods(completions: int, more: Object
         (
             POLICY,
             "Failed #0 DisruptionTarget, Running #0, Succeeded #1",
-            one(failed=2, terminating=1),
+            one_success(failed=2, terminating=1),
             will_fail("PodFailurePolicy", DISRUPTED),
         ),
         (
             {"backoffLimitPerIndex": 1},
             "Failed #0 failures=1, Succeeded #1",
-            one(failed=1, failedIndexes="0"),
+            one_success(failed=1, failedIndexes="0"),
             failed("FailedIndexes"),
         ),
-        ({"backoffLimit": 1}, "Failed #0 x2, Succeeded #1", one(failed=2), failed("BackoffLimitExceeded")),
+        ({"backoffLimit": 1}, "Failed #0 x2, Succeeded #1", one_success(failed=2), failed("BackoffLimitExceeded")),
     ],
 )
-def test_failures_go_first(more: Object, there: str, left: Object, conditions: Conditions) -> None:
+def test_failures_precede_the_success_policy(more: Object, there: str, left: Object, conditions: Conditions) -> None:
     check(2, more, there, left, conditions)
 
 
@@ -96,15 +96,15 @@ BEFORE = known(will_complete(ENOUGH), succeeded=1, completedIndexes="1")
         (
             {"backoffLimitPerIndex": 2, **known(will_complete(ENOUGH))},
             "Failed #0, Succeeded #1",
-            one(failed=1, failedIndexes=""),
+            one_success(failed=1, failedIndexes=""),
         ),
-        ({**POLICY, **BEFORE}, "Failed #0 DisruptionTarget, Succeeded #1", one(failed=1)),
+        ({**POLICY, **BEFORE}, "Failed #0 DisruptionTarget, Succeeded #1", one_success(failed=1)),
         (
             {"backoffLimitPerIndex": 1, **BEFORE},
             "Failed #0 failures=1, Succeeded #1",
-            one(failed=1, failedIndexes="0"),
+            one_success(failed=1, failedIndexes="0"),
         ),
-        ({"backoffLimit": 0, **BEFORE}, "Failed #0, Succeeded #1", one(failed=1)),
+        ({"backoffLimit": 0, **BEFORE}, "Failed #0, Succeeded #1", one_success(failed=1)),
     ],
 )
 def test_job_that_met_its_success_criteria_never_fails(more: Object, there: str, left: Object) -> None:
@@ -115,9 +115,9 @@ def test_failed_job_never_meets_its_success_criteria() -> None:
     """Index 1 succeeds, and p0 has been counted."""
     before = known(will_fail("PodFailurePolicy", DISRUPTED), failed=1, completedIndexes="1")
     there = "Failed #0 DisruptionTarget untracked, Succeeded #1"
-    check(2, {**POLICY, **before}, there, one(failed=1), failed("PodFailurePolicy", DISRUPTED))
+    check(2, {**POLICY, **before}, there, one_success(failed=1), failed("PodFailurePolicy", DISRUPTED))
 
 
-def test_without_a_policy_all_indexes_are_needed() -> None:
+def test_all_indexes_are_required_without_a_policy() -> None:
     left = numbers(succeeded=1, completedIndexes="0")
     check(1, {"successPolicy": None}, "Succeeded #0", left, complete("CompletionsReached"))

@@ -1,7 +1,7 @@
 """One sync of a Job without indexes: what it creates, deletes and counts.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestControllerSyncJob), with the gates
-that are on by default. Those about expectations are left out: we have none.
+that are on by default. Cases about expectations are omitted, because this controller has none.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_pods_are_created_until_enough_run(asked: Object, there: str, does: Acts
         (spec(3, 4), "Running x3, Succeeded x2", (0, 1, 3), numbers(active=2, succeeded=2, terminating=1)),
     ],
 )
-def test_pods_beyond_those_that_are_wanted_go(asked: Object, there: str, does: Acts, left: Object) -> None:
+def test_surplus_pods_are_deleted(asked: Object, there: str, does: Acts, left: Object) -> None:
     check(Scene(job(**asked), described(there)), does, left, [])
 
 
@@ -124,7 +124,9 @@ SUCCESS = pod("done", "Succeeded", status=exited(0, at=NOW))
         ),  # upstream writes active=0 although a pod runs
     ],
 )
-def test_after_a_failure_pods_are_created_later(asked: Object, beside: list[Object], does: Acts, left: Object) -> None:
+def test_pods_are_created_with_backoff_after_a_failure(
+    asked: Object, beside: list[Object], does: Acts, left: Object
+) -> None:
     failure = pod("failed", "Failed", status=exited(1, at=NOW - 1))
     check(Scene(job(**asked), [failure, *beside]), does, left, [])
 
@@ -133,13 +135,13 @@ BY_HAND = [("FailureTarget", "False", "ByHand", "tried"), ("SuccessCriteriaMet",
 
 
 @pytest.mark.parametrize("by_hand", BY_HAND)
-def test_a_condition_that_is_false_ends_nothing(by_hand: tuple[str, str, str, str]) -> None:
+def test_false_condition_does_not_finish_the_job(by_hand: tuple[str, str, str, str]) -> None:
     condition = dict(zip(("type", "status", "reason", "message"), by_hand, strict=True))
     known = {"active": 1, "startTime": format_time(NOW), "conditions": [condition]}
     check(Scene(job(status=known), described("Running Ready")), (0, 0, 0), numbers(active=1, ready=1), [by_hand])
 
 
-def test_failures_that_are_counted_are_not_counted_again() -> None:
+def test_counted_failures_are_not_counted_again() -> None:
     known = {"active": 1, "failed": 1, "startTime": format_time(NOW)}
     scene = Scene(job(**spec(1, 1), status=known), described("Running"))
     check(scene, (0, 0, 0), numbers(active=1, failed=1), [])
@@ -167,7 +169,7 @@ def test_failures_that_are_counted_are_not_counted_again() -> None:
         ),
     ],
 )
-def test_enough_successes_or_too_many_failures_end_it(
+def test_job_finishes_with_enough_successes_or_too_many_failures(
     asked: Object, there: str, does: Acts, left: Object, conditions: Conditions
 ) -> None:
     check(Scene(job(**asked), described(there)), does, left, conditions)
@@ -184,14 +186,14 @@ DELETED = {"deletionTimestamp": format_time(NOW - 5)}
         (spec(2, 4, suspend=True), "Running x2", (0, 0, 2), numbers(active=2), []),
     ],
 )
-def test_a_job_that_is_being_deleted_only_counts(
+def test_terminating_job_only_counts_pods(
     asked: Object, there: str, does: Acts, left: Object, conditions: Conditions
 ) -> None:
     check(Scene(job(**asked, meta=DELETED), described(there)), does, left, conditions)
 
 
 @pytest.mark.parametrize("ready", [False, True])
-def test_a_suspended_job_deletes_its_pods(ready: bool) -> None:
+def test_suspended_job_deletes_its_pods(ready: bool) -> None:
     scene = Scene(job(**spec(2, 4, suspend=True)), described("Running Ready x2" if ready else "Running x2"))
     check(scene, (0, 2, 2), numbers(terminating=2), SUSPENDED)
     assert "startTime" not in scene.status
@@ -226,8 +228,8 @@ def test_rejected_writes_are_not_counted(there: str, does: Acts, left: Object, u
     assert scene.status["uncountedTerminatedPods"] == uncounted
 
 
-def test_pods_that_a_quota_leaves_room_for_are_counted() -> None:
-    """They are created in batches of 1, 2, 4 and 8."""
+def test_pods_created_within_a_quota_are_counted() -> None:
+    """Pods are created in batches of 1, 2, 4 and 8."""
     scene = Scene(job(**spec(100, 200)))
     room = iter(range(10))
 

@@ -1,4 +1,4 @@
-"""One sync of a Job, and what a crash leaves of it."""
+"""Single syncs of a Job, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import Scene, acts, going, job, pod, pods, written
 
 
-def test_no_more_than_500_pods_are_created_at_once() -> None:
+def test_at_most_500_pods_are_created_at_once() -> None:
     scene = Scene(job(parallelism=1000, completions=1000))
     assert acts(scene.sync()) == (500, 0, 0)
     assert scene.counts == (500, 0, 0)
 
 
-def test_nothing_is_left_to_do_after_a_sync() -> None:
+def test_second_sync_writes_nothing() -> None:
     scene = Scene(job(parallelism=2, completions=5))
     scene.sync()
     assert scene.sync().commands == []
@@ -26,7 +26,7 @@ def complete() -> list[tuple[str, str, str]]:
     return [("SuccessCriteriaMet", "True", "CompletionsReached"), ("Complete", "True", "CompletionsReached")]
 
 
-def test_a_job_completes_in_two_writes() -> None:
+def test_job_completes_in_two_writes() -> None:
     scene = Scene(job(completions=1), pods(Succeeded=1))
     driven = scene.sync()
     first, last = written(driven)
@@ -40,7 +40,7 @@ def test_a_job_completes_in_two_writes() -> None:
 
 
 @pytest.mark.parametrize(("started", "ended"), [(NOW - 60, NOW), (NOW + 3600, NOW + 3600)])
-def test_it_never_completes_before_it_started(started: float, ended: float) -> None:
+def test_completion_time_is_never_before_start_time(started: float, ended: float) -> None:
     """The server rejects a completionTime before startTime, which a leader with a fast clock may have written."""
     scene = Scene(job(completions=1, status={"startTime": format_time(started)}), pods(Succeeded=1))
     scene.sync()
@@ -49,7 +49,7 @@ def test_it_never_completes_before_it_started(started: float, ended: float) -> N
     assert scene.status["completionTime"] == format_time(ended)
 
 
-def test_every_way_to_end_is_counted_once() -> None:
+def test_every_kind_of_finish_is_counted_once() -> None:
     some = [
         pod("a", "Succeeded"),
         pod("b", "Failed"),
@@ -67,7 +67,7 @@ def test_every_way_to_end_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize("stopped", range(1, 8))
-def test_a_crash_between_any_two_writes_counts_nothing_twice_and_loses_nothing(stopped: int) -> None:
+def test_each_pod_is_counted_once_after_a_crash_between_any_two_writes(stopped: int) -> None:
     some = [*pods(Succeeded=2, Failed=1), pod("running", "Running")]
     scene = Scene(job(parallelism=1, completions=3), some)
     scene.sync(stop_after=stopped)

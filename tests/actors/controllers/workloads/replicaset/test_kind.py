@@ -65,11 +65,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("change", "keys"), CHANGES.values(), ids=CHANGES)
-def test_which_replica_sets_a_changed_pod_concerns(change: Change, keys: Sequence[str]) -> None:
+def test_changed_pod_enqueues_its_replica_sets(change: Change, keys: Sequence[str]) -> None:
     assert keys_of(change, *TWO) == keys
 
 
-def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others() -> None:
+def test_malformed_replica_set_does_not_hide_an_orphan_from_others() -> None:
     broken = [
         web_replica_set(name="broken", labels={"app": 1}),
         {"metadata": {"name": "empty", "namespace": "default"}},
@@ -77,9 +77,9 @@ def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others() -> None:
     assert keys_of(changed(ORPHAN), *broken, TWO[0]) == ["default/web"]
 
 
-def test_a_changed_replica_set_concerns_itself() -> None:
+def test_changed_replica_set_enqueues_itself() -> None:
     assert keys_of(changed(web_replica_set()), resource=REPLICASETS) == ["default/web"]
 
 
-def test_pods_of_an_owner_that_is_not_known_yet_concern_it() -> None:
+def test_pods_enqueue_an_owner_that_is_not_in_the_table_yet() -> None:
     assert keys_of(changed(OURS)) == ["default/web"]

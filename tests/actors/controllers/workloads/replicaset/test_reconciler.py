@@ -1,4 +1,4 @@
-"""The ReplicaSet controller's decisions, driven by hand."""
+"""Decisions of the ReplicaSet reconciler, driven directly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcm.protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set
 from tests.support.objects import running_pod
 
-# How many pods.
+# Number of pods.
 
 # replicas, pods, created, deleted
 REPLICAS = {
@@ -54,12 +54,12 @@ def test_missing_pods_are_created_and_surplus_ones_deleted(
     assert driven.result is None
 
 
-def test_a_replica_set_that_is_gone_has_nothing_done(scene: Callable[..., Any]) -> None:
+def test_deleted_replica_set_is_ignored(scene: Callable[..., Any]) -> None:
     assert scene(pods=[owned("a")]).sync(key="default/other").batches == []
 
 
 @pytest.mark.parametrize(("replicas", "have", "bursts"), [(12, 0, [5, 5, 2]), (2, 14, [5, 5, 2])])
-def test_a_sync_creates_or_deletes_no_more_than_a_burst(
+def test_sync_creates_or_deletes_at_most_a_burst(
     scene: Callable[..., Any], replicas: int, have: int, bursts: Sequence[int]
 ) -> None:
     env = scene(web_replica_set(replicas), pods=[owned(f"p{i}") for i in range(have)], burst=5)
@@ -94,7 +94,7 @@ def test_created_and_deleted_pods_have_events(scene: Callable[..., Any]) -> None
     assert driven.events == [("Normal", "SuccessfulDelete", "Deleted pod: a")]
 
 
-# Whose pods.
+# Ownership of pods.
 
 
 def test_matching_orphans_are_adopted_and_counted(scene: Callable[..., Any]) -> None:
@@ -105,7 +105,7 @@ def test_matching_orphans_are_adopted_and_counted(scene: Callable[..., Any]) -> 
     assert len(env.pods()) == 2
 
 
-def test_pods_that_match_no_longer_are_released_and_replaced(scene: Callable[..., Any]) -> None:
+def test_unmatched_pods_are_released_and_replaced(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(1), pods=[owned("a", labels={"app": "debug"})])
     driven = env.sync()
     assert bodies(driven, Patch)[0]["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "uid-of-web"}]
@@ -117,7 +117,7 @@ def test_terminal_pods_are_neither_adopted_nor_released(scene: Callable[..., Any
     assert scene(web_replica_set(0), pods=pods).sync().of(Patch, Get) == []
 
 
-def test_a_failed_adoption_ends_the_sync_before_all_else(scene: Callable[..., Any]) -> None:
+def test_failed_adoption_ends_the_sync_first(scene: Callable[..., Any]) -> None:
     env = scene(pods=[running_pod("a", labels=WEB)])
     driven = env.sync(
         lambda command: ServerFailure("no") if isinstance(command, Patch) else env.accept(command), raises=CommandError
@@ -125,14 +125,14 @@ def test_a_failed_adoption_ends_the_sync_before_all_else(scene: Callable[..., An
     assert [type(command) for command in driven.commands] == [Get, Patch]
 
 
-def test_a_replica_set_that_is_being_deleted_only_counts_its_pods(scene: Callable[..., Any]) -> None:
+def test_terminating_replica_set_only_counts_its_pods(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(5, meta=DELETING), pods=[owned("a"), running_pod("b", labels=WEB)])
     driven = env.sync()
     assert [type(command) for command in driven.commands] == [Update]
     assert env.status()["replicas"] == 1
 
 
-def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene: Callable[..., Any]) -> None:
+def test_replica_set_that_is_terminating_on_the_server_adopts_nothing(scene: Callable[..., Any]) -> None:
     env = scene(pods=[running_pod("a", labels=WEB)])
     live = Done(encode_object(web_replica_set(meta={**DELETING, "resourceVersion": "900"})))
     driven = env.sync(lambda command: live if isinstance(command, Get) else env.accept(command), raises=CommandError)
@@ -142,10 +142,10 @@ def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene:
 @pytest.mark.parametrize(
     ("replicas", "created"), [(None, 0), (0, 0), (3, 3)], ids=["it is gone", "scaled down", "scaled up"]
 )
-def test_an_adopted_pod_that_went_is_replaced_as_its_replica_set_is_then(
+def test_deleted_adopted_pod_is_replaced_by_the_current_replica_set(
     scene: Callable[..., Any], replicas: int | None, created: int
 ) -> None:
-    """Campaign, seed 12003214: the pod was replaced for a ReplicaSet that the table showed no more."""
+    """Seed 12003214: the pod was replaced for a ReplicaSet that had been removed from the table."""
     env = scene(web_replica_set(1), pods=[running_pod("a", labels=WEB)])
 
     def late(command: Any) -> Any:
@@ -161,10 +161,10 @@ def test_an_adopted_pod_that_went_is_replaced_as_its_replica_set_is_then(
     assert len(env.sync(late).of(Create)) == created
 
 
-# Which pods go.
+# Order of deletions.
 
 
-def test_the_pods_that_go_first_are_deleted(scene: Callable[..., Any]) -> None:
+def test_pods_are_deleted_in_the_ranked_order(scene: Callable[..., Any]) -> None:
     pods = [
         owned("ready", ready_since=NOW - 3600),
         owned("unready", ready=False),
@@ -193,38 +193,38 @@ CROWDS = [
 ]
 
 
-def test_pods_on_nodes_crowded_by_siblings_go_first(scene: Callable[..., Any]) -> None:
+def test_pods_on_nodes_with_related_pods_are_deleted_first(scene: Callable[..., Any]) -> None:
     assert deleted_keys(scene(*SIBLINGS, pods=CROWDS).sync()) == ["default/b"]
     swapped = [{**each, "spec": {"nodeName": {"n1": "n2", "n2": "n1"}[each["spec"]["nodeName"]]}} for each in CROWDS]
     assert deleted_keys(scene(*SIBLINGS, pods=[swapped[1], swapped[0], *swapped[2:]]).sync()) == ["default/b"]
 
 
-def test_a_sibling_with_an_invalid_selector_crowds_no_node(scene: Callable[..., Any]) -> None:
+def test_related_replica_set_with_invalid_selector_is_ignored(scene: Callable[..., Any]) -> None:
     broken = {**SIBLINGS[1], "spec": {**SIBLINGS[1]["spec"], "selector": {"matchLabels": {"app": 1}}}}
     pods = [owned("a", node="n1", ready_since=NOW - 10), *CROWDS[1:]]
     assert deleted_keys(scene(SIBLINGS[0], broken, pods=pods).sync()) == ["default/a"]
 
 
-def test_without_a_controller_siblings_do_not_matter(scene: Callable[..., Any]) -> None:
+def test_replica_set_without_owner_has_no_related_pods(scene: Callable[..., Any]) -> None:
     alone = [{**each, "metadata": {**each["metadata"], "ownerReferences": []}} for each in SIBLINGS]
     pods = [owned("a", node="n1", ready_since=NOW - 10), *CROWDS[1:]]
     assert deleted_keys(scene(*alone, pods=pods).sync()) == ["default/a"]
 
 
-def test_the_ages_of_deleted_pods_are_measured(scene: Callable[..., Any]) -> None:
+def test_age_ratios_of_deleted_pods_are_measured(scene: Callable[..., Any]) -> None:
     pods = [owned("a", created=NOW - 100, ready_since=NOW - 10), owned("b", created=NOW - 50, ready_since=NOW - 9000)]
     env = scene(web_replica_set(1), pods=pods)
     assert deleted_keys(env.sync()) == ["default/a"]
     assert env.ratios == [2.0]
     env = scene(web_replica_set(0), pods=pods)
     env.sync()
-    assert env.ratios == []  # none was chosen: all go
+    assert env.ratios == []  # no choice: all pods are deleted
 
 
 # The status.
 
 
-def test_the_status_counts_the_pods_that_the_sync_has_made(scene: Callable[..., Any]) -> None:
+def test_status_counts_the_created_pods(scene: Callable[..., Any]) -> None:
     env = scene(
         web_replica_set(3, generation=4), pods=[owned("a"), owned("b", labels={**WEB, "more": "yes"}, ready=False)]
     )
@@ -240,13 +240,13 @@ def test_the_status_counts_the_pods_that_the_sync_has_made(scene: Callable[..., 
     assert env.sync().commands == []
 
 
-def test_an_unchanged_status_is_not_written(scene: Callable[..., Any]) -> None:
+def test_unchanged_status_is_not_written(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(1), pods=[owned("a")])
     assert [type(command) for command in env.sync().commands] == [Update]
     assert env.sync().commands == []
 
 
-def test_only_terminating_pods_that_match_are_counted(scene: Callable[..., Any]) -> None:
+def test_only_matching_terminating_pods_are_counted(scene: Callable[..., Any]) -> None:
     pods = [
         owned("a", metadata=DELETING),
         owned("b", labels={"app": "x"}, metadata=DELETING),
@@ -268,7 +268,7 @@ READINESS = {
 
 
 @pytest.mark.parametrize(("min_ready_seconds", "ages", "seconds"), READINESS.values(), ids=READINESS)
-def test_a_replica_set_is_looked_at_again_when_a_pod_becomes_available(
+def test_replica_set_is_requeued_until_a_pod_becomes_available(
     scene: Callable[..., Any], min_ready_seconds: int, ages: Any, seconds: float | None
 ) -> None:
     pods = []
@@ -276,7 +276,7 @@ def test_a_replica_set_is_looked_at_again_when_a_pod_becomes_available(
         env = owned(f"p{i}", ready_since=NOW)
         condition = env["status"]["conditions"][0]
         condition.pop("lastTransitionTime")
-        if age is not None:  # to the tenth of a second, which objects of a real server do not say
+        if age is not None:  # tenths of a second, which times of a real server do not have
             condition["lastTransitionTime"] = f"2027-01-15T07:59:{60 - age:06.3f}Z" if age else "2027-01-15T08:00:00Z"
         pods.append(env)
     driven = scene(web_replica_set(len(ages), minReadySeconds=min_ready_seconds), pods=pods).sync()
@@ -309,7 +309,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("parts", "why"), MALFORMED)
-def test_a_malformed_replica_set_is_refused_with_the_name_of_the_field(parts: Object, why: str) -> None:
+def test_error_names_the_malformed_field(parts: Object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         replica_spec(parts, REPLICASET)
 

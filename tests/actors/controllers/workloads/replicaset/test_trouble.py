@@ -31,10 +31,10 @@ from tests.support.failures import said
 from tests.support.objects import running_pod
 from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
-# Own writes, seen late.
+# Own writes, with late watches.
 
 
-def test_no_pod_is_made_twice_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
+def test_no_pod_is_created_twice_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(30))
     assert len(env.sync().of(Create)) == 30
     assert env.sync().of(Create, Delete) == []
@@ -59,7 +59,7 @@ def test_no_second_pod_is_deleted_while_the_watch_is_late(scene: Callable[..., A
     assert env.sync().of(Create, Delete) == []
 
 
-def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene: Callable[..., Any]) -> None:
+def test_gracefully_deleted_pod_is_counted_as_terminating(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(1), pods=[owned("a"), owned("b")])
 
     def gracefully(command: Command) -> Outcome:
@@ -75,11 +75,11 @@ def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene: Calla
     assert (env.status()["replicas"], env.status()["terminatingReplicas"]) == (1, 1)
 
 
-# Trying again.
+# Retries.
 
 
 class Server:
-    """Keeps the names of pods that were created; a name is there once."""
+    """Server that rejects the second creation of a name with AlreadyExists."""
 
     def __init__(self, env: Scene) -> None:
         self.env, self.pods = env, {}
@@ -98,7 +98,7 @@ class Server:
 
 @pytest.mark.parametrize("batches", range(1, 6))
 def test_restart_after_any_batch_creates_no_pod_twice(scene: Callable[..., Any], batches: int) -> None:
-    """Nothing of the first one is known to the second: neither its outcomes nor, by the late watch, its pods."""
+    """The second incarnation has neither the outcomes nor, because of the late watch, the pods of the first one."""
     env = scene(web_replica_set(10))
     server = Server(env)
     env.sync(server, stop_after=batches)
@@ -121,7 +121,7 @@ def test_unknown_creation_is_retried_under_the_same_name(scene: Callable[..., An
         return outcome
 
     first = env.sync(losing_the_third, raises=CommandError)
-    assert first.of(Update) == []  # a status would change the version that the names rest on
+    assert first.of(Update) == []  # a status write would change the version from which names are derived
     assert said(first.error) == "timed out"
     second = env.sync(losing_the_third)
     assert second.of(Create) == lost
@@ -135,7 +135,7 @@ def test_unknown_creation_is_retried_under_the_same_name(scene: Callable[..., An
 
 
 def test_unknown_deletion_is_retried_before_any_other(scene: Callable[..., Any]) -> None:
-    """The deletion order has changed meanwhile: by it, a second pod would be deleted and then replaced."""
+    """The deletion order has changed meanwhile: a second pod would be deleted and then replaced."""
     env = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
     first = env.sync(lambda command: Unknown("cut"), raises=CommandError)
     assert deleted_keys(first) == ["default/a"]
@@ -196,7 +196,7 @@ def test_existing_name_is_retried_after_a_change_of_the_owner(
     assert len(env.pods()) == 3
 
 
-def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene: Callable[..., Any]) -> None:
+def test_name_of_foreign_pod_is_skipped_in_the_next_sync(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(1))
     (name,) = created_names(env.sync(stop_after=1))
     stranger = Done(
@@ -216,7 +216,7 @@ def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene: Calla
     assert other != name
 
 
-def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene: Callable[..., Any]) -> None:
+def test_deleted_pod_is_replaced_under_another_name(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(2))
     names = created_names(env.sync())
     env.sync()
@@ -280,7 +280,7 @@ def test_terminating_namespace_causes_no_pod_event_or_retry(scene: Callable[...,
     assert "conditions" not in env.status()
 
 
-def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> None:
+def test_failed_status_write_is_raised_instead_of_a_failed_creation(scene: Callable[..., Any]) -> None:
     env = scene()
 
     def answer(command: Command) -> Outcome:
@@ -294,7 +294,7 @@ def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> N
     assert said(env.sync(answer, raises=CommandError).error) == "etcd is down"
 
 
-def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[..., Any]) -> None:
+def test_failed_status_write_is_repeated_on_the_live_object(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(0, generation=2))
     driven = env.sync(failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=env.accept), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
@@ -303,7 +303,7 @@ def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[.
 # Pods that fail at once.
 
 
-def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene: Callable[..., Any]) -> None:
+def test_pods_that_fail_at_once_are_replaced_with_backoff(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(1))
     made, began = [], env.clock.uptime
     while env.clock.uptime - began < 600:
@@ -319,7 +319,7 @@ def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene: Callable[..
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
-def test_pods_that_fail_at_once_are_warned_of_once(scene: Callable[..., Any], logs: LogCapture) -> None:
+def test_pods_that_fail_at_once_are_logged_once(scene: Callable[..., Any], logs: LogCapture) -> None:
     env = scene(web_replica_set(2), pods=[owned("dead", phase="Failed")])
     first = env.sync()
     env.bench.catch_up()
@@ -332,7 +332,7 @@ def test_pods_that_fail_at_once_are_warned_of_once(scene: Callable[..., Any], lo
     ]
 
 
-def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene: Callable[..., Any]) -> None:
+def test_other_missing_pods_are_replaced_without_delay(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
     first = env.sync()
     env.bench.catch_up()
@@ -345,7 +345,7 @@ def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene: Ca
     assert len(env.sync().of(Create)) == 1
 
 
-def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene: Callable[..., Any]) -> None:
+def test_pod_that_fails_later_is_replaced_at_once(scene: Callable[..., Any]) -> None:
     env = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     for _ in range(5):
         driven = env.sync()

@@ -1,4 +1,4 @@
-"""A StatefulSet, its pods and claims, and the reconciler, to be driven by hand."""
+"""Bench with a StatefulSet, its pods and claims, and the reconciler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def a_set(
     meta: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Object:
-    """StatefulSet web, as the server would have completed it. claims: names of claim templates."""
+    """Return the StatefulSet web with the server's defaults. claims: names of claim templates."""
     return custom_object(
         "web",
         metadata={"uid": "uid-of-web", "generation": 1, **(meta or {})},
@@ -59,18 +59,18 @@ def read(obj: Object) -> StatefulSet:
 
 
 def revision(image: str = "v1", number: int = 1) -> Object:
-    """The ControllerRevision of the template with this image."""
+    """Return the ControllerRevision of the template with this image."""
     owner = a_set(image=image)
     return new_revision(owner, STATEFULSETS, labels=WEB, data=template_data(owner), revision=number, collision_count=0)
 
 
 def called(image: str = "v1") -> str:
-    """The name of that revision."""
+    """Return the name of the revision of the template with this image."""
     return name_of(revision(image))
 
 
 def member(ordinal: int | str, *, image: str = "v1", claims: Iterable[str] = (), **options: Any) -> Object:
-    """A running pod of the set. options: as of `running_pod`."""
+    """Return a running pod of the set. options: those of `running_pod`."""
     name = f"web-{ordinal}"
     labels = {**WEB, NAME_LABEL: name, REVISION_LABEL: called(image)}
     volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims]
@@ -88,7 +88,7 @@ def a_claim(name: str, *owners: Object, **meta: Any) -> Object:
 
 
 def a_reference(kind: str, name: str, uid: str = "", *, controller: bool = True) -> Object:
-    """To the object of this name, or to a former one, by its uid."""
+    """Return an owner reference. uid: that of the present object of the name by default."""
     version = "apps/v1" if kind == "StatefulSet" else "v1"
     return {
         "apiVersion": version,
@@ -149,13 +149,13 @@ class Scene:
 
 
 def made(driven: Driven) -> list[str]:
-    """The pods and claims that were created."""
+    """Return the names of created pods and claims."""
     wanted = (PODS.id, PERSISTENT_VOLUME_CLAIMS.id)
     commands = [command for command in driven.of(Create) if command.resource in wanted]
     return [name_of(each) for each in bodies(Driven(batches=[commands]), Create)]
 
 
 def status_written(driven: Driven) -> Object | None:
-    """The last one."""
+    """Return the status that was written last; None without one."""
     found = [command for command in driven.of(Update) if command.subresource == "status"]
     return bodies(Driven(batches=[found]), Update)[-1]["status"] if found else None

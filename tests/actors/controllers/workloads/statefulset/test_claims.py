@@ -1,4 +1,4 @@
-"""Claims: their form, and who owns them under each policy."""
+"""Claims: fields, and owners under each retention policy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def owners(claim: Object) -> list[Any]:
     return claim["metadata"]["ownerReferences"]  # type: ignore[no-any-return]
 
 
-def test_a_claim_is_named_after_template_set_and_ordinal_and_has_the_selectors_labels() -> None:
+def test_claim_has_name_of_template_set_and_ordinal_and_selector_labels() -> None:
     templates = [
         {"metadata": {"name": "data", "labels": {"app": "x", "b": "c"}, "annotations": {"d": "e"}}, "spec": {"s": 1}}
     ]
@@ -58,10 +58,10 @@ def test_a_claim_is_named_after_template_set_and_ordinal_and_has_the_selectors_l
         (("Retain", "Delete"), 1, None),
         (("Delete", "Retain"), 1, [SET]),
         (("Delete", "Delete"), 1, [SET]),
-        (("Delete", "Delete"), 7, None),  # condemned: its pod is to own it, once it has a uid
+        (("Delete", "Delete"), 7, None),  # condemned: owned by its pod once the pod has a uid
     ],
 )
-def test_a_new_claim_is_owned_by_the_set_that_it_goes_with(
+def test_new_claim_is_owned_by_the_set_if_deleted_with_it(
     policies: tuple[str, str], ordinal: int, expected: list[Object] | None
 ) -> None:
     (claim,) = claims_of(policy(*policies), ordinal)
@@ -97,20 +97,20 @@ def test_foreign_owner_references_are_kept() -> None:
 
 
 @pytest.mark.parametrize("former", [{**SET, "uid": "former"}, {**POD, "uid": "former"}])
-def test_claim_of_a_former_set_or_pod_is_left_alone(former: Object) -> None:
+def test_claim_of_a_former_set_or_pod_is_kept(former: Object) -> None:
     for deleted, scaled in POLICIES:
         claim, found = a_claim("data-web-1", former), policy(deleted, scaled)
         assert has_its_owners(claim, found, member())
         assert has_other_controller(claim, found, member()) == ("Delete" in (deleted, scaled))
 
 
-def test_a_claim_is_stale_while_a_former_pod_of_the_name_owns_it() -> None:
+def test_claim_of_former_pod_of_the_name_is_stale() -> None:
     assert is_stale(a_claim("data-web-1", POD), Member("web-1", "", 1))
     assert not is_stale(a_claim("data-web-1", POD), member())
     assert not is_stale(a_claim("data-web-1", SET, CONDEMNED), Member("web-1", "", 1))
 
 
-def test_another_controller_keeps_the_claim_and_ours_go() -> None:
+def test_claim_of_another_controller_loses_own_references() -> None:
     found = policy("Delete", "Delete")
     assert has_other_controller(a_claim("data-web-1", OTHER), found, member())
     assert has_its_owners(a_claim("data-web-1", OTHER), found, member())
@@ -119,10 +119,10 @@ def test_another_controller_keeps_the_claim_and_ours_go() -> None:
     assert owners(with_its_owners(claim, found, member())) == [OTHER]
 
 
-def test_where_claims_are_retained_another_controller_is_nobodys_business() -> None:
+def test_retained_claim_of_another_controller_is_ignored() -> None:
     assert not has_other_controller(a_claim("data-web-1", OTHER), policy("Retain", "Retain"), member())
 
 
-def test_an_unknown_policy_retains() -> None:
+def test_unknown_policy_retains_claims() -> None:
     found = policy("Recycle", "Delete")
     assert not any(found.retention)

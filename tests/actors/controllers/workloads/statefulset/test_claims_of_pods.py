@@ -1,4 +1,4 @@
-"""The writes of claims around those of pods, with their events."""
+"""Writes of claims before and after those of pods, with their events."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def owned_claims(driven: Any) -> dict[str, list[str]]:
     return {name_of(claim): [ref["kind"] for ref in claim["metadata"]["ownerReferences"]] for claim in claims}
 
 
-def test_claims_come_before_their_pod() -> None:
+def test_claims_are_created_before_their_pod() -> None:
     driven = Scene(a_set(1, claims=["data", "logs"])).sync()
     assert made(driven) == ["data-web-0", "logs-web-0", "web-0"]
     assert driven.events == [claim_created("data-web-0"), claim_created("logs-web-0"), POD_CREATED]
 
 
-def test_claims_that_are_there_are_used() -> None:
+def test_existing_claims_are_used() -> None:
     driven = Scene(a_set(1, claims=["data", "logs"]), claims=[a_claim("data-web-0")]).sync()
     assert made(driven) == ["logs-web-0", "web-0"]
 
 
-def test_without_its_claim_no_pod_is_created() -> None:
+def test_pod_is_not_created_without_its_claim() -> None:
     scene = Scene(a_set(1, claims=["data"]))
     driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS), raises=CommandError)
     assert made(driven) == ["data-web-0"]
@@ -64,7 +64,7 @@ def test_without_its_claim_no_pod_is_created() -> None:
     ]
 
 
-def test_a_claim_that_is_being_deleted_is_waited_for() -> None:
+def test_terminating_claim_delays_the_pod() -> None:
     going = a_claim("data-web-0", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a/b"])
     driven = Scene(a_set(1, claims=["data"]), claims=[going]).sync(raises=ClaimTerminating)
     assert made(driven) == []
@@ -72,14 +72,14 @@ def test_a_claim_that_is_being_deleted_is_waited_for() -> None:
     assert driven.events == [("Warning", "FailedCreate", why)]
 
 
-def test_a_claim_that_goes_with_a_former_pod_is_waited_for_where_scaling_deletes_claims() -> None:
+def test_claim_deleted_with_a_former_pod_delays_the_new_one() -> None:
     claim = a_claim("data-web-0", a_reference("Pod", "web-0", "former"))
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     assert made(Scene(obj, claims=[claim]).sync()) == []
     assert made(Scene(a_set(1, claims=["data"]), claims=[claim]).sync()) == ["web-0"]
 
 
-def test_its_deletion_wakes_the_set() -> None:
+def test_deletion_of_a_claim_enqueues_the_set() -> None:
     scene = Scene(a_set(1))
     for name, keys in {"data-web-0": ["default/web"], "data-x-web-12": ["default/web"], "data-other-0": []}.items():
         raw = encode_object(a_claim(name))
@@ -88,13 +88,13 @@ def test_its_deletion_wakes_the_set() -> None:
     assert any(watch.resource == PERSISTENT_VOLUME_CLAIMS for watch in SPEC.watches)
 
 
-def test_a_pending_pod_gets_its_lost_claim_again() -> None:
+def test_missing_claim_of_pending_pod_is_created_again() -> None:
     pod = member(0, claims=["data"], phase="Pending", ready=False)
     assert made(Scene(a_set(1, claims=["data"]), pod).sync()) == ["data-web-0"]
 
 
-def test_a_claim_that_goes_with_its_set_is_owned_by_it_from_the_first() -> None:
-    """No moment is left in which the set is deleted and the claim stays; and no second write is needed."""
+def test_claim_deleted_with_its_set_is_created_with_its_owner() -> None:
+    """The claim cannot outlive the set between two writes, and no second write is needed."""
     driven = Scene(a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)).sync()
     claim, _pod = bodies(driven, Create)[-2:]
     owners = [(each["kind"], each["uid"]) for each in claim["metadata"]["ownerReferences"]]
@@ -102,7 +102,7 @@ def test_a_claim_that_goes_with_its_set_is_owned_by_it_from_the_first() -> None:
     assert owned_claims(driven) == {}
 
 
-def test_claims_from_before_get_their_owner_with_the_pod_though_that_is_refused() -> None:
+def test_existing_claims_get_their_owner_even_if_the_pod_is_rejected() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     assert owned_claims(Scene(obj, claims=[a_claim("data-web-0")]).sync()) == {"data-web-0": ["StatefulSet"]}
     scene = Scene(obj, claims=[a_claim("data-web-0")])
@@ -110,7 +110,7 @@ def test_claims_from_before_get_their_owner_with_the_pod_though_that_is_refused(
     assert owned_claims(driven) == {"data-web-0": ["StatefulSet"]}
 
 
-def test_another_policy_gives_claims_other_owners() -> None:
+def test_changed_policy_changes_the_owners_of_claims() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     pods = [member(0, claims=["data"]), member(1, claims=["data"])]
     driven = Scene(obj, *pods, claims=[a_claim("data-web-0"), a_claim("data-web-1")]).sync()
@@ -138,7 +138,7 @@ def test_failed_claim_owner_update_has_an_event() -> None:
     assert ("Warning", "FailedUpdate", f"Update Pod web-0 in StatefulSet web failed error: {why}") in driven.events
 
 
-def test_a_claim_of_a_pod_that_goes_has_its_owner_before_the_pod_is_deleted() -> None:
+def test_claim_gets_its_owner_before_the_pod_is_deleted() -> None:
     obj = a_set(0, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     scene = Scene(obj, member(0, claims=["data"]), claims=[a_claim("data-web-0")])
     driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandError)
@@ -148,7 +148,7 @@ def test_a_claim_of_a_pod_that_goes_has_its_owner_before_the_pod_is_deleted() ->
     assert [command.key for command in driven.of(Delete)] == ["default/web-0"]
 
 
-def test_a_pod_that_lost_its_label_gets_it_back() -> None:
+def test_missing_pod_label_is_restored() -> None:
     lost = member(0, labels={"app": "web", "controller-revision-hash": "web-x"})
     driven = Scene(a_set(1), lost).sync()
     (pod,) = [body for body in bodies(driven, Update) if body["kind"] == "Pod"]
@@ -156,7 +156,7 @@ def test_a_pod_that_lost_its_label_gets_it_back() -> None:
     assert ("Normal", "SuccessfulUpdate", "Update Pod web-0 in StatefulSet web successful") in driven.events
 
 
-def test_an_update_that_meets_a_newer_pod_is_tried_four_times() -> None:
+def test_conflicting_pod_update_is_tried_four_times() -> None:
     scene = Scene(a_set(1), member(0, labels={"app": "web"}))
     driven = scene.sync(refusing(scene, PODS, Update, Conflict("newer")), raises=CommandError)
     assert len([c for c in driven.of(Update) if c.resource == PODS.id]) == 4

@@ -1,4 +1,4 @@
-"""Names, ordinals and the form of pods."""
+"""Names, ordinals and fields of pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.actors.controllers.workloads.statefulset.scenes import a_set, member,
         ("foo", "", -1),
         ("web-", "", -1),
         ("web-x", "", -1),
-        ("web-01", "", -1),  # else it and web-1 would be one
+        ("web-01", "", -1),  # otherwise it would have the ordinal of web-1
         ("-1", "", 1),
     ],
 )
@@ -39,7 +39,7 @@ def test_pod_of_another_set_has_no_ordinal() -> None:
     assert ordinal_of("web-1-0", "web-1") == 0
 
 
-def test_a_new_pod_has_name_place_and_claims_of_its_own() -> None:
+def test_new_pod_has_its_name_hostname_and_claims() -> None:
     volumes = [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]
     found = read(a_set(claims=["data", "logs"]))
     template = {
@@ -82,7 +82,7 @@ def test_a_new_pod_has_name_place_and_claims_of_its_own() -> None:
     }
 
 
-def test_without_a_service_it_has_no_subdomain() -> None:
+def test_pod_has_no_subdomain_without_a_service() -> None:
     pod = pod_of(read(a_set(serviceName="")), 0, template={"spec": {"subdomain": "other"}}, revision="r")
     assert "subdomain" not in pod["spec"]
 
@@ -96,13 +96,13 @@ def test_without_a_service_it_has_no_subdomain() -> None:
         ([{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}}, {"name": "x"}], True),
     ],
 )
-def test_whether_a_pod_has_its_volumes(volumes: list[Any], its: bool) -> None:
+def test_volumes_of_a_pod_are_compared_with_its_claims(volumes: list[Any], its: bool) -> None:
     found, pod = read(a_set(claims=["data"])), member(1, spec={"volumes": volumes})
     assert has_its_volumes(found, 1, pod) == its
     assert has_its_volumes(found, 1, with_its_identity(found, 1, pod))
 
 
-def test_a_pod_gets_its_labels_back() -> None:
+def test_labels_of_a_pod_are_restored() -> None:
     pod = with_its_identity(read(a_set()), 1, member(1, labels={"app": "web"}))
     assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-1"
     assert pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"

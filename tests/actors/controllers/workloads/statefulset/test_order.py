@@ -50,11 +50,11 @@ def going(ordinal: int, **options: Any) -> Any:
         ([member(0), member(1), member(2)], []),
     ],
 )
-def test_in_order_a_pod_is_created_once_its_predecessors_are_ready(pods: list[Any], created: list[str]) -> None:
+def test_ordered_pod_is_created_when_its_predecessors_are_ready(pods: list[Any], created: list[str]) -> None:
     assert made(Scene(a_set(3), *pods).sync()) == created
 
 
-def test_in_parallel_all_are_created_in_batches_that_grow() -> None:
+def test_parallel_pods_are_created_in_growing_batches() -> None:
     driven = Scene(a_set(7, parallel=True), member(3, ready=False)).sync()
     batches = [[c for c in batch if isinstance(c, Create)] for batch in driven.batches]
     assert [len(batch) for batch in batches if batch] == [1, 2, 3]
@@ -69,7 +69,7 @@ def test_no_batch_is_larger_than_500() -> None:
     assert [len(batch) for batch in driven.batches] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 89]
 
 
-def test_in_parallel_a_thousand_are_there_after_two_syncs() -> None:
+def test_thousand_parallel_pods_are_created_in_two_syncs() -> None:
     scene = Scene(a_set(1000, parallel=True))
     first = scene.sync()
     assert len(made(first)) == 500
@@ -77,7 +77,7 @@ def test_in_parallel_a_thousand_are_there_after_two_syncs() -> None:
     assert len(made(scene.sync())) == 500
 
 
-def test_in_parallel_a_batch_with_a_failure_is_the_last() -> None:
+def test_no_parallel_batch_follows_a_failed_one() -> None:
     scene = Scene(a_set(7, parallel=True))
     tried = []
 
@@ -107,11 +107,11 @@ def test_in_parallel_a_batch_with_a_failure_is_the_last() -> None:
         ([member(0), member(2)], []),
     ],
 )
-def test_in_order_the_last_goes_first_once_all_that_stay_are_ready(pods: list[Any], deleted: list[str]) -> None:
+def test_last_ordered_pod_is_deleted_first_when_all_others_are_ready(pods: list[Any], deleted: list[str]) -> None:
     assert deleted_keys(Scene(a_set(2), *pods).sync()) == deleted
 
 
-@pytest.mark.parametrize("ready", [True, False])  # True: its phase was not set by its kubelet
+@pytest.mark.parametrize("ready", [True, False])  # True: another client has set the phase
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 @pytest.mark.parametrize("running", [1, 2, 3])
 def test_condemned_pods_that_have_ended_are_deleted_one_by_one(running: int, phase: str, ready: bool) -> None:
@@ -124,7 +124,7 @@ def test_condemned_pods_that_have_ended_are_deleted_one_by_one(running: int, pha
     assert deleted == ["default/web-3", "default/web-2", "default/web-1"]
 
 
-# Pods that change no more by themselves. Those that have ended keep a Ready condition that another client left True.
+# Pods that do not change by themselves. Terminated pods may keep a condition Ready that another client left True.
 STATES = st.sampled_from(
     [None, {}, *({"phase": phase, "ready": ready} for phase in ("Failed", "Succeeded") for ready in (True, False))]
 )
@@ -166,7 +166,7 @@ def test_ended_condemned_pod_waits_for_replicas_that_are_not_ready() -> None:
 
 
 def test_set_is_synced_again_if_a_pod_becomes_available_while_claims_are_written() -> None:
-    """The status was written before, by a manager whose clock is ahead: no event of it wakes the set."""
+    """A manager with a fast clock wrote the status before: no event of it enqueues the set."""
     retention = {"whenDeleted": "Delete"}
     status = {
         "observedGeneration": 1,
@@ -199,21 +199,21 @@ def test_set_is_synced_again_if_a_pod_becomes_available_while_claims_are_written
     assert len(scene.sync().commands) > 0
 
 
-def test_in_parallel_all_that_are_not_wanted_go() -> None:
+def test_parallel_surplus_pods_are_deleted_at_once() -> None:
     driven = Scene(a_set(1, parallel=True), *(member(i, ready=False) for i in range(4))).sync()
     assert sorted(deleted_keys(driven)) == ["default/web-1", "default/web-2", "default/web-3"]
 
 
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_a_pod_that_has_ended_is_deleted_and_made_again(phase: str, parallel: bool) -> None:
+def test_terminated_pod_is_deleted_and_recreated(phase: str, parallel: bool) -> None:
     scene = Scene(a_set(1, parallel=parallel), member(0, phase=phase, ready=False))
     assert deleted_keys(scene.sync()) == ["default/web-0"]
     scene.bench.catch_up()
     assert made(scene.sync()) == ["web-0"]
 
 
-def test_one_that_ends_at_once_again_and_again_is_replaced_later_each_time() -> None:
+def test_pod_that_terminates_at_once_is_replaced_with_backoff() -> None:
     scene = Scene(a_set(1))
     waits = []
     for _ in range(3):
@@ -230,7 +230,7 @@ def test_one_that_ends_at_once_again_and_again_is_replaced_later_each_time() -> 
     assert waits == [1.0, 2.0, 4.0]
 
 
-def test_one_that_ends_at_once_holds_up_no_other_in_parallel() -> None:
+def test_parallel_pods_do_not_wait_for_one_in_backoff() -> None:
     scene = Scene(a_set(3, parallel=True), member(0, phase="Failed", ready=False, created=NOW))
     assert made(scene.sync()) == ["web-1", "web-2"]
     scene.bench.catch_up()
@@ -238,12 +238,12 @@ def test_one_that_ends_at_once_holds_up_no_other_in_parallel() -> None:
     assert (made(held), held.result) == ([], RequeueAfter(1.0))
 
 
-def test_in_parallel_pods_that_are_pending_hold_up_no_others() -> None:
+def test_parallel_pods_do_not_wait_for_pending_ones() -> None:
     pending = [member(i, phase="Pending", ready=False) for i in range(600)]
     assert made(Scene(a_set(602, parallel=True), *pending).sync()) == ["web-600", "web-601"]
 
 
-def test_one_that_has_ended_and_is_being_deleted_is_waited_for() -> None:
+def test_terminated_pod_that_is_being_deleted_delays_its_replacement() -> None:
     driven = Scene(a_set(2), going(0, phase="Failed", ready=False)).sync()
     assert not deleted_keys(driven)
     assert not made(driven)
@@ -264,7 +264,7 @@ def test_terminating_set_creates_nothing_and_updates_its_status(parallel: bool) 
     assert (status_written(driven) or {})["replicas"] == 1
 
 
-def test_a_set_that_is_gone_needs_nothing() -> None:
+def test_deleted_set_is_ignored() -> None:
     assert Scene(None).sync().commands == []
 
 
@@ -272,7 +272,7 @@ def test_a_set_that_is_gone_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "created"), [(10.0, []), (60.0, ["web-1"])])
-def test_a_predecessor_has_to_be_available(seconds: float, created: list[str]) -> None:
+def test_pod_is_created_when_its_predecessor_is_available(seconds: float, created: list[str]) -> None:
     driven = Scene(a_set(2, minReadySeconds=30), young(0, seconds)).sync()
     assert made(driven) == created
     status = status_written(driven) or {}
@@ -281,15 +281,15 @@ def test_a_predecessor_has_to_be_available(seconds: float, created: list[str]) -
 
 
 @pytest.mark.parametrize(("seconds", "deleted"), [(10.0, []), (60.0, ["default/web-1"])])
-def test_scaling_down_waits_for_those_that_stay(seconds: float, deleted: list[str]) -> None:
+def test_scaling_down_waits_for_availability_of_remaining_pods(seconds: float, deleted: list[str]) -> None:
     driven = Scene(a_set(1, minReadySeconds=30), young(0, seconds), member(1)).sync()
     assert deleted_keys(driven) == deleted
 
 
-# What goes wrong
+# Failures
 
 
-def test_a_name_that_is_taken_is_tried_again_without_an_event() -> None:
+def test_existing_name_is_retried_without_an_event() -> None:
     scene = Scene(a_set(1))
 
     def answer(command: Any) -> Outcome:
@@ -305,8 +305,8 @@ def test_deletion_of_missing_pod_is_not_a_failure() -> None:
     assert driven.events == [("Normal", "SuccessfulDelete", "Delete Pod web-0 in StatefulSet web successful")]
 
 
-def test_a_deletion_that_meets_a_conflict_is_tried_again_without_an_event() -> None:
-    """Seed 91004302 of swarm: no event of a watch followed, and a rolling update stood still."""
+def test_conflicting_deletion_is_retried_without_an_event() -> None:
+    """Seed 91004302 of swarm: no watch event followed, and a rolling update did not continue."""
     scene = Scene(a_set(0), member(0))
     driven = scene.sync(lambda c: Conflict() if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandError)
     assert driven.events == []
@@ -320,13 +320,13 @@ def test_failed_deletion_has_an_event_and_is_retried() -> None:
     assert driven.events == [("Warning", "FailedDelete", "Delete Pod web-0 in StatefulSet web failed error: no")]
 
 
-def test_a_deletion_is_of_the_pod_that_was_seen_and_rests_on_fresh_tables() -> None:
+def test_deletion_has_uid_and_depends_on_fresh_tables() -> None:
     (command,) = Scene(a_set(0), member(0)).sync().of(Delete)
     assert command.uid == "uid-of-web-0"
     assert command.depends_on == (PODS.id, f"{STATEFULSETS.id} {KEY}")
 
 
-def test_while_a_pod_cannot_be_read_nothing_is_created_or_deleted() -> None:
+def test_nothing_is_created_or_deleted_while_a_pod_is_unreadable() -> None:
     scene = Scene(a_set(3), member(1))
     scene.bench.spoil(PODS, "default/web-0")
     driven = scene.sync()
@@ -335,7 +335,7 @@ def test_while_a_pod_cannot_be_read_nothing_is_created_or_deleted() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_killed_between_any_two_writes_it_comes_to_the_same(parallel: bool) -> None:
+def test_end_state_is_the_same_after_a_crash_between_any_two_writes(parallel: bool) -> None:
     def end(stop_after: int | None) -> list[str]:
         scene = Scene(a_set(3, parallel=parallel, claims=["data"]), member(0, claims=["data"]), revisions=[])
         if stop_after is not None:
@@ -351,10 +351,10 @@ def test_killed_between_any_two_writes_it_comes_to_the_same(parallel: bool) -> N
     assert all(end(stop_after) == whole for stop_after in range(1, 6))
 
 
-# Who belongs to it
+# Ownership of pods
 
 
-def test_an_orphan_with_a_name_of_its_own_is_adopted_and_others_are_not() -> None:
+def test_orphan_with_a_name_of_the_set_is_adopted() -> None:
     orphans = [member(1, owner=None), member("01", owner=None), member("x", owner=None)]
     foreign = member(2, owner=None, labels={"app": "other"})
     driven = Scene(a_set(3), member(0), *orphans, foreign).sync()
@@ -400,27 +400,27 @@ def partition(number: int, **more: Any) -> Any:
         ("211", partition(0), ["default/web-2"]),
     ],
 )
-def test_an_update_goes_from_the_top_down_to_the_partition(
+def test_update_proceeds_from_the_highest_ordinal_to_the_partition(
     images: str, strategy: Any, deleted: list[str], parallel: bool
 ) -> None:
     pods = [member(i, image=f"v{image}") for i, image in enumerate(images)]
     assert deleted_keys(updated(*pods, updateStrategy=strategy, parallel=parallel).sync()) == deleted
 
 
-def test_in_parallel_an_update_waits_for_those_above() -> None:
+def test_parallel_update_waits_for_higher_ordinals() -> None:
     pods = [member(0), member(1), member(2, image="v2", ready=False)]
     assert deleted_keys(updated(*pods, parallel=True).sync()) == []
     broken_and_old = [member(0), member(1), member(2, ready=False)]
     assert deleted_keys(updated(*broken_and_old, parallel=True).sync()) == ["default/web-2"]
 
 
-def test_in_order_an_update_stays_stuck_behind_a_pod_that_is_never_ready() -> None:
+def test_ordered_update_waits_for_a_pod_that_never_becomes_ready() -> None:
     """Upstream documents this: a user must delete the broken pod."""
     scene = updated(member(0), member(1), member(2, image="v2", ready=False), image="v1")
     assert deleted_keys(scene.sync()) == []
 
 
-def test_a_pod_below_the_partition_is_made_again_as_it_was() -> None:
+def test_pod_below_the_partition_is_recreated_with_its_old_revision() -> None:
     def revision_of_new(ordinals: list[int], strategy: Any, current_replicas: int = 0) -> str:
         status = {
             "replicas": 2,
@@ -451,7 +451,7 @@ def test_a_pod_below_the_partition_is_made_again_as_it_was() -> None:
         ([*(member(i) for i in range(4)), member(4, image="v2"), member(5, image="v2")], ["default/web-3"]),
     ],
 )
-def test_with_the_gate_several_may_be_unavailable(pods: list[Any], deleted: list[str]) -> None:
+def test_max_unavailable_is_respected_with_the_gate(pods: list[Any], deleted: list[str]) -> None:
     scene = updated(*pods, parallel=True, updateStrategy=partition(3, maxUnavailable=2), several_unavailable=True)
     assert sorted(deleted_keys(scene.sync())) == deleted
     without = updated(*pods, parallel=True, updateStrategy=partition(3, maxUnavailable=2))
@@ -459,11 +459,11 @@ def test_with_the_gate_several_may_be_unavailable(pods: list[Any], deleted: list
 
 
 @pytest.mark.parametrize("seconds", [10.0, 60.0])
-def test_an_update_waits_until_those_above_are_available(seconds: float) -> None:
+def test_update_waits_for_availability_of_higher_ordinals(seconds: float) -> None:
     pods = [member(0), young(1, seconds, image="v2")]
     driven = updated(*pods, minReadySeconds=30, parallel=True).sync()
     assert deleted_keys(driven) == ([] if seconds == 10.0 else ["default/web-0"])
 
 
-def test_created_names_are_those_of_pods_alone() -> None:
+def test_created_names_contain_only_pods() -> None:
     assert created_names(Scene(a_set(1)).sync()) == ["web-0"]

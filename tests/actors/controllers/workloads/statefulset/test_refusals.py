@@ -1,4 +1,4 @@
-"""A server that refuses one write of a StatefulSet, or does not answer it: what is there in the end is the same."""
+"""One write of a StatefulSet fails or has an unknown outcome: the final state is the same."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
 
 
 @with_each_failure
-def test_whatever_a_write_meets_each_identity_is_there_once(outcome: Outcome) -> None:
+def test_each_identity_exists_once_despite_a_failed_write(outcome: Outcome) -> None:
     whole, _ = settle(None, 0)
     assert [name for name, *_ in whole[0]] == ["web-0", "web-1", "web-2"]
     assert whole[1] == {f"data-web-{n}": ["Pod" if n == 3 else "StatefulSet"] for n in range(4)}

@@ -1,4 +1,4 @@
-"""Revisions that are found, created, raised and deleted; and the status."""
+"""Revisions that are found, created, renumbered and deleted; and the status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def raised(driven: Any) -> list[tuple[str, int]]:
     ]
 
 
-def test_the_first_revision_is_created_with_the_annotations_of_the_set() -> None:
+def test_first_revision_is_created_with_the_annotations_of_the_set() -> None:
     (found,) = created(Scene(a_set(0, meta={"annotations": {"a": "b"}}), revisions=[]).sync())
     assert name_of(found) == called("v1")
     assert found["revision"] == 1
@@ -55,7 +55,7 @@ def test_the_first_revision_is_created_with_the_annotations_of_the_set() -> None
         ("v1", [("v1", 1), ("v2", 2)], 0, [(called("v1"), 3)]),
     ],
 )
-def test_a_known_template_has_its_revision_raised(
+def test_revision_of_known_template_gets_the_newest_number(
     image: str, known: list[tuple[str, int]], new: int, numbers: list[tuple[str, int]]
 ) -> None:
     driven = Scene(a_set(0, image=image), revisions=[revision(*each) for each in known]).sync()
@@ -71,7 +71,7 @@ def test_revision_of_old_release_equals_the_template() -> None:
     assert not deleted_keys(driven)
 
 
-def test_history_beyond_the_limit_goes_but_not_what_a_pod_has() -> None:
+def test_unused_history_beyond_the_limit_is_deleted() -> None:
     known = [revision(f"v{number}", number) for number in range(1, 6)]
     obj = a_set(1, image="v5", revisionHistoryLimit=1, updateStrategy={"type": "OnDelete"})
     driven = Scene(obj, member(0, image="v1"), revisions=known).sync()
@@ -79,25 +79,25 @@ def test_history_beyond_the_limit_goes_but_not_what_a_pod_has() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandError)])
-def test_a_revision_that_is_not_deleted_is_tried_again(outcome: Outcome, raises: type[Exception] | None) -> None:
+def test_failed_deletion_of_a_revision_is_retried(outcome: Outcome, raises: type[Exception] | None) -> None:
     known = [revision(f"v{number}", number) for number in range(1, 4)]
     scene = Scene(a_set(0, image="v3", revisionHistoryLimit=1), revisions=known)
     driven = scene.sync(lambda c: outcome if isinstance(c, Delete) else scene.bench.accept(c), raises=raises)
     assert deleted_keys(driven) == [f"default/{called('v1')}"]
 
 
-def test_without_a_limit_ten_stay() -> None:
+def test_ten_revisions_are_kept_by_default() -> None:
     known = [revision(f"v{number}", number) for number in range(1, 13)]
     obj = a_set(0, image="v12", revisionHistoryLimit=None)
     assert deleted_keys(Scene(obj, revisions=known).sync()) == [f"default/{called('v1')}"]
 
 
-def test_a_negative_limit_keeps_all() -> None:
+def test_negative_limit_keeps_all_revisions() -> None:
     known = [revision(f"v{number}", number) for number in range(1, 6)]
     assert deleted_keys(Scene(a_set(0, image="v5", revisionHistoryLimit=-1), revisions=known).sync()) == []
 
 
-def test_the_status_counts_pods_by_revision() -> None:
+def test_status_counts_pods_by_revision() -> None:
     before = {"replicas": 0, "availableReplicas": 0, "currentRevision": called("v1"), "collisionCount": 2}
     obj = a_set(4, image="v2", status=before, updateStrategy={"type": "OnDelete"}, meta={"generation": 7})
     pods = [member(0), member(1), member(2, image="v2", ready=False)]
@@ -117,7 +117,7 @@ def test_the_status_counts_pods_by_revision() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
-def test_an_update_is_complete_once_all_pods_are_ready(strategy: str) -> None:
+def test_update_is_complete_when_all_pods_are_ready(strategy: str) -> None:
     before = {"replicas": 2, "availableReplicas": 2, "currentRevision": called("v1")}
     obj = a_set(2, image="v2", status=before, updateStrategy={"type": strategy})
     known = [revision("v1", 1), revision("v2", 2)]
@@ -128,14 +128,14 @@ def test_an_update_is_complete_once_all_pods_are_ready(strategy: str) -> None:
     assert status.get("currentReplicas") == (2 if complete else None)
 
 
-def test_a_status_that_is_as_it_should_be_is_not_written() -> None:
+def test_unchanged_status_is_not_written() -> None:
     scene = Scene(a_set(1), member(0))
     assert status_written(scene.sync()) is not None
     scene.bench.catch_up()
     assert scene.sync().commands == []
 
 
-def test_a_status_that_meets_a_newer_set_is_written_to_that() -> None:
+def test_conflicting_status_is_written_to_the_live_set() -> None:
     scene, refused = Scene(a_set(1), member(0)), []
 
     def answer(command: Any) -> Any:
@@ -147,7 +147,7 @@ def test_a_status_that_meets_a_newer_set_is_written_to_that() -> None:
     assert (status_written(scene.sync(answer)) or {})["replicas"] == 1
 
 
-def test_a_status_that_cannot_be_written_is_tried_again() -> None:
+def test_failed_status_write_is_retried() -> None:
     scene = Scene(a_set(1), member(0))
 
     def answer(command: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_status_that_cannot_be_written_is_tried_again() -> None:
     ("given", "replicas", "most"),
     [(None, 7, 1), (3, 0, 3), (0, 7, 1), ("10%", 25, 2), ("50%", 5, 2), ("10%", 5, 1), ("1%", 0, 1)],
 )
-def test_how_many_an_update_may_make_unavailable(given: Any, replicas: int, most: int) -> None:
+def test_max_unavailable_of_an_update(given: Any, replicas: int, most: int) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": given}}
     assert read(a_set(replicas, updateStrategy=strategy)).at_once() == most
 
@@ -197,6 +197,6 @@ def test_unavailable_metric_with_the_feature_gate() -> None:
         ({"status": {"currentReplicas": "3"}}, "status.currentReplicas is a number, got '3'"),
     ],
 )
-def test_a_malformed_set_is_named(spec: dict[str, Any], why: str) -> None:
+def test_error_names_the_malformed_field(spec: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read(a_set(**spec))
