@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kcm.protocols.objects import Key
-from kcm.runtime.apiserver.storage.store import DELETED, Change, Stored
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange, Stored
 
 
 class SimulatedDisk:
@@ -17,7 +17,7 @@ class SimulatedDisk:
     def __init__(self) -> None:
         self._revision = 0
         self._objects: dict[tuple[str, Key], Stored] = {}
-        self.observers: list[Callable[[Sequence[Change]], None]] = []
+        self.observers: list[Callable[[Sequence[StoreChange]], None]] = []
 
     def revision(self) -> int:
         return self._revision
@@ -25,7 +25,7 @@ class SimulatedDisk:
     def load(self) -> Iterator[Stored]:
         return iter(list(self._objects.values()))
 
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+    def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:
         for change in changes:
             self._revision = change.revision
             if change.type == DELETED:

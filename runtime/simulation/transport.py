@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kcm.runtime.apiserver.core.questions import Pause
+from kcm.runtime.apiserver.core.questions import Delay
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request, Response
@@ -132,7 +132,7 @@ class _Exchange:
     def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
         """Resume a request once its webhooks have responded: after the delay of the slowest of them."""
         network, questions = self._network, suspended.questions
-        after = max(question.seconds if isinstance(question, Pause) else 2 * network.delay() for question in questions)
+        after = max(question.seconds if isinstance(question, Delay) else 2 * network.delay() for question in questions)
         self._clock.call_after(after, lambda: self._resume(suspended, server))
 
     def _resume(self, suspended: Suspended, server: ApiServer) -> None:

@@ -9,7 +9,7 @@ import orjson
 
 from kcm.protocols.versions import parse_version
 from kcm.runtime.apiserver.storage.store import ADDED
-from kcm.runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
+from kcm.runtime.apiserver.storage.watches import INITIAL_EVENTS_END, CacheWatcher, event_line
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.faults.answers import refusal
 from kcm.runtime.faults.vocabulary import FaultKind
@@ -37,7 +37,7 @@ class SimulatedStream:
         self._last_due = 0.0  # when the newest line that is on its way arrives
         self._lag = 0.0
         self._stalled = False
-        self._watch: Watch | None = None
+        self._watch: CacheWatcher | None = None
         self._over = False
         network.opened(self)
 

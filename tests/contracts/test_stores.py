@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Store, StoreChange, Stored
 from kcm.runtime.simulation.disk import SimulatedDisk
 
 PATIENCE = 10.0  # seconds
@@ -37,7 +37,7 @@ class Side:
         self.store = store = self.open(self._posted.put)
         self.revision, self.loaded = store.revision(), sorted(store.load())
 
-    def commit(self, *changes: Change) -> None:
+    def commit(self, *changes: StoreChange) -> None:
         self.store.commit(changes, lambda: self.durable.append(changes[-1].revision))
 
     def wait(self, commits: int) -> list[int]:
@@ -98,8 +98,8 @@ def side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sqlite | Si
     assert made.failures == []
 
 
-def change(type_: str, key: str, revision: int, raw: bytes = b"{}", *, storage: str = "pods") -> Change:
-    return Change(type_, storage, key, revision, raw, b"" if type_ == ADDED else b"{}")
+def change(type_: str, key: str, revision: int, raw: bytes = b"{}", *, storage: str = "pods") -> StoreChange:
+    return StoreChange(type_, storage, key, revision, raw, b"" if type_ == ADDED else b"{}")
 
 
 def test_a_new_one_is_empty(side: Side) -> None:

@@ -25,7 +25,7 @@ from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.lifecycle import Attached, LeaseHeld
 from kcm.protocols.messages.outcomes import Outcome, Settled
 from kcm.protocols.objects import Key, Object, decode_object
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.tables.entry import Entry
 
@@ -130,13 +130,13 @@ class Handled(NamedTuple):
     client: str
     request: Request
     response: Response
-    changes: Sequence[Change]
+    changes: Sequence[StoreChange]
 
 
 class Committed(NamedTuple):
     """The server's state has changed."""
 
-    changes: Sequence[Change]
+    changes: Sequence[StoreChange]
 
 
 Observation = (
@@ -195,7 +195,7 @@ class InvariantChecker:
         self._observed = [(each.name, _observed(each)) for each in invariants]
         self._passed = dict.fromkeys(OBSERVATIONS, 0)  # observations, by type
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
-        self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
+        self._latest: tuple[float, Sequence[StoreChange]] = (0.0, ())  # (when, what) of the last commit
         if calls:
             cluster.network.witnesses.append(self)
             cluster.calls.witnesses.append(self)
@@ -224,7 +224,7 @@ class InvariantChecker:
         for (process, sender, ticket, _), command in self._commands.items():
             yield process, sender, ticket, command
 
-    def _committed(self, changes: Sequence[Change]) -> None:
+    def _committed(self, changes: Sequence[StoreChange]) -> None:
         self._latest = (self._cluster.clock.monotonic(), changes)
         self._pass_on(Committed(changes))
 

@@ -24,7 +24,7 @@ from kcm.protocols.quota.services import Services
 from kcm.protocols.quota.volume_claims import VolumeClaims
 from kcm.protocols.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SECRETS, SERVICES
 from kcm.protocols.versions import parse_version
-from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, StoreChange
 from kcm.runtime.faults.vocabulary import FaultKind
 
 COUNTED = {resource.name: resource for resource in (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, CONFIGMAPS, SECRETS)}
@@ -78,7 +78,7 @@ class QuotasHold:
             for change in created:
                 self._look(change.storage, split_key(change.key)[0], fail)
 
-    def _counted(self, change: Change) -> None:
+    def _counted(self, change: StoreChange) -> None:
         """Update the usage that the controller's first count has missed, after a change of a quota."""
         self._unseen.pop(change.key, None)
         if change.type == MODIFIED:
@@ -116,7 +116,7 @@ class CountsWhatWasThere:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._changes: dict[tuple[str, str], list[Change]] = {}  # by resource and namespace
+        self._changes: dict[tuple[str, str], list[StoreChange]] = {}  # by resource and namespace
         self._written: dict[int, float] = {}  # when the versions of quotas were written
         jumps = (fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._offsets = (0.0, *dict.fromkeys(jumps))

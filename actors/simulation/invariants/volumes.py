@@ -12,7 +12,7 @@ from kcm.protocols.volumes import (
     phase_of,
     volume_name_of,
 )
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 CLAIMS, VOLUMES, PODS = "persistentvolumeclaims", "persistentvolumes", "pods"
 BINDER, PROVISIONER = "persistent-volume-binder", "hollow-provisioner"
@@ -46,7 +46,7 @@ class BoundOnce:
                     if change.storage == VOLUMES and change.previous:
                         self._volume_was_deleted(client, change, fail)
 
-    def _claim_changed(self, change: Change, fail: Fail) -> None:
+    def _claim_changed(self, change: StoreChange, fail: Fail) -> None:
         claim = decoded(change.raw)
         before = self._claims.pop(uid_of(claim), None)
         if change.type == DELETED:
@@ -65,7 +65,7 @@ class BoundOnce:
             if volume is not None and _uid(volume) in ("", uid_of(claim)):
                 fail(f"claim {key_of(claim)} is Lost, and its volume {name} is there")
 
-    def _volume_changed(self, change: Change, fail: Fail) -> None:
+    def _volume_changed(self, change: StoreChange, fail: Fail) -> None:
         volume = decoded(change.raw)
         name = name_of(volume)
         before = self._volumes.pop(name, None)
@@ -82,7 +82,7 @@ class BoundOnce:
         if is_new and claim is not None and volume_name_of(claim) in ("", name):
             fail(f"volume {name} is Released, and its claim {key_of(claim)} is there")
 
-    def _volume_was_deleted(self, client: str, change: Change, fail: Fail) -> None:
+    def _volume_was_deleted(self, client: str, change: StoreChange, fail: Fail) -> None:
         before, after = decoded(change.previous), decoded(change.raw)
         if is_deleting(before) or not (change.type == DELETED or is_deleting(after)):
             return
@@ -119,7 +119,7 @@ class HeldWhileUsed:
                     if change.previous:
                         self._judge(client, decoded(change.previous), decoded(change.raw), fail)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         if change.storage == CLAIMS and change.type != ADDED:
             claim = decoded(change.raw)
             if is_deleting(claim):

@@ -16,7 +16,7 @@ from kcm.runtime.apiserver.registry.policy_rules import Rule
 from kcm.runtime.apiserver.registry.request_info import RequestInfo, review_info
 from kcm.runtime.apiserver.registry.users import ALLOWED, MASTERS, NODE, Access, Decision, ResolvedRules, User
 from kcm.runtime.apiserver.storage.state import State
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.store import StoreChange
 
 
 class Authorizer:
@@ -55,11 +55,11 @@ class Authorizer:
     def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
         return self._rbac.role_rules(kind, name, namespace)
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage in WATCHED:
             self._index.note(change.storage, change.key)
         elif change.storage in FOLLOWED:
             self._graph.note(change.storage, change.key)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         self.react(change)

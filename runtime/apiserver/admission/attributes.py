@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kcm.protocols.objects import Object, name_of
-from kcm.runtime.apiserver.core.cluster import Call
+from kcm.runtime.apiserver.core.cluster import RoutedRequest
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import GroupVersionKind, subresource_of
 
@@ -19,7 +19,7 @@ NAMESPACES = "namespaces"
 class Attributes(NamedTuple):
     """Admission attributes of a request."""
 
-    call: Call
+    call: RoutedRequest
     operation: str  # CREATE, UPDATE or DELETE
     kind: GroupVersionKind  # of the body: the resource's, or that of a subresource (Binding)
     name: str  # "" if it will be generated
@@ -49,7 +49,7 @@ class Attributes(NamedTuple):
 
 
 def attributes_of(
-    call: Call,
+    call: RoutedRequest,
     operation: str,
     *,
     obj: Object | None = None,
@@ -68,7 +68,7 @@ def attributes_of(
     return Attributes(call, operation, kind, name, obj, old, options or _options(call, operation))
 
 
-def _options(call: Call, operation: str) -> Object:
+def _options(call: RoutedRequest, operation: str) -> Object:
     options: dict[str, Any] = {
         "kind": "CreateOptions" if operation == CREATE else "UpdateOptions",
         "apiVersion": "meta.k8s.io/v1",

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.refusal import forbidden
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.registry.users import may_use_signer
 
 REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
-def validate_update(cluster: Cluster, call: Call, old: Object) -> None:
+def validate_update(cluster: Cluster, call: RoutedRequest, old: Object) -> None:
     """Raises StatusError (403)."""
     definition = call.definition
     if definition.storage != REQUESTS or call.route.subresource != "approval":

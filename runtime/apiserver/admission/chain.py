@@ -64,8 +64,8 @@ from kcm.runtime.apiserver.admission.policies import mutating, validating
 from kcm.runtime.apiserver.admission.resource_quota import Charge, charge
 from kcm.runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
 from kcm.runtime.apiserver.admission.webhooks.dispatcher import have_changed, have_judged
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, Remarks, stored_form
-from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.cluster import Cluster, Remarks, RoutedRequest, stored_form
+from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.metadata import settle_namespace
 from kcm.runtime.apiserver.core.removal import nobody
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -90,7 +90,9 @@ PODS, SCALE, BINDING = "pods", "scale", "binding"
 _LATER = ("uid", "creationTimestamp", "generation")  # what upstream sets after webhooks have changed a new object
 
 
-def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None = None) -> Object:
+def admit_create(
+    cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None = None
+) -> Object:
     """Returns a new object, in stored form, as all that may change it leave it. Raises StatusError.
 
     call: None for what the server itself creates, about which no policy and no webhook is asked.
@@ -107,7 +109,7 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, 
     return changed
 
 
-def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> Object:
+def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> Object:
     """Returns new, in stored form, as policies and webhooks leave it. Raises StatusError."""
     if NODE_RESTRICTION in cluster.settings.plugins:
         node_restriction.admit(cluster, call, UPDATE, new, old)
@@ -135,7 +137,7 @@ def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object,
         default_toleration_seconds.admit(definition, new)
 
 
-def admit_subresource(cluster: Cluster, call: Call, new: Object) -> None:
+def admit_subresource(cluster: Cluster, call: RoutedRequest, new: Object) -> None:
     """Changes new in place."""
     if call.route.subresource == limit_ranger.RESIZE and LIMIT_RANGER in cluster.settings.plugins:
         limit_ranger.set_defaults(cluster, call.definition, new)
@@ -143,7 +145,7 @@ def admit_subresource(cluster: Cluster, call: Call, new: Object) -> None:
 
 def admit_body(
     cluster: Cluster,
-    call: Call,
+    call: RoutedRequest,
     kind: ResourceDefinition,
     body: Object,
     old: Callable[[], Object] | None = None,
@@ -166,7 +168,7 @@ def admit_body(
 
 
 def check_create(
-    cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None = None
+    cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None = None
 ) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
     plugins = cluster.settings.plugins
@@ -186,10 +188,10 @@ def check_create(
         _judge(cluster, attributes_of(call, CREATE, obj=_shown(definition, obj)))
     if RESOURCE_QUOTA not in plugins:
         return []
-    return resource_quota.admit(cluster, resource_quota.Request(definition, CREATE, "", obj))
+    return resource_quota.admit(cluster, resource_quota.QuotaRequest(definition, CREATE, "", obj))
 
 
-def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list[Charge]:
+def check_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
     definition, subresource = call.definition, call.route.subresource
     plugins = cluster.settings.plugins
@@ -207,10 +209,10 @@ def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list
         _judge(cluster, attributes_of(call, UPDATE, obj=obj, old=before))
     if RESOURCE_QUOTA not in plugins:
         return []
-    return resource_quota.admit(cluster, resource_quota.Request(definition, UPDATE, subresource, new, old))
+    return resource_quota.admit(cluster, resource_quota.QuotaRequest(definition, UPDATE, subresource, new, old))
 
 
-def _check_written(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
+def _check_written(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
     """Run the validating plugins that treat creations and updates alike. Raises StatusError (403)."""
     if OWNER_REFERENCES in cluster.settings.plugins:
         owner_references_permission_enforcement.validate(cluster, call, new, old)
@@ -220,7 +222,7 @@ def _check_written(cluster: Cluster, call: Call, new: Object, old: Object | None
         deny_service_external_ips.validate(call, new, old)
 
 
-def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Callable[[Object], None]:
+def admit_delete(cluster: Cluster, call: RoutedRequest, key: Key, options: Object) -> Callable[[Object], None]:
     """Admit a deletion, and return the check to run on the object once it is read. Raises StatusError.
 
     options: DeleteOptions.
@@ -230,7 +232,7 @@ def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Cal
     return admit_collection_delete(cluster, call, options)
 
 
-def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Callable[[Object], None]:
+def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Object) -> Callable[[Object], None]:
     """Return the check to run on each object of a collection that is deleted."""
     restricts = NODE_RESTRICTION in cluster.settings.plugins and NODES in call.user.groups
     if not restricts and not _may_change(cluster) and not _may_judge(cluster):
@@ -247,7 +249,7 @@ def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Ca
     return ask
 
 
-def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None) -> None:
+def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None) -> None:
     """Run the mutating plugins of the server on a new object, in place. Raises StatusError (403, 404)."""
     plugins, is_pod = cluster.settings.plugins, definition.storage == PODS
     if NAMESPACE_LIFECYCLE in plugins:
@@ -274,7 +276,12 @@ def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, c
 
 
 def _by_others(
-    call: Call, operation: str, cluster: Cluster, new: Object, old: Object | None, change: Callable[[Object], None]
+    call: RoutedRequest,
+    operation: str,
+    cluster: Cluster,
+    new: Object,
+    old: Object | None,
+    change: Callable[[Object], None],
 ) -> Object:
     """Return new as mutating policies and webhooks leave it, in stored form. Raises StatusError.
 

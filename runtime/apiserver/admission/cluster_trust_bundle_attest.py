@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.refusal import forbidden
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.kinds.rbac.shared.escalation import only_for_deletion
 from kcm.runtime.apiserver.registry.users import may_use_signer
 
 BUNDLES = "clustertrustbundles.certificates.k8s.io"
 
 
-def validate(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
+def validate(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
     """Raises StatusError (403)."""
     definition = call.definition
     if definition.storage != BUNDLES:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.refusal import forbidden
-from kcm.runtime.apiserver.core.cluster import Call
+from kcm.runtime.apiserver.core.cluster import RoutedRequest
 
 SERVICES = "services"
 
 
-def validate(call: Call, new: Object, old: Object | None = None) -> None:
+def validate(call: RoutedRequest, new: Object, old: Object | None = None) -> None:
     """Raises StatusError (403)."""
     if call.definition.storage != SERVICES or call.route.subresource:
         return

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kcm.protocols.objects import Object, name_of
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -27,7 +27,7 @@ _ANY_FINALIZERS = {
 }
 
 
-def validate(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
+def validate(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
     """Raises StatusError (403)."""
     definition, route = call.definition, call.route
     before = [] if old is None else _owners(old)
@@ -62,7 +62,7 @@ def _newly_blocked(owners: list[Object], before: list[Object]) -> list[Object]:
     return [owner for owner in owners if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before]
 
 
-def _finalizers_of(cluster: Cluster, call: Call, new: Object, owner: Object) -> Iterator[dict[str, Any]]:
+def _finalizers_of(cluster: Cluster, call: RoutedRequest, new: Object, owner: Object) -> Iterator[dict[str, Any]]:
     """Yield the permissions needed to set an owner's finalizers. Raises StatusError (403) for an unknown kind."""
     version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
     definition = cluster.registry.of_kind(version, kind)
@@ -84,16 +84,16 @@ def _finalizers_of(cluster: Cluster, call: Call, new: Object, owner: Object) -> 
     }
 
 
-def _require(cluster: Cluster, call: Call, new: Object, wanted: dict[str, Any], because: str) -> None:
+def _require(cluster: Cluster, call: RoutedRequest, new: Object, wanted: dict[str, Any], because: str) -> None:
     decision = _may(cluster, call, wanted)
     if not decision.allowed:
         raise _forbidden(call, new, f"{because}: {decision.reason}, <nil>")
 
 
-def _may(cluster: Cluster, call: Call, wanted: dict[str, Any]) -> Decision:
+def _may(cluster: Cluster, call: RoutedRequest, wanted: dict[str, Any]) -> Decision:
     return cluster.authorize(Access(call.user, wanted))
 
 
-def _forbidden(call: Call, new: Object, because: str) -> StatusError:
+def _forbidden(call: RoutedRequest, new: Object, because: str) -> StatusError:
     name = call.route.name or name_of(new) or new["metadata"].get("generateName") or "Unknown"
     return status_errors.forbidden(call.definition.group, call.definition.plural, name, because)

@@ -12,12 +12,12 @@ from kcm.protocols.objects import Object, annotations_of, decode_object
 from kcm.protocols.quantities import parse_quantity
 from kcm.runtime.apiserver.admission.default_classes import CLAIMS, STORAGE_CLASSES
 from kcm.runtime.apiserver.admission.refusal import forbidden
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 
 _ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
-def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> None:
+def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> None:
     """Raises StatusError (403)."""
     if call.definition.storage != CLAIMS or call.route.subresource:
         return

@@ -47,7 +47,7 @@ STATUS = "status"
 DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 
 
-class Request(NamedTuple):
+class QuotaRequest(NamedTuple):
     """Write to be charged. operation: CREATE or UPDATE. old: the object that an update replaces."""
 
     definition: ResourceDefinition
@@ -64,7 +64,7 @@ class Charge(NamedTuple):
     quota: Object
 
 
-def admit(cluster: Cluster, request: Request) -> list[Charge]:
+def admit(cluster: Cluster, request: QuotaRequest) -> list[Charge]:
     """Return the charges of a request to quotas, without writing them. Raises StatusError (403)."""
     quotas, limited = cluster.state.collection(QUOTAS), cluster.settings.admission.limited
     if not request.definition.namespaced or not (quotas.records or limited):
@@ -102,7 +102,7 @@ def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
 
 
 def _concerned(
-    evaluator: Evaluator, request: Request, quotas: Iterable[tuple[Key, Object]]
+    evaluator: Evaluator, request: QuotaRequest, quotas: Iterable[tuple[Key, Object]]
 ) -> list[tuple[Key, Object]]:
     """Return the quotas that cover the object. Raises StatusError if it does not set a resource that one requires."""
     found = []
@@ -123,7 +123,7 @@ def _concerned(
 
 def _check_limited(
     evaluator: Evaluator,
-    request: Request,
+    request: QuotaRequest,
     limited: Iterable[LimitedResource],
     used: Amounts,
     quotas: Iterable[tuple[Key, Object]],
@@ -159,7 +159,7 @@ def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:
     return all(evaluator.meets(obj, scope) for scope in scopes_of(quota))
 
 
-def _charge(request: Request, key: Key, quota: Object, more: Amounts) -> Charge | None:
+def _charge(request: QuotaRequest, key: Key, quota: Object, more: Amounts) -> Charge | None:
     """Return the charge to a quota; None if it limits none of it. Raises StatusError if it would be exceeded."""
     hard, used = read_amounts(_limits(quota)), read_amounts(_status(quota).get("used"))
     asked = masked(more, hard)
@@ -187,7 +187,7 @@ def _limits(quota: Object) -> Object:
     return _status(quota).get("hard") or {}
 
 
-def _forbidden(request: Request, because: str) -> Exception:
+def _forbidden(request: QuotaRequest, because: str) -> Exception:
     return forbidden(request.definition.group, request.definition.plural, request.new, because)
 
 

@@ -15,7 +15,7 @@ from kcm.protocols.mounted_secrets import secret_names
 from kcm.protocols.objects import Object, annotations_of, name_of
 from kcm.runtime.apiserver.admission.refusal import forbidden
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.core.questions import Pause
+from kcm.runtime.apiserver.core.questions import Delay
 from kcm.runtime.apiserver.storage.state import to_read
 
 DEFAULT = "default"
@@ -69,7 +69,7 @@ def _account(cluster: Cluster, pod: Object) -> Object:
     record, name = cluster.state.get(ACCOUNTS, key), pod["spec"]["serviceAccountName"]
     if record is None and name == DEFAULT:
         for number in range(PAUSES):
-            cluster.outside((Pause(PAUSE, number),))
+            cluster.outside((Delay(PAUSE, number),))
     if record is None:
         because = f'error looking up service account {key}: serviceaccount "{name}" not found'
         raise forbidden("", "pods", pod, because)

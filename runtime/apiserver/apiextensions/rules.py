@@ -60,7 +60,7 @@ class OutOfBudgetError(Exception):
     """Exceeded cost budget: no further rule is evaluated. The argument is the last error."""
 
 
-class Change(NamedTuple):
+class Correlation(NamedTuple):
     """Correlation of a node with an old object: its own pair, and that of the nearest correlated node above it."""
 
     pair: Pair | None = None
@@ -71,15 +71,15 @@ class Change(NamedTuple):
         found = self.above if self.pair is None else self.pair
         return found is not None and found.same
 
-    def at_key(self, name: str) -> Change:
+    def at_key(self, name: str) -> Correlation:
         if self.pair is None:
             return self
         if self.above is None and name in ("apiVersion", "kind"):
-            return Change()
-        return Change(self.pair.at_key(name), self.pair)
+            return Correlation()
+        return Correlation(self.pair.at_key(name), self.pair)
 
-    def at_index(self, index: int) -> Change:
-        return self if self.pair is None else Change(self.pair.at_index(index), self.pair)
+    def at_index(self, index: int) -> Correlation:
+        return self if self.pair is None else Correlation(self.pair.at_index(index), self.pair)
 
 
 def rule_node(schema: Schema, *, is_root: bool = False) -> RuleNode | None:
@@ -114,7 +114,7 @@ class RuleNode:
         """
         if any(error.type in _BLOCKING for error in found):
             return [invalid(_NOWHERE, None, _UNCHECKED)]
-        change = Change() if old is None else Change(Pair(obj, old, self._schema))
+        change = Correlation() if old is None else Correlation(Pair(obj, old, self._schema))
         errors: list[FieldError] = []
         try:
             errors.extend(islice(self._walk(obj, old, "", change, _Budget()), MOST_CAUSES + 1))
@@ -122,7 +122,7 @@ class RuleNode:
             errors.append(err.args[0])
         return errors
 
-    def _walk(self, value: Any, old: Any, path: str, change: Change, budget: _Budget) -> Iterator[FieldError]:
+    def _walk(self, value: Any, old: Any, path: str, change: Correlation, budget: _Budget) -> Iterator[FieldError]:
         if value is None:
             return
         if self._schema.get(RULES):
@@ -154,7 +154,7 @@ class RuleNode:
             self._compiled = rules, reader(self._schema, root=self._is_root)
         return self._compiled
 
-    def _of_rules(self, value: Any, old: Any, path: str, change: Change, budget: _Budget) -> Iterator[FieldError]:
+    def _of_rules(self, value: Any, old: Any, path: str, change: Correlation, budget: _Budget) -> Iterator[FieldError]:
         from kcm.runtime.cel.rules import ABSENT
 
         rules, read = self._compile()

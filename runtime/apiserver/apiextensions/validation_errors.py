@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     detail: str = ""
 
 
-class Result:
+class ValidationResult:
     """Errors by text, so that each is reported once, and the number of successful checks."""
 
     def __init__(self, *problems: Problem) -> None:
@@ -59,7 +59,7 @@ class Result:
         for problem in problems:
             self.problems.setdefault(problem.text, problem)
 
-    def merge(self, other: Result) -> None:
+    def merge(self, other: ValidationResult) -> None:
         self.add(*other.problems.values())
         self.matches += other.matches
 
@@ -69,16 +69,16 @@ def explain(schema: Schema, value: Any, *, under: str = "", pair: Pair | None = 
     return [_field_error(problem, under) for problem in _explain(schema, value, "", pair).problems.values()]
 
 
-def _explain(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result:
+def _explain(schema: Schema, value: Any, path: str, pair: Pair | None) -> ValidationResult:
     result = _of_value(schema, value, path, pair)
     if result.problems and pair is not None and pair.same:
         result.problems.clear()  # unchanged and invalid before: ignored (ratcheting)
     return result
 
 
-def _of_value(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result:
+def _of_value(schema: Schema, value: Any, path: str, pair: Pair | None) -> ValidationResult:
     effort.pass_time(OF_VALUE)
-    result, types = Result(), types_of(schema)
+    result, types = ValidationResult(), types_of(schema)
     if value is None:
         if types and not schema.get("nullable"):
             result.add(_wrong_type(path, ",".join(types), "null"))
@@ -119,7 +119,7 @@ def _wrong_type(path: str, wanted: str, found: str) -> Problem:
     return Problem(path, f"{path} in body must be of type {wanted}: {quoted(found)}", found, "FieldValueTypeInvalid")
 
 
-def _text(result: Result, schema: Schema, value: str, path: str) -> None:
+def _text(result: ValidationResult, schema: Schema, value: str, path: str) -> None:
     """Add the first violation of length or pattern, then that of the format."""
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is not None and len(value) > most:
@@ -140,8 +140,8 @@ def _text(result: Result, schema: Schema, value: str, path: str) -> None:
         result.matches += 1
 
 
-def _number(schema: Schema, value: float, path: str) -> Result:
-    result, types, format_ = Result(), types_of(schema), format_of(schema)
+def _number(schema: Schema, value: float, path: str) -> ValidationResult:
+    result, types, format_ = ValidationResult(), types_of(schema), format_of(schema)
     if len(types) != 1:
         types = ()
 
@@ -171,8 +171,8 @@ def _number(schema: Schema, value: float, path: str) -> Result:
     return result
 
 
-def _list(schema: Schema, values: list[Any], path: str, pair: Pair | None) -> Result:
-    result, items = Result(), items_of(schema)
+def _list(schema: Schema, values: list[Any], path: str, pair: Pair | None) -> ValidationResult:
+    result, items = ValidationResult(), items_of(schema)
     if items is not None:
         for i, value in enumerate(values):
             if result.is_full:
@@ -190,8 +190,8 @@ def _too_many(path: str, text: str, size: int, most: int) -> Problem:
     return Problem(path, text, size, "FieldValueTooMany", f"must have at most {most} item{'' if most == 1 else 's'}")
 
 
-def _map(schema: Schema, value: dict[str, Any], path: str, pair: Pair | None) -> Result:
-    result, properties, additional = Result(), properties_of(schema), additional_of(schema)
+def _map(schema: Schema, value: dict[str, Any], path: str, pair: Pair | None) -> ValidationResult:
+    result, properties, additional = ValidationResult(), properties_of(schema), additional_of(schema)
     size, most, least = len(value), schema.get("maxProperties"), schema.get("minProperties")
     if least is not None and size < least:
         result.add(Problem(path, f"{path} in body should have at least {least} properties", size))
@@ -221,17 +221,19 @@ def _map(schema: Schema, value: dict[str, Any], path: str, pair: Pair | None) ->
     return result
 
 
-def _enumeration(schema: Schema, value: Any, path: str) -> Result:
+def _enumeration(schema: Schema, value: Any, path: str) -> ValidationResult:
     values = schema.get("enum")
     if not values or is_enumerated(value, values):
-        return Result()
+        return ValidationResult()
     words = [value if isinstance(value, str) else orjson.dumps(value).decode() for value in values]
     detail = not_supported("", "", words).detail
-    return Result(Problem(path, f"{path} in body should be one of {values}", value, "FieldValueNotSupported", detail))
+    return ValidationResult(
+        Problem(path, f"{path} in body should be one of {values}", value, "FieldValueNotSupported", detail)
+    )
 
 
-def _junctors(schema: Schema, value: Any, path: str) -> Result:
-    result = Result()
+def _junctors(schema: Schema, value: Any, path: str) -> ValidationResult:
+    result = ValidationResult()
     if schema.get("anyOf"):
         result.merge(_any_of(schema["anyOf"], value, path))
     if schema.get("oneOf"):
@@ -250,23 +252,23 @@ def _junctors(schema: Schema, value: Any, path: str) -> Result:
     return result
 
 
-def _any_of(schemas: list[Schema], value: Any, path: str) -> Result:
-    best: Result | None = None
+def _any_of(schemas: list[Schema], value: Any, path: str) -> ValidationResult:
+    best: ValidationResult | None = None
     for schema in schemas:
         found = _explain(schema, value, path, None)
         if not found.problems:
             return found
         if best is None or found.matches > best.matches:
             best = found
-    result = Result(Problem(None, f"{quoted(path)} must validate at least one schema (anyOf)"))
+    result = ValidationResult(Problem(None, f"{quoted(path)} must validate at least one schema (anyOf)"))
     if best is not None:
         result.merge(best)
     return result
 
 
-def _one_of(schemas: list[Schema], value: Any, path: str) -> Result:
-    valid: list[Result] = []
-    best: Result | None = None
+def _one_of(schemas: list[Schema], value: Any, path: str) -> ValidationResult:
+    valid: list[ValidationResult] = []
+    best: ValidationResult | None = None
     for schema in schemas:
         found = _explain(schema, value, path, None)
         if not found.problems:
@@ -277,7 +279,9 @@ def _one_of(schemas: list[Schema], value: Any, path: str) -> Result:
     if len(valid) == 1:
         return valid[0]
     how_many = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
-    result = Result(Problem(None, f"{quoted(path)} must validate one and only one schema (oneOf). {how_many}"))
+    result = ValidationResult(
+        Problem(None, f"{quoted(path)} must validate one and only one schema (oneOf). {how_many}")
+    )
     if best is not None:
         result.merge(best)
     return result

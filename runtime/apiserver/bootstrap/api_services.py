@@ -9,7 +9,7 @@ from __future__ import annotations
 from kcm.protocols.objects import decode_object, labels_of
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.custom_resources import DEFINITIONS
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.apiserver.verbs.create import create_object
 
 SERVICES = "apiservices.apiregistration.k8s.io"
@@ -23,11 +23,11 @@ class CustomApiServices:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage == DEFINITIONS or (change.storage == SERVICES and change.type == DELETED):
             self.reconcile()
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         """It remembers nothing."""
 
     def reconcile(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from kcm.protocols.objects import Object, annotations_of, decode_object, name_of
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.apiserver.verbs.create import create_object
 
 GROUP, VERSION = "flowcontrol.apiserver.k8s.io", "v1"
@@ -128,14 +128,14 @@ class FlowControl:
         self._next = now + EVERY
         self.reconcile()
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage == SCHEMAS and change.type != DELETED:
             self._judge(change.key)
         elif change.storage == LEVELS:
             for key in list(self._cluster.state.collection(SCHEMAS).records):
                 self._judge(key)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         """It remembers nothing."""
 
     def reconcile(self) -> None:

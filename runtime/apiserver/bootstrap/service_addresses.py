@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object, decode_object, labels_of
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.apiserver.verbs.create import create_object
 
 SERVICES, ADDRESSES = "services", "ipaddresses.networking.k8s.io"
@@ -23,7 +23,7 @@ class ServiceAddresses:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage != SERVICES:
             return
         before = _addresses(decode_object(change.previous)) if change.previous else ()
@@ -36,7 +36,7 @@ class ServiceAddresses:
         for address in now:
             self._allocate(address, change.key)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         """It remembers nothing."""
 
     def reconcile(self) -> None:

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.warnings import Warnings
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from kcm.runtime.apiserver.registry.routing import Route
+from kcm.runtime.apiserver.registry.routing import ResourceRoute
 from kcm.runtime.apiserver.registry.users import (
     EVERYTHING,
     AccessControl,
@@ -27,8 +27,8 @@ from kcm.runtime.apiserver.registry.users import (
 )
 from kcm.runtime.apiserver.schema.kind_checks import Shapes
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
-from kcm.runtime.apiserver.storage.state import Record, State
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.state import State, StoredObject
+from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.client.api import Request
 from kcm.runtime.scheduling.clock import WallClock
 
@@ -42,10 +42,10 @@ class Patience(Protocol):
 class Reaction(Protocol):
     """Derives further changes from a change, in the same commit."""
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         """Stage the derived changes, and update the own state."""
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         """Undo a change that is rolled back; called with the newest change first.
 
         The server's state is already the one before all of them. `react` may not have been called for this change, or
@@ -70,7 +70,7 @@ class Cluster:
     tokens: AccountTokens | None = None  # issuer of service account tokens; None issues none
     settings: ApiSettings
     outside: Outside = unanswered  # calls webhooks, see suspended_requests.py
-    # Allowance for long computations, see long_work.py; None: they are carried out at once.
+    # Allowance for long computations, see long_computations.py; None: they are carried out at once.
     patience: Patience | None = None
 
     @property
@@ -95,10 +95,10 @@ class Cluster:
         """All objects of a resource, decoded, in the order of their keys."""
         return self.state.objects(storage)
 
-    def is_deleting(self, record: Record) -> bool:
+    def is_deleting(self, record: StoredObject) -> bool:
         return b'"deletionTimestamp"' in record.raw and is_deleting(decode_object(record.raw))
 
-    def record(self, definition: ResourceDefinition, key: Key) -> Record:
+    def record(self, definition: ResourceDefinition, key: Key) -> StoredObject:
         """Return the stored object. Raises StatusError (404)."""
         record = self.state.get(definition.storage, key)
         if record is None:
@@ -117,10 +117,10 @@ class Remarks:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RoutedRequest:
     """Request with its route. remarks: None if the request only reads."""
 
-    route: Route
+    route: ResourceRoute
     request: Request
     user: User
     remarks: Remarks | None = None

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.core.suspended_requests import Asking
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.apiserver.storage.watches import WatchCache
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -38,7 +38,7 @@ class CustomResources:
         self._terminating: dict[str, str] = {}  # storage → name, of the definitions being deleted
         self._serve_all()
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage != DEFINITIONS:
             if change.type == DELETED and change.storage in self._terminating:
                 self._finish(self._terminating[change.storage])
@@ -77,7 +77,7 @@ class CustomResources:
             stored["metadata"]["finalizers"] = finalizers
             self._cluster.state.put(DEFINITIONS, name, stored)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         if change.storage == DEFINITIONS:
             for definitions in self._served.values():
                 self._remove(definitions)

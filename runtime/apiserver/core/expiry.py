@@ -8,7 +8,7 @@ from collections import deque
 from kcm.protocols.objects import Key, Object, decode_object, metadata
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 
 class Expiry:
@@ -28,14 +28,14 @@ class Expiry:
                 ]
                 self._due[definition.storage] = deque(sorted(known))
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         due = self._due.get(change.storage)
         definition = self._cluster.registry.of_storage(change.storage)
         if due is None or definition is None or definition.strategy.ttl is None or change.type == DELETED:
             return
         due.append((self._cluster.clock.now() + definition.strategy.ttl, change.key, change.revision))
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         due = self._due.get(change.storage)
         if due is None:
             return

@@ -18,8 +18,8 @@ import orjson
 
 from kcm.protocols.objects import Object
 from kcm.protocols.times import parse_time
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
-from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
+from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.merge_types import merge_type_of
 from kcm.runtime.apiserver.errors.status_errors import StatusError, unexplained
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -54,7 +54,7 @@ class Manager(NamedTuple):
     subresource: str
 
 
-def updater(call: Call) -> Manager:
+def updater(call: RoutedRequest) -> Manager:
     """Return the manager of an update."""
     name = call.query.get("fieldManager") or call.agent or UNKNOWN
     return Manager(name, UPDATE, call.definition.api_version, call.route.subresource)
@@ -177,7 +177,7 @@ def _of_part(value: Any, before: Any, type_: MergeType) -> Tree | None:
     return known[key]
 
 
-def record_update(cluster: Cluster, call: Call, new: Object, old: Mapping[str, Any]) -> None:
+def record_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Mapping[str, Any]) -> None:
     """Record who changed an object, from what he did: before admission and what the server adds by itself.
 
     new: its managedFields are the client's, and become what is recorded. Both are in the stored form.
@@ -200,7 +200,12 @@ def record_update(cluster: Cluster, call: Call, new: Object, old: Mapping[str, A
 
 
 def _record_update(
-    cluster: Cluster, call: Call, new: Object, old: Mapping[str, Any], managers: dict[Manager, Object], entries: Any
+    cluster: Cluster,
+    call: RoutedRequest,
+    new: Object,
+    old: Mapping[str, Any],
+    managers: dict[Manager, Object],
+    entries: Any,
 ) -> None:
     """Record an update in managedFields. Raises StatusError.
 

@@ -9,12 +9,12 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.registry.routing import Route
+from kcm.runtime.apiserver.registry.routing import ResourceRoute
 
 GENERATED_BASE = 58  # a generated name is at most 63 characters long, five of them random
 
 
-def settle_namespace(route: Route, obj: Object) -> None:
+def settle_namespace(route: ResourceRoute, obj: Object) -> None:
     """Sets the namespace of the path. Raises StatusError (400) if the object has another."""
     meta = obj["metadata"]
     namespace = meta.get("namespace") or ""
@@ -28,7 +28,7 @@ def settle_namespace(route: Route, obj: Object) -> None:
         meta.pop("namespace", None)
 
 
-def check_name(route: Route, obj: Object) -> None:
+def check_name(route: ResourceRoute, obj: Object) -> None:
     """Raises StatusError (400) if the object has another name than its path."""
     name = obj["metadata"].get("name") or ""
     if not name:

@@ -19,15 +19,15 @@ class Post(NamedTuple):
     seconds: float = 10.0  # timeout of the whole exchange
 
 
-class Pause(NamedTuple):
+class Delay(NamedTuple):
     """Delay after which the request continues."""
 
     seconds: float
     number: int = 0  # distinguishes several pauses of a request
 
 
-class Work:
-    """Long computation, during which other requests are served: see long_work.py.
+class Computation:
+    """Long computation, during which other requests are served: see long_computations.py.
 
     Computations with the same key are equal and have the same result.
     """
@@ -38,7 +38,7 @@ class Work:
         self.key, self.act, self.outside = key, act, outside
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Work) and self.key == other.key
+        return isinstance(other, Computation) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -58,7 +58,7 @@ class Result(NamedTuple):
     error: Exception | None = None
 
 
-Question = Post | Pause | Work
+Question = Post | Delay | Computation
 
 
 class Answer(NamedTuple):
@@ -67,10 +67,10 @@ class Answer(NamedTuple):
     status: int = 0  # HTTP status; 0 without a response
     body: bytes = b""
     error: str = ""  # reason if there is no response
-    result: Result | None = None  # of a Work
+    result: Result | None = None  # of a Computation
 
 
-PAUSED = Answer()
+ELAPSED = Answer()
 Ask = Callable[[Question], Answer]
 Outside = Callable[[Sequence[Question]], list[Answer]]
 """Return the answers in the order of the questions. Raises Unanswered if an answer is missing."""
@@ -91,6 +91,6 @@ def unanswered(questions: Sequence[Question]) -> list[Answer]:
 
 def nobody_there(question: Question) -> Answer:
     """Return the result of a question in a server that calls no webhooks."""
-    if isinstance(question, Work):
+    if isinstance(question, Computation):
         return question.carried_out()
-    return PAUSED if isinstance(question, Pause) else Answer(error="this server calls no webhooks")
+    return ELAPSED if isinstance(question, Delay) else Answer(error="this server calls no webhooks")

@@ -19,7 +19,7 @@ from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.webhook_addresses import SERVICE_NAME, SLICES, is_hollow_endpoint, slices_of
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 API_SERVICES, SERVICES, NODES = "apiservices.apiregistration.k8s.io", "services", "nodes"
 _LOOKED_AT = frozenset((API_SERVICES, SERVICES, SLICES, NODES))
@@ -27,7 +27,7 @@ _AVAILABLE = "Available"
 Place = tuple[str, str]  # group and version
 
 
-class Verdict(NamedTuple):
+class Availability(NamedTuple):
     """The condition Available. is_hollow: all checks passed but the last, as the pods of the Service are hollow."""
 
     is_available: bool
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
     is_hollow: bool = False
 
 
-PASSED = Verdict(True, "Passed", "all checks passed")
+PASSED = Availability(True, "Passed", "all checks passed")
 
 
 class RemoteApiServices:
@@ -53,12 +53,12 @@ class RemoteApiServices:
         for definition in stand_ins:
             self._stand_ins.setdefault((definition.group, definition.version), []).append(definition)
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage in _LOOKED_AT:
             for name in self._concerned(change):
                 self._sync(name)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         if change.storage in _LOOKED_AT:
             for name in self._concerned(change):
                 self._apply(name)
@@ -67,7 +67,7 @@ class RemoteApiServices:
         for name in list(self._cluster.state.collection(API_SERVICES).records):
             self._sync(name)
 
-    def _concerned(self, change: Change) -> list[str]:
+    def _concerned(self, change: StoreChange) -> list[str]:
         """Return the APIServices whose condition may follow from a change."""
         if change.storage == API_SERVICES:
             return [change.key]
@@ -98,7 +98,7 @@ class RemoteApiServices:
             status = {**(stored.get("status") or {}), "conditions": conditions}
             self._cluster.state.put(API_SERVICES, name, {**stored, "status": status})
 
-    def _apply(self, name: str) -> tuple[Object, Verdict] | None:
+    def _apply(self, name: str) -> tuple[Object, Availability] | None:
         """Serve the group version of an APIService or not. Return None for one that names no Service."""
         record = self._cluster.state.get(API_SERVICES, name)
         stored = None if record is None else decode_object(record.raw)
@@ -127,7 +127,7 @@ class RemoteApiServices:
                 elif place != here and is_served:
                     registry.remove(definition)
 
-    def _verdict(self, stored: Object, place: Place) -> Verdict:
+    def _verdict(self, stored: Object, place: Place) -> Availability:
         if place in self._built_in:
             return PASSED
         spec = stored["spec"]
@@ -136,18 +136,18 @@ class RemoteApiServices:
         shown = f'service/{name} in "{namespace}"'
         record = self._cluster.state.get(SERVICES, f"{namespace}/{name}")
         if record is None:
-            return Verdict(False, "ServiceNotFound", f"{shown} is not present")
+            return Availability(False, "ServiceNotFound", f"{shown} is not present")
         service = decode_object(record.raw)["spec"]
         slices = list(slices_of(self._cluster, namespace, name))
         if service.get("type") == "ClusterIP":
             ports = {port.get("port"): port.get("name") or "" for port in service.get("ports") or ()}
             if port not in ports:
-                return Verdict(False, "ServicePortError", f"{shown} is not listening on port {port}")
+                return Availability(False, "ServicePortError", f"{shown} is not listening on port {port}")
             if not slices:
-                return Verdict(False, "EndpointsNotFound", f"cannot find endpointslices for {shown}")
+                return Availability(False, "EndpointsNotFound", f"cannot find endpointslices for {shown}")
             if not any(_has_endpoint(slice_, ports[port]) for slice_ in slices):
                 problem = f"endpointslices for {shown} have no addresses with port name {quoted(ports[port])}"
-                return Verdict(False, "MissingEndpoints", problem)
+                return Availability(False, "MissingEndpoints", problem)
         path = f"/apis/{spec.get('group')}/{spec['version']}" if spec.get("group") else f"/api/{spec['version']}"
         url = f"https://{name}.{namespace}.svc:{port}{path}"
         ready = [endpoint for slice_ in slices for endpoint in _ready(slice_)]
@@ -156,7 +156,7 @@ class RemoteApiServices:
             why = f"the pods of service {quoted(f'{namespace}/{name}')} are hollow and serve no requests"
         else:
             why = "this server passes no requests on to other servers"
-        return Verdict(False, "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}", is_hollow)
+        return Availability(False, "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}", is_hollow)
 
 
 def _ready(found: Mapping[str, Any]) -> list[Object]:
@@ -170,7 +170,7 @@ def _has_endpoint(found: Mapping[str, Any], port: str) -> bool:
     return named and bool(_ready(found))
 
 
-def _condition(verdict: Verdict, before: Mapping[str, Any] | None, now: str) -> Object:
+def _condition(verdict: Availability, before: Mapping[str, Any] | None, now: str) -> Object:
     status = "True" if verdict.is_available else "False"
     since = before.get("lastTransitionTime") if before is not None and before.get("status") == status else None
     return {

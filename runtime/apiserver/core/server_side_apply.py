@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm.protocols.objects import Object, annotations_of, metadata
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, stored_form
 from kcm.runtime.apiserver.core.field_conflicts import (
     KUBECTL,
     LAST_APPLIED,
@@ -59,7 +59,7 @@ _SCALES = "autoscaling/v1"  # API version of entries for the scale subresource, 
 Entries = dict[Manager, Object]
 
 
-def apply(cluster: Cluster, call: Call, live: Mapping[str, Any], body: Mapping[str, Any]) -> Object:
+def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: Mapping[str, Any]) -> Object:
     """Return the object with the applied fields and its managedFields, in the version of the request.
 
     live: the stored object; {} if it does not exist.
@@ -122,7 +122,7 @@ def _check(definition: ResourceDefinition, body: Mapping[str, Any], type_: Merge
         raise StatusError(500, "", f"failed to create typed patch object ({where}): {found}")
 
 
-def _before_first_apply(call: Call, live: Mapping[str, Any], now: str) -> Entries:
+def _before_first_apply(call: RoutedRequest, live: Mapping[str, Any], now: str) -> Entries:
     definition = call.definition
     fields = stripped(fields_of_new(definition, live))
     if not fields:

@@ -25,7 +25,9 @@ _WORDS = {
     "FieldValueTypeInvalid": "Invalid value",
     "InternalError": "Internal error",
 }
-OF_ERROR = 8  # units of cost, about microseconds, of an error and what was looked at for it; see core/long_work.py
+OF_ERROR = (
+    8  # units of cost, about microseconds, of an error and what was looked at for it; see core/long_computations.py
+)
 OMITTED: Any = object()
 """As a value: one that is too large to be shown."""
 

@@ -55,13 +55,13 @@ class AuditLog:
         """Has all that follows from a request noted."""
         extent = self._policy.extent(user, info)
         if extent.level != NONE:
-            request.observer = Entry(self, request, extent, user, info)
+            request.observer = AuditEntry(self, request, extent, user, info)
 
     def not_let_in(self, request: ApiRequest, info: RequestInfo) -> None:
         """A request whose user is not known; it is refused."""
         extent = self._policy.extent(None, info)
         if extent.level != NONE:
-            entry = Entry(self, request, extent, None, info)
+            entry = AuditEntry(self, request, extent, None, info)
             entry.refuse(attempted=_attempted(request))
 
     def put(self, event: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ class AuditLog:
         return request.headers.get(AUDIT_ID, b"").decode(errors="replace") or self._number()
 
 
-class Entry:
+class AuditEntry:
     """Audit events of one request. Implements Observer."""
 
     def __init__(

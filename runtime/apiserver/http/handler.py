@@ -23,9 +23,9 @@ from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.audit import AuditLog
 from kcm.runtime.apiserver.http.metrics import RequestMetrics
 from kcm.runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
-from kcm.runtime.apiserver.http.pages import Pages, json_response
+from kcm.runtime.apiserver.http.pages import NonResourceEndpoints, json_response
 from kcm.runtime.apiserver.http.paths import HEALTH, SNAPSHOT, normalized
-from kcm.runtime.apiserver.http.priority import Turns, level_of
+from kcm.runtime.apiserver.http.priority import PriorityQueues, level_of
 from kcm.runtime.apiserver.http.resources import ResourceRequests
 from kcm.runtime.apiserver.http.responder import Responder, accept_of, refusal_lines
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
@@ -90,7 +90,7 @@ class ApiHttp:
         )
         release = f"{version.major}.{version.minor}"
         self._openapi_v2 = OpenApiV2(self._presentation.openapi, release, failed=self._responder.refuse)
-        self._pages = Pages(
+        self._pages = NonResourceEndpoints(
             api,
             version=version,
             presentation=self._presentation,
@@ -98,7 +98,7 @@ class ApiHttp:
             checks={"ping": lambda: "", "store": self._resources.store_problem},
             checks_of_readiness={"shutdown": lambda: "it ends" if self._ending else ""},
         )
-        self._queues: Turns[ApiRequest] | None = None  # once there is an event loop
+        self._queues: PriorityQueues[ApiRequest] | None = None  # once there is an event loop
         self._ending = False
         self._connections: BoundedConnections | None = None
 
@@ -215,7 +215,7 @@ class ApiHttp:
     def handle(self, request: ApiRequest) -> None:
         if self._queues is None:
             loop = asyncio.get_running_loop()
-            self._queues = Turns(self._handle, now=loop.time, soon=loop.call_soon)
+            self._queues = PriorityQueues(self._handle, now=loop.time, soon=loop.call_soon)
         request.began = self._clock.now()
         info = request.info
         self._queues.take(request, level_of(request.user, info, is_probe=info.path in HEALTH))

@@ -31,7 +31,7 @@ NOT_FOUND = Response(status=404, body=b"404 page not found\n", content_type=TEXT
 _HEALTH = ("healthz", "livez", "readyz")
 
 
-class Page(NamedTuple):
+class EndpointResponse(NamedTuple):
     """Response of an endpoint.
 
     lines: additional lines of the head.
@@ -45,7 +45,7 @@ class Page(NamedTuple):
     is_object: bool = False
 
 
-class Pages:
+class NonResourceEndpoints:
     def __init__(
         self,
         api: ApiServer,
@@ -66,23 +66,23 @@ class Pages:
         self._health = Health(checks)
         self._readiness = Health({**checks, **checks_of_readiness})
 
-    def page(self, request: ApiRequest, path: str) -> Page:
+    def page(self, request: ApiRequest, path: str) -> EndpointResponse:
         """Return the response for a path. Raises StatusError.
 
         path: unescaped, without ignored trailing slashes.
         """
         name, slash, rest = path[1:].partition("/")
         if name in _HEALTH and (rest or not slash):
-            return Page(self._health_page(request, name, rest))
+            return EndpointResponse(self._health_page(request, name, rest))
         match path:
             case "/" | "/index.html":
-                return Page(indented_response({"paths": sorted({*self._paths()})}))
+                return EndpointResponse(indented_response({"paths": sorted({*self._paths()})}))
             case "/version":
-                return Page(indented_response(self._version_info()))
+                return EndpointResponse(indented_response(self._version_info()))
             case "/metrics":
-                return Page(Response(status=200, body=self._metrics.text(), content_type=METRICS_TYPE))
+                return EndpointResponse(Response(status=200, body=self._metrics.text(), content_type=METRICS_TYPE))
             case "/openapi/v3":
-                return Page(json_response(self._presentation.openapi.index()))
+                return EndpointResponse(json_response(self._presentation.openapi.index()))
             case "/api" | "/apis":
                 return self._discovery(request, path)
         if path.startswith("/openapi/v3/"):
@@ -91,7 +91,7 @@ class Pages:
             return self._discovery(request, path)
         if path in (CONFIGURATION, KEYS):
             return self._about_tokens(request, path)
-        return Page(NOT_FOUND)
+        return EndpointResponse(NOT_FOUND)
 
     def _health_page(self, request: ApiRequest, name: str, check: str) -> Response:
         query = _query(request)
@@ -110,7 +110,7 @@ class Pages:
         if self._api.public_keys():
             yield from (CONFIGURATION, KEYS)
 
-    def _openapi_v3(self, request: ApiRequest, place: str) -> Page:
+    def _openapi_v3(self, request: ApiRequest, place: str) -> EndpointResponse:
         """Return an OpenAPI document, cacheable if the URL contains its hash.
 
         Outdated hashes are redirected to the current URL.
@@ -119,42 +119,42 @@ class Pages:
         """
         found = self._presentation.openapi.document(place)
         if found is None:
-            return Page(NOT_FOUND)
+            return EndpointResponse(NOT_FOUND)
         version, document = found
         asked = dict(_query(request)).get("hash", "")
         if asked and asked != version:
             location = b"Location: /openapi/v3/%b?hash=%b\r\n" % (place.encode(), version.encode())
-            return Page(Response(status=301, content_type=TEXT), location)
+            return EndpointResponse(Response(status=301, content_type=TEXT), location)
         lines = b'Etag: "%b"\r\nVary: Accept\r\n' % version.encode()
         cache = FOR_EVER if asked else b""
         if _header(request, b"if-none-match").strip('"') == version:
-            return Page(Response(status=304, content_type=JSON), lines, cache)
-        return Page(Response(status=200, body=document, content_type=JSON), lines, cache)
+            return EndpointResponse(Response(status=304, content_type=JSON), lines, cache)
+        return EndpointResponse(Response(status=200, body=document, content_type=JSON), lines, cache)
 
-    def _discovery(self, request: ApiRequest, path: str) -> Page:
+    def _discovery(self, request: ApiRequest, path: str) -> EndpointResponse:
         accept, address = _header(request, b"accept"), _header(request, b"host")
         found = self._presentation.discovery.respond(path, accept=accept, address=address)
         if found is None:
-            return Page(NOT_FOUND)
+            return EndpointResponse(NOT_FOUND)
         if not found.etag:
-            return Page(found.response, is_object=found.response.content_type == JSON)
+            return EndpointResponse(found.response, is_object=found.response.content_type == JSON)
         etag = f'"{found.etag}"'
         lines, cache = b"Etag: %b\r\nVary: Accept\r\n" % etag.encode(), b"public"
         if _header(request, b"if-none-match") == etag:
-            return Page(Response(status=304, content_type=found.response.content_type), lines, cache)
-        return Page(found.response, lines, cache, is_object=True)
+            return EndpointResponse(Response(status=304, content_type=found.response.content_type), lines, cache)
+        return EndpointResponse(found.response, lines, cache, is_object=True)
 
     # --- tokens of service accounts
 
-    def _about_tokens(self, request: ApiRequest, path: str) -> Page:
+    def _about_tokens(self, request: ApiRequest, path: str) -> EndpointResponse:
         keys = self._api.public_keys()
         if not keys:
-            return Page(NOT_FOUND)
+            return EndpointResponse(NOT_FOUND)
         if path == KEYS:
             response = Response(status=200, body=orjson.dumps({"keys": keys}), content_type="application/jwk-set+json")
         else:
             response = json_response(_configuration(_header(request, b"host"), keys))
-        return Page(response, cache=FOR_AN_HOUR)
+        return EndpointResponse(response, cache=FOR_AN_HOUR)
 
     def _version_info(self) -> dict[str, str]:
         """All fields that clients require; those of a Go build are as in one that was given no facts."""

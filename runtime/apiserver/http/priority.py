@@ -30,24 +30,29 @@ _CONTROLLERS = f"{ACCOUNTS}kube-system:"  # with --use-service-account-credentia
 R = TypeVar("R")
 
 
-class Level(IntEnum):
-    """At once: leases, the status of nodes, probes. Control plane: its other requests. Others: everybody's."""
+class PriorityLevel(IntEnum):
+    """Priority of a request.
+
+    AT_ONCE: leases, the status of nodes, and probes.
+    CONTROL_PLANE: other requests of the control plane.
+    OTHERS: all other requests.
+    """
 
     AT_ONCE = 0
     CONTROL_PLANE = 1
     OTHERS = 2
 
 
-def level_of(user: User | None, info: RequestInfo, *, is_probe: bool = False) -> Level:
+def level_of(user: User | None, info: RequestInfo, *, is_probe: bool = False) -> PriorityLevel:
     """Return the level of a request. is_probe: it asks for the server's health."""
     if is_probe:
-        return Level.AT_ONCE
+        return PriorityLevel.AT_ONCE
     if user is None:
-        return Level.OTHERS
+        return PriorityLevel.OTHERS
     of_control_plane = user.name in _CONTROL_PLANE or user.name.startswith(_CONTROLLERS) or NODES in user.groups
     if (of_control_plane or MASTERS in user.groups) and _is_heartbeat(info):
-        return Level.AT_ONCE
-    return Level.CONTROL_PLANE if of_control_plane else Level.OTHERS
+        return PriorityLevel.AT_ONCE
+    return PriorityLevel.CONTROL_PLANE if of_control_plane else PriorityLevel.OTHERS
 
 
 def _is_heartbeat(info: RequestInfo) -> bool:
@@ -56,7 +61,7 @@ def _is_heartbeat(info: RequestInfo) -> bool:
     return (kind == _NODE_STATUS or (kind == _LEASES and bool(info.namespace))) and not info.verb.startswith("delete")
 
 
-class Turns(Generic[R]):
+class PriorityQueues(Generic[R]):
     """Queues of requests by priority level, for one thread."""
 
     def __init__(
@@ -79,14 +84,14 @@ class Turns(Generic[R]):
         """Return the number of queued requests."""
         return len(self._control_plane) + len(self._others)
 
-    def take(self, request: R, level: Level) -> None:
+    def take(self, request: R, level: PriorityLevel) -> None:
         """Handle it, now or later."""
-        if level is Level.AT_ONCE:
+        if level is PriorityLevel.AT_ONCE:
             self._handle(request)
-        elif self._left > 0 and not self._control_plane and (level is Level.CONTROL_PLANE or not self._others):
+        elif self._left > 0 and not self._control_plane and (level is PriorityLevel.CONTROL_PLANE or not self._others):
             self._run(request)
         else:
-            (self._control_plane if level is Level.CONTROL_PLANE else self._others).append(request)
+            (self._control_plane if level is PriorityLevel.CONTROL_PLANE else self._others).append(request)
         if not self._is_due and (self._left < SLICE or len(self)):
             self._is_due = True
             self._soon(self._turn)

@@ -35,7 +35,7 @@ class DiscoveryResponse(NamedTuple):
     etag: str = ""
 
 
-class Discovery:
+class DiscoveryDocuments:
     """Discovery of the resources in a registry."""
 
     def __init__(self, registry: Registry, encoder: ProtobufEncoder) -> None:

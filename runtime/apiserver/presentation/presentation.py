@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcm.runtime.apiserver.presentation.discovery import Discovery
+from kcm.runtime.apiserver.presentation.discovery import DiscoveryDocuments
 from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.presentation.forms import Forms
 from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
@@ -32,5 +32,5 @@ class Presentation:
         self.forms = Forms(find_route, encodings, now)
         self.request_bodies = RequestBodies(find_route, ProtobufDecoder(types))
         self.stray_fields = StrayFields(find_route)
-        self.discovery = Discovery(registry, encodings.encoder)
+        self.discovery = DiscoveryDocuments(registry, encodings.encoder)
         self.openapi = OpenApi(registry, types, installed_descriptions(), build=build)

@@ -18,7 +18,7 @@ MOST_ROUTES = 4096  # kept at a time
 LONGEST_PATH = 512  # characters of the path of a route that is kept
 
 
-class Route(NamedTuple):
+class ResourceRoute(NamedTuple):
     """The resource, and the object of it, that serve a request.
 
     Unlike RequestInfo, `namespace` is "" for cluster-scoped resources, and `name` is "" for a collection, whatever a
@@ -31,17 +31,17 @@ class Route(NamedTuple):
     subresource: str
 
 
-FindRoute = Callable[[RequestInfo], Route | None]
+FindRoute = Callable[[RequestInfo], ResourceRoute | None]
 """Finds where a request is served; None if nowhere."""
 
 
-def route(registry: Registry, info: RequestInfo) -> Route:
+def route(registry: Registry, info: RequestInfo) -> ResourceRoute:
     """Return the resource that serves a request.
 
     Raises StatusError: 404 if nothing is served at the path, 501 if it needs running containers, 503 if another server
     serves the group version, 400 for a name that cannot be part of a path.
     """
-    found: Route | None = registry.routes.get(info.path)
+    found: ResourceRoute | None = registry.routes.get(info.path)
     if found is None:
         found = _find(registry, info)
         if len(info.path) > LONGEST_PATH:
@@ -52,7 +52,7 @@ def route(registry: Registry, info: RequestInfo) -> Route:
     return found
 
 
-def _find(registry: Registry, info: RequestInfo) -> Route:
+def _find(registry: Registry, info: RequestInfo) -> ResourceRoute:
     if not info.is_resource_request or not info.path.startswith(f"/{info.api_prefix}/"):
         raise status_errors.no_such_path()
     if info.api_prefix == "apis" and not info.group:
@@ -71,7 +71,7 @@ def _find(registry: Registry, info: RequestInfo) -> Route:
     _check_object_path(definition, info)
     namespace = info.namespace if info.in_namespace else ""
     # Not info.name: that may come from a field selector.
-    return Route(definition, namespace, info.parts[1] if len(info.parts) > 1 else "", info.subresource)
+    return ResourceRoute(definition, namespace, info.parts[1] if len(info.parts) > 1 else "", info.subresource)
 
 
 def _check_object_path(definition: ResourceDefinition, info: RequestInfo) -> None:

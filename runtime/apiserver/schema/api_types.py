@@ -73,7 +73,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class ApiType:
     """API type."""
 
     name: str  # in OpenAPI: "io.k8s.api.core.v1.Pod"
@@ -98,23 +98,23 @@ class ApiTypes:
     def __init__(self, data: bytes) -> None:
         """Wrap the content of api_types.json."""
         self._data = data
-        self._known: dict[str, Type] = {}
+        self._known: dict[str, ApiType] = {}
 
-    def find(self, name: str) -> Type | None:
+    def find(self, name: str) -> ApiType | None:
         """Return a type; None if upstream does not define it (custom resources)."""
         found = self._known.get(name)
         if found is None and (place := self._places.get(name)) is not None:
             found = self._known[name] = self._decode(name, orjson.loads(self._data[place]))
         return found
 
-    def of_kind(self, group: str, version: str, kind: str) -> Type | None:
+    def of_kind(self, group: str, version: str, kind: str) -> ApiType | None:
         name = self.name_of(group, version, kind)
         return None if name is None else self.find(name)
 
     def name_of(self, group: str, version: str, kind: str) -> str | None:
         return self.kinds.get(f"{group}/{version}/{kind}" if group else f"{version}/{kind}")
 
-    def closure(self, roots: Iterable[str]) -> Iterator[Type]:
+    def closure(self, roots: Iterable[str]) -> Iterator[ApiType]:
         """Yield these types and all types that they refer to, each once."""
         seen: set[str] = set()
         waiting = list(roots)
@@ -142,9 +142,9 @@ class ApiTypes:
         ends = [start - len(b",\n") for _, start, _ in heads[1:]] + [len(self._data) - len(b"\n}}\n")]
         return {name: slice(start, end) for (name, _, start), end in zip(heads, ends, strict=True)}
 
-    def _decode(self, name: str, facts: dict[str, Any]) -> Type:
+    def _decode(self, name: str, facts: dict[str, Any]) -> ApiType:
         fields = {field: self._field(field, of) for field, of in facts.pop("fields", {}).items()}
-        return Type(name, fields, facts.pop("schema", None), facts)
+        return ApiType(name, fields, facts.pop("schema", None), facts)
 
     def _field(self, name: str, facts: dict[str, Any]) -> Field:
         form, of = _form(facts)

@@ -15,7 +15,7 @@ import orjson
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Form, Type
+from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiTypes, Form
 from kcm.runtime.apiserver.schema.nesting import check_nesting
 from kcm.runtime.apiserver.schema.scalars import ShapeError
 
@@ -91,7 +91,7 @@ class FieldValidator:
         return [*found, *map(_unknown, sorted(unknown))]
 
     def _strays(
-        self, value: Mapping[str, Any] | _Pairs, type_: Type, path: Path | None, *, patch: bool
+        self, value: Mapping[str, Any] | _Pairs, type_: ApiType, path: Path | None, *, patch: bool
     ) -> Iterator[str]:
         """Yield errors for unknown and duplicate fields, in order of appearance."""
         seen = set()

@@ -12,7 +12,7 @@ from typing import Any
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, Kind, Type, built_in_types, go_name
+from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiTypes, Field, Kind, built_in_types, go_name
 from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
@@ -77,7 +77,7 @@ class Shapes:
             check = self._structs[name] = anything if found is None else self._compile(found)
         return check
 
-    def _compile(self, type_: Type) -> Check:
+    def _compile(self, type_: ApiType) -> Check:
         fields = type_.fields
         struct, expected = type_.name.rpartition(".")[2], type_.go_name
         checks: dict[str, Check] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, Field, Type, built_in_types
+from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, Field, built_in_types
 
 Make = Callable[[], "MergeType"]
 
@@ -119,7 +119,7 @@ def _atomic_struct(name: str) -> MergeType:
     return ATOMIC if found is None else _of_struct(found, atomic=True)
 
 
-def _of_struct(type_: Type, *, atomic: bool) -> MergeType:
+def _of_struct(type_: ApiType, *, atomic: bool) -> MergeType:
     fields = type_.fields
 
     @cache

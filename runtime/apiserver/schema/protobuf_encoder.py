@@ -22,7 +22,7 @@ import orjson
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.objects import Object
 from kcm.protocols.times import EPOCH
-from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Form, Kind, Type
+from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiType, ApiTypes, Field, Form, Kind
 from kcm.runtime.apiserver.schema.kind_checks import SCHEMA
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
@@ -38,23 +38,23 @@ _PARTIAL, _PARTIAL_LIST = f"{META}.PartialObjectMetadata", f"{META}.PartialObjec
 _PARTIAL_LIST_BETA = "io.k8s.apimachinery.pkg.apis.meta.v1beta1.PartialObjectMetadataList"
 
 
-def _of_metadata(name: str, meta: str, *, meta_at: int, items_at: int = 0) -> Type:
+def _of_metadata(name: str, meta: str, *, meta_at: int, items_at: int = 0) -> ApiType:
     fields = {"metadata": Field(name="metadata", kind="struct", type=meta, number=(meta_at,))}
     if items_at:
         fields["items"] = Field(name="items", kind="struct", type=_PARTIAL, form="list", number=(items_at,))
-    return Type(name, fields, None, {})
+    return ApiType(name, fields, None, {})
 
 
 _DISCOVERY = "io.k8s.api.apidiscovery.v2"
 _DISCOVERY_LIST = f"{_DISCOVERY}.APIGroupDiscoveryList"
 
 
-def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> Type:
+def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> ApiType:
     """Return a type of apidiscovery.k8s.io/v2, where field numbers count from 1.
 
     fields: name, kind, type and form of each.
     """
-    return Type(
+    return ApiType(
         name,
         {
             field: Field(name=field, kind=kind, type=type_, form=form, number=(number,))
@@ -99,7 +99,7 @@ _OF_DISCOVERY = [
         _KIND, ("group", "string", "", "one"), ("version", "string", "", "one"), ("kind", "string", "", "one")
     ),
 ]
-_MORE_TYPES: Mapping[str, Type] = {
+_MORE_TYPES: Mapping[str, ApiType] = {
     _PARTIAL: _of_metadata(_PARTIAL, OBJECT_META, meta_at=1),
     _PARTIAL_LIST: _of_metadata(_PARTIAL_LIST, _LIST_META, meta_at=1, items_at=2),
     _PARTIAL_LIST_BETA: _of_metadata(_PARTIAL_LIST_BETA, _LIST_META, meta_at=2, items_at=1),

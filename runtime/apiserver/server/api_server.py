@@ -21,9 +21,9 @@ from functools import partial
 from kcm.runtime.apiserver.access.token_authenticator import NO_TOKENS, AcceptedTokens
 from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles
 from kcm.runtime.apiserver.bootstrap.served_cluster import REACTIONS, ServedCluster
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, Remarks
+from kcm.runtime.apiserver.core.cluster import Cluster, Remarks, RoutedRequest
 from kcm.runtime.apiserver.core.identifiers import Identifiers, RandomUids
-from kcm.runtime.apiserver.core.long_work import AT_ONCE, Allowance
+from kcm.runtime.apiserver.core.long_computations import AT_ONCE, Allowance
 from kcm.runtime.apiserver.core.questions import Ask, Unanswered, nobody_there, unanswered
 from kcm.runtime.apiserver.core.settings import BY_DEFAULT, ApiSettings
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
@@ -31,7 +31,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.presentation import Presentation
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
-from kcm.runtime.apiserver.registry.routing import Route, route
+from kcm.runtime.apiserver.registry.routing import ResourceRoute, route
 from kcm.runtime.apiserver.registry.users import ADMIN, ALLOWED, NOBODY, Authorize, Decision, User, allow_all
 from kcm.runtime.apiserver.server.handlers import Handlers
 from kcm.runtime.apiserver.server.opening import open_store
@@ -41,7 +41,7 @@ from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
 from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.store import Store
-from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.apiserver.verbs.component_statuses import Components, lease_problem
 from kcm.runtime.apiserver.verbs.watch import watch
 from kcm.runtime.client.api import Request, Response
@@ -173,7 +173,7 @@ class ApiServer:
         deliver: Callable[[bytes], None],
         end: Callable[[Response], None],
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
-    ) -> Watch | Response:
+    ) -> CacheWatcher | Response:
         """Start a watch; return a Response if it is refused. Bookmarks and timeouts happen in `tick`.
 
         info: the value that the request was authorized by; None if it was not parsed yet.
@@ -186,7 +186,7 @@ class ApiServer:
             found = route(self.registry, info or RequestInfo.of(request.method, request.path, request.query))
             if "watch" not in found.definition.verbs or found.name:
                 raise status_errors.method_not_allowed()
-            call = Call(found, request, NOBODY)
+            call = RoutedRequest(found, request, NOBODY)
             convert_later = partial(self.outside_calls.convert_later, found.definition)
             self._watches += 1
             self._asking.outside = unanswered
@@ -255,7 +255,7 @@ class ApiServer:
         """Return the forms in which clients see this server: of objects, discovery and OpenAPI. See Presentation."""
         return Presentation(self.registry, self.route, now=self._cluster.clock.now, build=build)
 
-    def route(self, info: RequestInfo) -> Route | None:
+    def route(self, info: RequestInfo) -> ResourceRoute | None:
         """Return where a request is served, None if nowhere."""
         try:
             return route(self.registry, info)
@@ -270,7 +270,7 @@ class ApiServer:
             if cluster.patience is not None:
                 cluster.patience.left = AT_ONCE
         try:
-            call = Call(route(self.registry, info), request, user, remarks)
+            call = RoutedRequest(route(self.registry, info), request, user, remarks)
             if remarks is not None and request.method == "HEAD":  # authorized as a get, but not served
                 raise status_errors.method_not_allowed()
             if call.definition.deprecation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.registry.definitions import VERBS
 from kcm.runtime.apiserver.registry.derived import COMPONENTS, Derived
@@ -24,7 +24,7 @@ from kcm.runtime.apiserver.verbs.token import create_token
 from kcm.runtime.apiserver.verbs.update import update
 from kcm.runtime.client.api import Response
 
-Handler = Callable[[Cluster, Call], Response]
+Handler = Callable[[Cluster, RoutedRequest], Response]
 # Subresources that are read and written as the object itself.
 _OF_THE_OBJECT = ("status", "approval", "resize", "ephemeralcontainers")
 _HANDLERS: Mapping[tuple[str, str], Handler] = {
@@ -58,7 +58,7 @@ class Handlers:
             ("deletecollection", ""): partial(_with_cache, delete_collection, cache),
         }
 
-    def carry_out(self, cluster: Cluster, info: RequestInfo, call: Call) -> Response:
+    def carry_out(self, cluster: Cluster, info: RequestInfo, call: RoutedRequest) -> Response:
         """Carry out a request other than a watch. Raises StatusError, also for a verb that is not served (405)."""
         found = call.route
         definition, subresource = found.definition, found.subresource
@@ -77,13 +77,16 @@ class Handlers:
                 return bind(cluster, of_the_pod(cluster, call))
         return handler(cluster, call)
 
-    def _read_derived(self, cluster: Cluster, call: Call, derived: Derived) -> Response:
+    def _read_derived(self, cluster: Cluster, call: RoutedRequest, derived: Derived) -> Response:
         if derived is COMPONENTS:
             return read_component_statuses(call, self.components)
         return get_derived(cluster, call, derived) if call.route.name else list_derived(cluster, call, derived)
 
 
 def _with_cache(
-    handler: Callable[[Cluster, WatchCache, Call], Response], cache: WatchCache, cluster: Cluster, call: Call
+    handler: Callable[[Cluster, WatchCache, RoutedRequest], Response],
+    cache: WatchCache,
+    cluster: Cluster,
+    call: RoutedRequest,
 ) -> Response:
     return handler(cluster, cache, call)

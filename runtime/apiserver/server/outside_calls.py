@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.core.questions import Answer, Ask, Outside, Question, Work
+from kcm.runtime.apiserver.core.questions import Answer, Ask, Computation, Outside, Question
 from kcm.runtime.apiserver.core.suspended_requests import Asking, AskLater, Suspended, in_background
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -55,7 +55,7 @@ class OutsideCalls:
             in_background(self._asking, self._ask_later, partial(decode, stored), then, failed)
 
     def _ask_now(self, question: Question) -> Answer:
-        return question.carried_out() if isinstance(question, Work) else self._ask(question)
+        return question.carried_out() if isinstance(question, Computation) else self._ask(question)
 
     def _ask_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
         then(list(map(self._ask_now, questions)))

@@ -19,7 +19,7 @@ from kcm.runtime.apiserver.core.removal import (
     delete_object,
     store,
 )
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 _Place = tuple[str, Key]  # storage, key
 
@@ -51,7 +51,7 @@ class GarbageCollector:
             for key, record in collection.records.items():
                 self._remember((storage, key), _references(record.raw))
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         place = (change.storage, change.key)
         before = self._owners.get(place, ())
         references = () if change.type == DELETED else _references(change.raw)
@@ -68,7 +68,7 @@ class GarbageCollector:
             if reference not in references:
                 self._finish_owner(place, reference)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         place, references = (change.storage, change.key), _references(change.previous)
         if references != self._owners.get(place, ()):
             self._remember(place, references)

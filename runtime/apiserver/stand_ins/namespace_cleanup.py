@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.removal import BACKGROUND, DeleteOptions, delete_object, store
 from kcm.runtime.apiserver.kinds.core.namespace import KUBERNETES_FINALIZER
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 NAMESPACES = "namespaces"
 
@@ -25,7 +25,7 @@ class NamespaceCleanup:
         namespaces = cluster.state.collection(NAMESPACES).records
         self._terminating = {name for name, record in namespaces.items() if cluster.is_deleting(record)}
 
-    def react(self, change: Change) -> None:
+    def react(self, change: StoreChange) -> None:
         if change.storage == NAMESPACES:
             if change.type == DELETED:
                 self._terminating.discard(change.key)
@@ -38,7 +38,7 @@ class NamespaceCleanup:
             if namespace in self._terminating:
                 self._finish(namespace)
 
-    def undo(self, change: Change) -> None:
+    def undo(self, change: StoreChange) -> None:
         if change.storage == NAMESPACES:
             if change.previous and is_deleting(decode_object(change.previous)):
                 self._terminating.add(change.key)

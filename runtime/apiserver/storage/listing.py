@@ -16,9 +16,9 @@ import orjson
 
 from kcm.protocols.objects import Key, decode_object, labels_of
 from kcm.runtime.apiserver.errors import status_errors
-from kcm.runtime.apiserver.storage.selection import Selection
+from kcm.runtime.apiserver.storage.selection import SelectionPredicate
 from kcm.runtime.apiserver.storage.state import Collection
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.store import StoreChange
 
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. "
@@ -68,8 +68,8 @@ class Page(NamedTuple):
 
 def read_page(
     collection: Collection,
-    undone: list[Change],
-    selection: Selection,
+    undone: list[StoreChange],
+    selection: SelectionPredicate,
     *,
     namespace: str,
     start: Key,
@@ -107,7 +107,9 @@ def _keys(collection: Collection, earlier: dict[Key, bytes], namespace: str, sta
     return keys
 
 
-def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Selection, key: Key) -> bytes | None:
+def _selected(
+    collection: Collection, earlier: dict[Key, bytes], selection: SelectionPredicate, key: Key
+) -> bytes | None:
     """Return the object's bytes, or None if it is not selected. The cheapest condition is checked first."""
     if not selection.has_key(key):
         return None
@@ -126,7 +128,7 @@ def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Sele
 
 
 def _converted_and_selected(
-    collection: Collection, earlier: dict[Key, bytes], selection: Selection, keys: list[Key]
+    collection: Collection, earlier: dict[Key, bytes], selection: SelectionPredicate, keys: list[Key]
 ) -> list[Key]:
     """Convert all objects with one call, and return the keys of those that are selected."""
     keys = [key for key in keys if selection.has_key(key)]

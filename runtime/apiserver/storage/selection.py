@@ -15,7 +15,7 @@ _ANY = FieldSelector()
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectionPredicate:
     """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other content.
 
     The conditions are separate because only those on content need the decoded object.
@@ -30,9 +30,9 @@ class Selection:
     def everything(self) -> bool:
         return self.labels.empty and self.on_key.empty and self.on_content.empty
 
-    def by_key(self) -> Selection:
+    def by_key(self) -> SelectionPredicate:
         """Return the selection by key only, without the conditions that need the converted object."""
-        return Selection(self.definition, on_key=self.on_key)
+        return SelectionPredicate(self.definition, on_key=self.on_key)
 
     def has_key(self, key: Key) -> bool:
         if self.on_key.empty:
@@ -51,7 +51,7 @@ class Selection:
         return self.has_key(key) and self.labels.matches(labels_of(obj)) and self.has_content(obj)
 
 
-def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) -> Selection:
+def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) -> SelectionPredicate:
     """Parse the selectors of a query.
 
     Raises StatusError (400) on a malformed selector, and on a field that the kind does not support in selectors.
@@ -72,4 +72,4 @@ def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) ->
             on_content.append(requirement)
         else:
             raise status_errors.bad_request(definition.strategy.unsupported_field.format(requirement.field))
-    return Selection(definition, labels, FieldSelector(tuple(on_key)), FieldSelector(tuple(on_content)))
+    return SelectionPredicate(definition, labels, FieldSelector(tuple(on_key)), FieldSelector(tuple(on_content)))

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from kcm.runtime.apiserver.storage.callbacks import call_all
 from kcm.runtime.apiserver.storage.snapshots import copy_store
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change, Stored, StoreLostError, StoreUnusableError
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange, Stored, StoreLostError, StoreUnusableError
 from kcm.runtime.process.files import identity
 
 FORMAT = 1
@@ -46,7 +46,7 @@ ENOUGH = 16  # commits that are passed to the store's thread without waiting for
 MOST_TURNS = 8  # turns of the event loop that the store waits for further commits
 ROWS = 64  # rows in one statement: each statement releases the interpreter's lock and has to acquire it again
 
-_Commit = tuple[Sequence[Change], Callable[[], None]]
+_Commit = tuple[Sequence[StoreChange], Callable[[], None]]
 _HandedOver = tuple[int, list[_Commit]]  # with their era; a new era begins when commits are refused
 
 
@@ -122,7 +122,7 @@ class SqliteStore:
         except sqlite3.Error as err:
             raise StoreUnusableError(f"{self._path}: {err}") from err
 
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+    def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:
         self._gathered.append((changes, on_durable))
         if len(self._gathered) == 1:
             self._turns = self._last_turn = 0

@@ -18,12 +18,12 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
 from kcm.runtime.apiserver.storage.callbacks import call_all
 from kcm.runtime.apiserver.storage.sizes import MOST_STORED, TooLargeError, check_size
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, StoreUnusableError
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Store, StoreChange, Stored, StoreUnusableError
 
-Publish = Callable[[Sequence[Change]], None]
+Publish = Callable[[Sequence[StoreChange]], None]
 
 
-class Record(NamedTuple):
+class StoredObject(NamedTuple):
     """An object as it is stored now. labels: kept decoded, since most lists select by them."""
 
     raw: bytes
@@ -45,13 +45,13 @@ class Collection:
     """All objects of one resource, in the order of their keys."""
 
     def __init__(self) -> None:
-        self.records: dict[Key, Record] = {}
+        self.records: dict[Key, StoredObject] = {}
         self._keys: list[Key] = []
 
-    def get(self, key: Key) -> Record | None:
+    def get(self, key: Key) -> StoredObject | None:
         return self.records.get(key)
 
-    def put(self, key: Key, record: Record) -> None:
+    def put(self, key: Key, record: StoredObject) -> None:
         if key not in self.records:
             insort(self._keys, key)
         self.records[key] = record
@@ -82,12 +82,12 @@ class State:
         self._store, self._publish = store, publish
         self._collections: defaultdict[str, Collection] = defaultdict(Collection)
         self.revision = self.durable = store.revision()
-        self.staged: list[Change] = []  # by the request that is being handled
-        self._unpublished: deque[Change] = deque()
+        self.staged: list[StoreChange] = []  # by the request that is being handled
+        self._unpublished: deque[StoreChange] = deque()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         for stored in store.load():
             labels = _labels_of(stored)
-            self.collection(stored.storage).put(stored.key, Record(stored.raw, stored.revision, labels))
+            self.collection(stored.storage).put(stored.key, StoredObject(stored.raw, stored.revision, labels))
 
     def collection(self, storage: str) -> Collection:
         return self._collections[storage]
@@ -95,7 +95,7 @@ class State:
     def collections(self) -> Iterator[tuple[str, Collection]]:
         return iter(list(self._collections.items()))
 
-    def get(self, storage: str, key: Key) -> Record | None:
+    def get(self, storage: str, key: Key) -> StoredObject | None:
         return self._collections[storage].records.get(key)
 
     def objects(self, storage: str) -> Iterator[Object]:
@@ -112,9 +112,9 @@ class State:
         raw = self._encode(obj)
         if len(raw) > MOST_STORED:
             self._check_size(obj, raw)
-        collection.put(key, Record(raw, self.revision, _shared_labels(obj)))
+        collection.put(key, StoredObject(raw, self.revision, _shared_labels(obj)))
         type_, previous = (ADDED, b"") if before is None else (MODIFIED, before.raw)
-        self.staged.append(Change(type_, storage, key, self.revision, raw, previous))
+        self.staged.append(StoreChange(type_, storage, key, self.revision, raw, previous))
         return raw
 
     def remove(self, storage: str, key: Key, obj: Object) -> bytes:
@@ -123,7 +123,7 @@ class State:
         previous = collection.records[key].raw
         raw = self._encode(obj)
         collection.remove(key)
-        self.staged.append(Change(DELETED, storage, key, self.revision, raw, previous))
+        self.staged.append(StoreChange(DELETED, storage, key, self.revision, raw, previous))
         return raw
 
     def _check_size(self, obj: Object, raw: bytes) -> None:
@@ -143,7 +143,7 @@ class State:
         self.revision += 1
         return raw
 
-    def roll_back(self) -> list[Change]:
+    def roll_back(self) -> list[StoreChange]:
         """Undo all changes that were staged since the last commit; returns them, newest first."""
         changes, self.staged = self.staged[::-1], []
         for change in changes:
@@ -153,14 +153,14 @@ class State:
             else:
                 before = decode_object(change.previous)
                 revision = int(before["metadata"]["resourceVersion"])
-                collection.put(change.key, Record(change.previous, revision, _shared_labels(before)))
+                collection.put(change.key, StoredObject(change.previous, revision, _shared_labels(before)))
         if changes:
             self.revision = changes[-1].revision - 1
         while self._waiting and self._waiting[-1][0] > self.revision:
             self._waiting.pop()
         return changes
 
-    def take_back(self) -> list[Change]:
+    def take_back(self) -> list[StoreChange]:
         """Undo all changes that are not durable and never will be; returns them, newest first. Who waits for them to be
         durable is not called back. Not within a request."""
         self.staged = list(self._unpublished)
@@ -181,7 +181,7 @@ class State:
         else:
             self._waiting.append((self.revision, callback))
 
-    def unpublished(self, storage: str) -> list[Change]:
+    def unpublished(self, storage: str) -> list[StoreChange]:
         """Changes of a collection that are not published yet, oldest first."""
         return [change for change in (*self._unpublished, *self.staged) if change.storage == storage]
 

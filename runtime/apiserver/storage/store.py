@@ -23,7 +23,7 @@ class StoreLostError(Exception):
     """The file of the store was deleted, moved or replaced while it was open."""
 
 
-class Change(NamedTuple):
+class StoreChange(NamedTuple):
     """One write, as the store keeps it and watches deliver it."""
 
     type: str  # ADDED, MODIFIED or DELETED
@@ -52,7 +52,7 @@ class Store(Protocol):
     def load(self) -> Iterator[Stored]:
         """Yield every stored object. Called once, before the first commit."""
 
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+    def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:
         """Make these changes durable, all or none, after those of earlier calls; then call on_durable.
 
         on_durable runs on the server's thread, in the order of the commits, at once or later. It is never called for
@@ -73,7 +73,7 @@ class MemoryStore:
     def load(self) -> Iterator[Stored]:
         return iter(())
 
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:  # noqa: ARG002
+    def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:  # noqa: ARG002
         on_durable()
 
     def close(self) -> None:

@@ -21,8 +21,8 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.storage.callbacks import call_all
-from kcm.runtime.apiserver.storage.selection import Selection
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.selection import SelectionPredicate
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Response
 
 BOOKMARK_EVERY = 60.0  # seconds
@@ -63,13 +63,13 @@ class History:
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
-        self._changes: deque[Change] = deque()
+        self._changes: deque[StoreChange] = deque()
         self.size = 0  # bytes
         self._noted: deque[tuple[float, int]] = (
             deque()
         )  # (Unix seconds, newest revision at that time), to discard by age
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoreChange) -> None:
         self._changes.append(change)
         self.size += _size_of(change)
         while len(self._changes) > HISTORY or self.size > HISTORY_BYTES:
@@ -86,7 +86,7 @@ class History:
         while self._changes and self.size > until:
             self._forget_oldest()
 
-    def since(self, revision: int) -> list[Change]:
+    def since(self, revision: int) -> list[StoreChange]:
         """Return the changes after a revision, oldest first. Raises StatusError (410) if some were discarded."""
         if revision < self.floor:
             raise status_errors.expired(f"too old resource version: {revision} ({self.floor})")
@@ -108,7 +108,7 @@ class History:
                 self._forget_oldest()
 
 
-def _size_of(change: Change) -> int:
+def _size_of(change: StoreChange) -> int:
     """Return the bytes that a change occupies."""
     # The previous state is nearly always shared with an earlier change, except for a deletion.
     previous = len(change.previous) if change.type == DELETED else 0
@@ -120,7 +120,7 @@ class _DecodedChange:
 
     __slots__ = ("_line", "_now", "_previous", "change")
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: StoreChange) -> None:
         self.change = change
         self._line: bytes | None = None
         self._now: Object | None = None
@@ -154,7 +154,7 @@ class _Converted:
 
     __slots__ = ("change", "now", "previous")
 
-    def __init__(self, change: Change, previous: Object, now: Object) -> None:
+    def __init__(self, change: StoreChange, previous: Object, now: Object) -> None:
         self.change, self.previous, self.now = change, previous, now
 
     @property
@@ -171,13 +171,13 @@ ConvertLater = Callable[
 """Converts stored objects to the watch's version. Arguments: the objects, the callbacks for success and for failure."""
 
 
-class Watch:
+class CacheWatcher:
     """One client's watch. WatchCache feeds it with changes."""
 
     def __init__(
         self,
         *,
-        selection: Selection,
+        selection: SelectionPredicate,
         prefix: Key,
         revision: int,
         bookmarks: bool,
@@ -186,7 +186,7 @@ class Watch:
         deliver: Callable[[bytes], None],
         end: Callable[[Response], None],
         revision_now: Callable[[], int],
-        forget: Callable[[Watch], None],
+        forget: Callable[[CacheWatcher], None],
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
         convert_later: ConvertLater | None = None,
     ) -> None:
@@ -208,7 +208,7 @@ class Watch:
         self._deliver, self._end, self._revision_now, self._forget = deliver, end, revision_now, forget
         self._deliver_first, self._convert_later = deliver_first, convert_later
         self._as_stored = self.definition.shows_what_is_stored
-        self._due: list[Change] = []  # that are still to be converted, while others are
+        self._due: list[StoreChange] = []  # that are still to be converted, while others are
         self._converting = False
         self._live = True
         self._begun = False
@@ -251,7 +251,7 @@ class Watch:
         stored = [decode_object(raw) for change in changes for raw in (change.previous or change.raw, change.raw)]
         self._convert_later(stored, partial(self._converted, changes), self.fail)
 
-    def _converted(self, changes: list[Change], objects: list[Object]) -> None:
+    def _converted(self, changes: list[StoreChange], objects: list[Object]) -> None:
         self._converting = False
         pairs = zip(changes, objects[::2], objects[1::2], strict=True)
         if self._live:
@@ -353,7 +353,7 @@ class WatchCache:
         self._noted: deque[tuple[float, int]] = deque()  # (Unix seconds, newest revision at that time)
         self._histories: dict[str, History] = {}
         self._size = 0  # bytes of all of them
-        self._watches: dict[str, list[Watch]] = {}
+        self._watches: dict[str, list[CacheWatcher]] = {}
         self._tick_at = 0.0  # no watch is due before that; unix seconds, as the next
         self._age_at = 0.0
 
@@ -363,7 +363,7 @@ class WatchCache:
             history = self._histories[storage] = History(self._floor)
         return history
 
-    def publish(self, changes: Sequence[Change]) -> None:
+    def publish(self, changes: Sequence[StoreChange]) -> None:
         """Deliver durable changes, in their order, to all watches."""
         batches: dict[str, list[_DecodedChange]] = {}
         if changes:
@@ -390,27 +390,27 @@ class WatchCache:
             largest.forget_bytes(before // 10 + 1)
             self._size -= before - largest.size
 
-    def replay(self, watch: Watch, revision: int) -> None:
+    def replay(self, watch: CacheWatcher, revision: int) -> None:
         """Feed a new watch with the changes after a revision. Raises StatusError (410) if some were discarded."""
         watch.feed([_DecodedChange(change) for change in self.history(watch.definition.storage).since(revision)])
 
-    def add(self, watch: Watch) -> None:
+    def add(self, watch: CacheWatcher) -> None:
         self._watches.setdefault(watch.definition.storage, []).append(watch)
         self._tick_at = min(self._tick_at, watch.next_tick)
 
-    def forget(self, watch: Watch) -> None:
+    def forget(self, watch: CacheWatcher) -> None:
         watches = self._watches[watch.definition.storage]
         if watch in watches:
             watches.remove(watch)
 
-    def watches(self) -> Iterator[Watch]:
+    def watches(self) -> Iterator[CacheWatcher]:
         for storage in list(self._watches):
             yield from self.watches_of(storage)
 
-    def watches_of(self, storage: str) -> list[Watch]:
+    def watches_of(self, storage: str) -> list[CacheWatcher]:
         return list(self._watches.get(storage, ()))
 
-    def due(self, now: float) -> list[Watch]:
+    def due(self, now: float) -> list[CacheWatcher]:
         """Return the watches whose tick is due. now: Unix seconds."""
         if now < self._tick_at:
             return []
@@ -438,7 +438,7 @@ class WatchCache:
         self._size = sum(history.size for history in self._histories.values())
 
 
-def _feed(watch: Watch, changes: Sequence[_DecodedChange]) -> None:
+def _feed(watch: CacheWatcher, changes: Sequence[_DecodedChange]) -> None:
     """Feed a watch, and end it if it raises: it would miss the change, so its client has to list again."""
     try:
         watch.feed(changes)

@@ -14,7 +14,7 @@ import orjson
 
 from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.protocols.times import parse_time
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.storage.selection import parse_selection
 from kcm.runtime.apiserver.verbs.read import ListResponse
@@ -28,12 +28,12 @@ def no_components() -> Iterable[tuple[str, str]]:
     return ()
 
 
-def read_component_statuses(call: Call, components: Components) -> Response:
+def read_component_statuses(call: RoutedRequest, components: Components) -> Response:
     """Carry out a get or a list."""
     return _get(call, components) if call.route.name else _list(call, components)
 
 
-def _get(call: Call, components: Components) -> Response:
+def _get(call: RoutedRequest, components: Components) -> Response:
     name = call.route.name
     for component, problem in components():
         if component == name:
@@ -42,7 +42,7 @@ def _get(call: Call, components: Components) -> Response:
     raise status_errors.not_found("", "componentstatus", name)
 
 
-def _list(call: Call, components: Components) -> Response:
+def _list(call: RoutedRequest, components: Components) -> Response:
     definition = call.definition
     selection = parse_selection(definition, call.query)
     found = [_status(name, problem) for name, problem in components()]

@@ -13,10 +13,10 @@ from kcm.runtime.apiserver.access.refusals import not_authorized
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import decode_body
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, served, stored_form
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, encoded, put_object, served, stored_form
 from kcm.runtime.apiserver.core.field_managers import SERVER as SELF
 from kcm.runtime.apiserver.core.field_managers import record_new, updater
-from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -30,7 +30,7 @@ from kcm.runtime.client.api import Response
 GENERATE_ATTEMPTS = 8
 
 
-def create(cluster: Cluster, call: Call) -> Response:
+def create(cluster: Cluster, call: RoutedRequest) -> Response:
     definition = call.definition
     check_create_options(call.query)
     obj = decode_body(cluster, definition, call.request.body)
@@ -44,7 +44,7 @@ def create_object(
     cluster: Cluster,
     definition: ResourceDefinition,
     obj: Object,
-    call: Call | None = None,
+    call: RoutedRequest | None = None,
     *,
     manager: str | None = None,
 ) -> bytes:
@@ -94,7 +94,9 @@ def create_object(
     return served(definition, put_object(cluster, definition, key, encoded(definition, obj), keeps_managers=applied))
 
 
-def _prepare(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None, requester: User) -> None:
+def _prepare(
+    cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None, requester: User
+) -> None:
     """Allocate what the object needs, and set its first status (upstream's BeginCreate and PrepareForCreate)."""
     strategy = definition.strategy
     strategy.allocate(cluster, obj)
@@ -121,7 +123,7 @@ def _validate(cluster: Cluster, definition: ResourceDefinition, obj: Object, req
         raise status_errors.invalid(definition.stored_group, definition.kind, meta.get("name", ""), errors)
 
 
-def _authorize_creation(cluster: Cluster, call: Call) -> None:
+def _authorize_creation(cluster: Cluster, call: RoutedRequest) -> None:
     """Raise StatusError (403) if a user who may update or apply an object may not create it.
 
     Source: apiserver pkg/endpoints/handlers/update.go, withAuthorization (v1.36), which authorizes at this point too.
@@ -140,7 +142,7 @@ def _authorize_creation(cluster: Cluster, call: Call) -> None:
         raise not_authorized(call.user.name, review_info(attributes), decision.reason)
 
 
-def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
+def _reviewed(cluster: Cluster, call: RoutedRequest, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
     """Return the object with the server's answer; nothing is stored. Raises StatusError (422)."""
     definition = call.definition
     obj = chain.admit_body(cluster, call, definition, obj)

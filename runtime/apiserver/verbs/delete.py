@@ -13,7 +13,7 @@ from kcm.protocols.integers import INT64
 from kcm.protocols.objects import Object, decode_object, encode_object, key_of
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core.body_decoder import parse_json
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, all_served, served
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, all_served, served
 from kcm.runtime.apiserver.core.questions import Question, Unanswered
 from kcm.runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
 from kcm.runtime.apiserver.errors import status_errors
@@ -27,7 +27,7 @@ from kcm.runtime.apiserver.verbs.read import asked_page
 from kcm.runtime.client.api import Response
 
 
-def delete(cluster: Cluster, call: Call) -> Response:
+def delete(cluster: Cluster, call: RoutedRequest) -> Response:
     definition = call.definition
     options = parse_options(call)
     admit = chain.admit_delete(cluster, call, call.key, options_object(options))
@@ -42,7 +42,7 @@ def delete(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=orjson.dumps(status))
 
 
-def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
+def delete_collection(cluster: Cluster, cache: WatchCache, call: RoutedRequest) -> Response:
     """Deletes one after the other, until one is refused. Returns the list of the objects as they were."""
     definition, options = call.definition, parse_options(call)
     page, _ = asked_page(cluster, cache, call)
@@ -85,7 +85,7 @@ def options_object(options: DeleteOptions) -> Object:
     return shown
 
 
-def parse_options(call: Call) -> DeleteOptions:
+def parse_options(call: RoutedRequest) -> DeleteOptions:
     """Reads them from the body, or without one from the query. Raises StatusError (400, 422)."""
     given: dict[str, Any] = dict(call.query)
     if call.request.body.strip():

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import orjson
 
 from kcm.protocols.objects import Key, Object, decode_object, encode_object
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.registry.derived import Derived, Reading
 from kcm.runtime.apiserver.storage.selection import parse_selection
@@ -21,7 +21,7 @@ from kcm.runtime.client.api import Response
 MOST_WARNINGS = 10  # each is a header of the response
 
 
-def get_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
+def get_derived(cluster: Cluster, call: RoutedRequest, derived: Derived) -> Response:
     source = cluster.state.get(derived.source, call.key)
     if source is None:
         plural, _, group = derived.source.partition(".")
@@ -33,7 +33,7 @@ def get_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
     return Response(status=200, body=encode_object(made), warnings=tuple(warnings))
 
 
-def list_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
+def list_derived(cluster: Cluster, call: RoutedRequest, derived: Derived) -> Response:
     definition, collection = call.definition, cluster.state.collection(derived.source)
     selection = parse_selection(definition, call.query)
     keys = filter(selection.has_key, collection.keys(call.route.namespace))

@@ -18,7 +18,7 @@ from kcm.protocols.conditions import changed_condition, find_condition, is_true
 from kcm.protocols.objects import Object, decode_object, key_of, labels_of, name_of, namespace_of
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core.body_decoder import decode_body, parse_json
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.core.removal import DeleteOptions, check_preconditions, delete_object
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
@@ -39,7 +39,7 @@ _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction s
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
-def evict(cluster: Cluster, call: Call) -> Response:
+def evict(cluster: Cluster, call: RoutedRequest) -> Response:
     eviction = decode_body(cluster, eviction_kind.RESOURCE, _current_version(call.request.body))
     if eviction["metadata"].get("name") != call.route.name:
         raise status_errors.bad_request("name in URL does not match name in Eviction object")
@@ -75,7 +75,7 @@ def _current_version(body: bytes) -> bytes:
     return orjson.dumps({**eviction, "apiVersion": eviction_kind.RESOURCE.api_version})
 
 
-def _options_of(call: Call, eviction: Object) -> DeleteOptions:
+def _options_of(call: RoutedRequest, eviction: Object) -> DeleteOptions:
     given: dict[str, Any] = eviction.get("deleteOptions") or {}
     if given.get(_UNSAFE):
         wrong = invalid(
@@ -163,7 +163,7 @@ def _forbidden(name: str, because: str) -> StatusError:
     return status_errors.forbidden("policy", "poddisruptionbudget", name, because)
 
 
-def _mark_and_delete(cluster: Cluster, call: Call, pod: Object, options: DeleteOptions) -> None:
+def _mark_and_delete(cluster: Cluster, call: RoutedRequest, pod: Object, options: DeleteOptions) -> None:
     """The condition DisruptionTarget is a write of its own, so that watchers see it before the deletion."""
     status = pod.get("status") or {}
     conditions = status.get("conditions") or []

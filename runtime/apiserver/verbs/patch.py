@@ -14,9 +14,9 @@ from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import UnfitError, parse_json, settle_types
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, read_stored, stored_form
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, read_stored, stored_form
 from kcm.runtime.apiserver.core.field_managers import MANAGED_FIELDS
-from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.server_side_apply import apply as server_side_apply
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
@@ -35,7 +35,7 @@ from kcm.runtime.client.api import Response
 SUPPORTED = tuple(PatchType)
 
 
-def patch(cluster: Cluster, call: Call) -> Response:
+def patch(cluster: Cluster, call: RoutedRequest) -> Response:
     """Raises StatusError: 415 on an unknown patch type, 400 on an unreadable patch, 422 on one that does not apply."""
     definition = call.definition
     patch_type, body = decode_patch(call)
@@ -65,7 +65,7 @@ def patch(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=shown)
 
 
-def _check_fields(call: Call, patched: Object) -> None:
+def _check_fields(call: RoutedRequest, patched: Object) -> None:
     """Validate a JSON patch; other patches are validated on arrival. Raises StatusError (422)."""
     definition, directive = call.definition, call.query.get("fieldValidation") or WARN
     if directive not in (STRICT, WARN):
@@ -92,7 +92,7 @@ def _without_managed_fields(obj: Object) -> Object:
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != MANAGED_FIELDS}}
 
 
-def decode_patch(call: Call) -> tuple[str, Any]:
+def decode_patch(call: RoutedRequest) -> tuple[str, Any]:
     """Returns (media type, decoded patch). Raises StatusError (400, 413, 415, 422)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
     if patch_type not in SUPPORTED:
@@ -151,14 +151,14 @@ def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Ob
     return obj
 
 
-def _settled(cluster: Cluster, call: Call, patched: Object) -> Object:
+def _settled(cluster: Cluster, call: RoutedRequest, patched: Object) -> Object:
     obj = settle_patched(cluster, call.definition, patched)
     metadata.settle_namespace(call.route, obj)
     metadata.check_name(call.route, obj)
     return obj
 
 
-def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
+def _create_applied(cluster: Cluster, call: RoutedRequest, body: Any) -> bytes:
     definition = call.definition
     obj = settle_patched(cluster, definition, server_side_apply(cluster, call, {}, body))
     obj["metadata"].setdefault("name", call.route.name)

@@ -13,15 +13,15 @@ import orjson
 from kcm.protocols.objects import Object, decode_object
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core.body_decoder import decode_body
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import not_supported, required
 from kcm.runtime.apiserver.kinds.core import binding as binding_kind
-from kcm.runtime.apiserver.registry.routing import Route
+from kcm.runtime.apiserver.registry.routing import ResourceRoute
 from kcm.runtime.client.api import Response
 
 
-def bind(cluster: Cluster, call: Call) -> Response:
+def bind(cluster: Cluster, call: RoutedRequest) -> Response:
     """Assign a pod to a node."""
     binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
     if (binding["metadata"].get("name") or call.route.name) != call.route.name:
@@ -48,17 +48,17 @@ def bind(cluster: Cluster, call: Call) -> Response:
     return Response(status=201, body=orjson.dumps(status))
 
 
-def of_the_pod(cluster: Cluster, call: Call) -> Call:
+def of_the_pod(cluster: Cluster, call: RoutedRequest) -> RoutedRequest:
     """Turn a request to bindings into one to pods/binding of the pod in the body. Raises StatusError (400)."""
     definition = cluster.registry.find("", "v1", "pods")
     binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
     name = binding["metadata"].get("name")
     if not name or definition is None:
         raise status_errors.bad_request("name is required")
-    return replace(call, route=Route(definition, call.route.namespace, name, "binding"))
+    return replace(call, route=ResourceRoute(definition, call.route.namespace, name, "binding"))
 
 
-def _check_bindable(call: Call, pod: Object, expected: Object) -> None:
+def _check_bindable(call: RoutedRequest, pod: Object, expected: Object) -> None:
     name, meta = call.route.name, pod["metadata"]
     because = ""
     for field in ("uid", "resourceVersion"):

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, all_served, served
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, all_served, served
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -25,8 +25,8 @@ from kcm.runtime.apiserver.storage.listing import (
     encode_position,
     read_page,
 )
-from kcm.runtime.apiserver.storage.selection import Selection, parse_selection
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.selection import SelectionPredicate, parse_selection
+from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.apiserver.storage.watches import WatchCache
 from kcm.runtime.apiserver.verbs.integers import parse_int, parse_uint
 from kcm.runtime.client.api import Response
@@ -42,14 +42,14 @@ class ListResponse(Response):
     items: Sequence[bytes]
 
 
-def get(cluster: Cluster, call: Call) -> Response:
+def get(cluster: Cluster, call: RoutedRequest) -> Response:
     """A resourceVersion means "not older than". Only the newest version is stored, so only a future one is refused."""
     _check_not_future(cluster, parse_resource_version(call.query))
     record = cluster.record(call.definition, call.key)
     return Response(status=200, body=served(call.definition, record.raw))
 
 
-def asked_page(cluster: Cluster, cache: WatchCache, call: Call) -> tuple[Page, Position]:
+def asked_page(cluster: Cluster, cache: WatchCache, call: RoutedRequest) -> tuple[Page, Position]:
     """Return the page that a list or deletecollection selects, and the position of its beginning."""
     query = call.query
     check_list_options(query)
@@ -61,7 +61,7 @@ def asked_page(cluster: Cluster, cache: WatchCache, call: Call) -> tuple[Page, P
     return _page(cluster, cache, selection, call.route.namespace, position, limit), position
 
 
-def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
+def list_(cluster: Cluster, cache: WatchCache, call: RoutedRequest) -> Response:
     definition = call.definition
     page, position = asked_page(cluster, cache, call)
     meta: dict[str, object] = {"resourceVersion": str(position.revision)}
@@ -76,10 +76,10 @@ def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
 
 
 def _page(
-    cluster: Cluster, cache: WatchCache, selection: Selection, namespace: str, position: Position, limit: int
+    cluster: Cluster, cache: WatchCache, selection: SelectionPredicate, namespace: str, position: Position, limit: int
 ) -> Page:
     storage = selection.definition.storage
-    undone: list[Change] = []
+    undone: list[StoreChange] = []
     if position.revision < cluster.state.revision:
         expired = status_errors.expired(LIST_EXPIRED)
         if position.start:

@@ -10,13 +10,13 @@ from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import decode_body
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, read_stored
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, read_stored
 from kcm.runtime.apiserver.core.server_side_apply import apply as server_side_apply
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid, quoted
 from kcm.runtime.apiserver.kinds.autoscaling import scale as scale_kind
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.storage.state import Record
+from kcm.runtime.apiserver.storage.state import StoredObject
 from kcm.runtime.apiserver.verbs.custom_scale import custom_scale_of, has_replicas, set_replicas
 from kcm.runtime.apiserver.verbs.options import check_update_options
 from kcm.runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
@@ -26,7 +26,7 @@ from kcm.runtime.client.api import Response
 _SCALES = scale_kind.RESOURCE
 
 
-def get_scale(cluster: Cluster, call: Call) -> Response:
+def get_scale(cluster: Cluster, call: RoutedRequest) -> Response:
     record = cluster.record(call.definition, call.key)
     workload = read_stored(call.definition, record.raw)
     paths = call.definition.strategy.scale_paths
@@ -35,14 +35,14 @@ def get_scale(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=encode_object(scale_of(call.definition, workload)))
 
 
-def update_scale(cluster: Cluster, call: Call) -> Response:
+def update_scale(cluster: Cluster, call: RoutedRequest) -> Response:
     check_update_options(call.query)
     scale = decode_body(cluster, _SCALES, call.request.body)
     metadata.check_name(call.route, scale)
     return _store(cluster, call, scale)
 
 
-def patch_scale(cluster: Cluster, call: Call) -> Response:
+def patch_scale(cluster: Cluster, call: RoutedRequest) -> Response:
     patch_type, body = decode_patch(call)
     record = cluster.record(call.definition, call.key)
     if patch_type == PatchType.APPLY:
@@ -73,7 +73,7 @@ def scale_of(definition: ResourceDefinition, workload: Object) -> Object:
     return scale
 
 
-def _apply(cluster: Cluster, call: Call, record: Record, body: Object) -> Response:
+def _apply(cluster: Cluster, call: RoutedRequest, record: StoredObject, body: Object) -> Response:
     """Apply a Scale, of which only the replicas are used; they are a field of the workload."""
     definition = call.definition
     wanted = settle_patched(cluster, _SCALES, apply(_SCALES, {}, body, PatchType.MERGE))
@@ -89,7 +89,7 @@ def _apply(cluster: Cluster, call: Call, record: Record, body: Object) -> Respon
     return Response(status=200, body=encode_object(scale_of(definition, decode_object(stored))))
 
 
-def _store(cluster: Cluster, call: Call, scale: Object) -> Response:
+def _store(cluster: Cluster, call: RoutedRequest, scale: Object) -> Response:
     definition, name = call.definition, call.route.name
     record = cluster.record(definition, call.key)
     old, new = read_stored(definition, record.raw), read_stored(definition, record.raw)

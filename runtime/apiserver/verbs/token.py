@@ -12,7 +12,7 @@ from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.access.account_tokens import BOUND, ISSUER, Bound
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core.body_decoder import decode_body
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
 from kcm.runtime.apiserver.kinds.authentication import token_request
@@ -21,7 +21,7 @@ from kcm.runtime.client.api import Response
 GROUP, KIND = token_request.RESOURCE.group, token_request.RESOURCE.kind
 
 
-def create_token(cluster: Cluster, call: Call) -> Response:
+def create_token(cluster: Cluster, call: RoutedRequest) -> Response:
     """Nothing is stored. Raises StatusError."""
     if cluster.tokens is None:
         raise status_errors.method_not_allowed()
@@ -48,7 +48,7 @@ def create_token(cluster: Cluster, call: Call) -> Response:
     return Response(status=201, body=encode_object(whole))
 
 
-def _settled_metadata(call: Call, request: Object, account: Object) -> dict[str, Any]:
+def _settled_metadata(call: RoutedRequest, request: Object, account: Object) -> dict[str, Any]:
     meta = request["metadata"]
     for field, wanted in (("name", call.route.name), ("namespace", call.route.namespace)):
         if meta.get(field) and meta[field] != wanted:
@@ -63,7 +63,7 @@ def _settled_metadata(call: Call, request: Object, account: Object) -> dict[str,
     return {**meta, "name": call.route.name, "namespace": call.route.namespace, "uid": uid_of(account)}
 
 
-def _bound(cluster: Cluster, call: Call, reference: Object | None) -> list[Bound]:
+def _bound(cluster: Cluster, call: RoutedRequest, reference: Object | None) -> list[Bound]:
     if reference is None:
         return []
     kind = reference.get("kind", "")

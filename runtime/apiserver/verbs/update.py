@@ -12,9 +12,17 @@ from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import decode_body
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, read_stored, served, stored_form
+from kcm.runtime.apiserver.core.cluster import (
+    Cluster,
+    RoutedRequest,
+    encoded,
+    put_object,
+    read_stored,
+    served,
+    stored_form,
+)
 from kcm.runtime.apiserver.core.field_managers import keep_times, record_update
-from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.removal import nothing_keeps
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
@@ -22,7 +30,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.strategy import Strategy
 from kcm.runtime.apiserver.rules.object_meta import validate_metadata, validate_metadata_update
-from kcm.runtime.apiserver.storage.state import Record
+from kcm.runtime.apiserver.storage.state import StoredObject
 from kcm.runtime.apiserver.verbs.create import create_object
 from kcm.runtime.apiserver.verbs.options import check_update_options
 from kcm.runtime.client.api import Response
@@ -30,7 +38,7 @@ from kcm.runtime.client.api import Response
 STATUS = "status"
 
 
-def update(cluster: Cluster, call: Call) -> Response:
+def update(cluster: Cluster, call: RoutedRequest) -> Response:
     definition = call.definition
     check_update_options(call.query)
     obj = decode_body(cluster, definition, call.request.body)
@@ -52,7 +60,9 @@ def update(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=body)
 
 
-def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Object, *, applied: bool = False) -> bytes:
+def replace(
+    cluster: Cluster, call: RoutedRequest, record: StoredObject, old: Object, new: Object, *, applied: bool = False
+) -> bytes:
     """Replaces old by new, both in stored form; returns the bytes of the response. Raises StatusError.
 
     applied: new has the managedFields to be stored; else those that the client sent. old is not changed.
@@ -119,8 +129,8 @@ def _wrong_with(strategy: Strategy, new: Object, old: Object) -> list[FieldError
 
 def _store(
     cluster: Cluster,
-    call: Call,
-    record: Record,
+    call: RoutedRequest,
+    record: StoredObject,
     old: Object,
     new: Object,
     charges: list[chain.Charge],
@@ -145,7 +155,7 @@ def _store(
     return served(definition, shown)
 
 
-def _check_version(definition: ResourceDefinition, key: str, record: Record, new: Object) -> None:
+def _check_version(definition: ResourceDefinition, key: str, record: StoredObject, new: Object) -> None:
     name = key.rpartition("/")[2]
     asked = new["metadata"].get("resourceVersion") or ""
     if asked in ("", "0"):

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 
 from kcm.protocols.objects import Object, decode_object, encode_object, key_of
-from kcm.runtime.apiserver.core.cluster import Call, Cluster, served
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, served
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.registry.request_info import is_set
 from kcm.runtime.apiserver.storage.listing import read_page
 from kcm.runtime.apiserver.storage.selection import parse_selection
 from kcm.runtime.apiserver.storage.store import ADDED
-from kcm.runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
+from kcm.runtime.apiserver.storage.watches import CacheWatcher, ConvertLater, WatchCache, event_line
 from kcm.runtime.apiserver.verbs.integers import parse_uint
 from kcm.runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_timeout
 from kcm.runtime.client.api import Response
@@ -31,14 +31,14 @@ SHORTEST, SPREAD, STEP = 1800.0, 1800, 997
 def watch(
     cluster: Cluster,
     cache: WatchCache,
-    call: Call,
+    call: RoutedRequest,
     *,
     number: int,
     deliver: Callable[[bytes], None],
     end: Callable[[Response], None],
     deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     convert_later: ConvertLater | None = None,
-) -> Watch:
+) -> CacheWatcher:
     """Start a watch. Raises StatusError for an invalid request.
 
     A resourceVersion that is too old is an ERROR event in the stream instead, as upstream.
@@ -62,7 +62,7 @@ def watch(
     if from_state and asked > state.revision:
         raise status_errors.too_large_resource_version(asked, state.revision)
     bookmarks = is_set(query, "allowWatchBookmarks")
-    new = Watch(
+    new = CacheWatcher(
         selection=selection,
         prefix=f"{namespace}/" if namespace else "",
         revision=asked if asked and not from_state else state.revision,

@@ -12,7 +12,7 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.core.identifiers import Identifiers
 from kcm.runtime.apiserver.registry.users import ADMIN, User
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store
-from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.contracts.requests import Given
 from tests.runtime.apiserver.servers import new_server
@@ -92,7 +92,7 @@ class Listener:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.ended: Response | None = None
-        self.watch: Watch | Response | None = None
+        self.watch: CacheWatcher | Response | None = None
 
     def deliver(self, lines: bytes) -> None:
         assert lines.endswith(b"\n")

@@ -29,7 +29,7 @@ from kcm.runtime.apiserver.registry.users import ADMIN, User
 from kcm.runtime.apiserver.schema.api_types import META, Field, built_in_types
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
-from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.client.api import Request, Response
 
 PER_SERVER = 3000  # requests
@@ -104,7 +104,7 @@ class Fuzzer:
         )
         self.types = built_in_types()
         self.wordiness = 0.0  # how much of what may be left out is there
-        self.watches: list[Watch] = []
+        self.watches: list[CacheWatcher] = []
 
     # --- what is sent
 

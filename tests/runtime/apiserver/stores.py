@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kcm.runtime.apiserver.storage.store import DELETED, Change, Stored
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange, Stored
 
 
 class HeldStore:
     """held: the commits that are not durable yet, oldest first, each with its on_durable."""
 
     def __init__(self) -> None:
-        self.held: list[tuple[Sequence[Change], Callable[[], None]]] = []
+        self.held: list[tuple[Sequence[StoreChange], Callable[[], None]]] = []
 
     def revision(self) -> int:
         return 0
@@ -19,7 +19,7 @@ class HeldStore:
     def load(self) -> Iterator[Stored]:
         return iter(())
 
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+    def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:
         self.held.append((changes, on_durable))
 
     def release(self, count: int | None = None) -> None:
@@ -45,7 +45,7 @@ class KeptStore:
     def load(self) -> Iterator[Stored]:
         return iter(list(self._stored.values()))
 
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+    def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:
         for change in changes:
             self._revision = change.revision
             if change.type == DELETED:

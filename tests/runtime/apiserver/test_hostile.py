@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from kcm.runtime.apiserver.core.questions import ELAPSED, Answer, Post, Question
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
 from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
@@ -29,7 +29,7 @@ MOST_MEMORY = 60_000_000  # bytes that are in use at a time while a case is carr
 def ask(question: Question) -> Answer:
     """What is compressed comes as it would arrive: the limit of what is read is another test's."""
     if not isinstance(question, Post):
-        return PAUSED
+        return ELAPSED
     seed = int(question.url.partition("?")[0].rpartition("/")[2])
     body, encoding = hostile_answer(seed, json.loads(question.body))
     if encoding or len(body) > 8 * 1024 * 1024:

@@ -9,8 +9,8 @@ import pytest
 from kcm.runtime.apiserver.core.expiry import Expiry
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
 from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
-from kcm.runtime.apiserver.storage.store import Change
-from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.storage.store import StoreChange
+from kcm.runtime.apiserver.storage.watches import CacheWatcher
 
 EVERYTHING = ("namespaces", "configmaps", "pods", "replicasets", "customresourcedefinitions")
 
@@ -21,13 +21,13 @@ class FailingReaction:
     def __init__(self) -> None:
         self.after: int | None = None  # changes
 
-    def react(self, _change: Change) -> None:
+    def react(self, _change: StoreChange) -> None:
         if self.after is not None:
             self.after -= 1
             if self.after < 0:
                 raise RuntimeError("a mistake")
 
-    def undo(self, _change: Change) -> None:
+    def undo(self, _change: StoreChange) -> None:
         return None
 
 
@@ -160,7 +160,7 @@ def test_a_grace_period_of_more_than_64_bits_is_refused(api, seconds):
 
 def test_failed_background_job_does_not_block_others(api, monkeypatch):
     broken, sound = (api.watch("pods", allowWatchBookmarks="true") for _ in range(2))
-    assert isinstance(broken.watch, Watch)
+    assert isinstance(broken.watch, CacheWatcher)
     broken.watch.tick = lambda now: 1 / 0
     monkeypatch.setattr(Expiry, "is_due", lambda self, now: True)
     monkeypatch.setattr(Expiry, "tick", lambda self, now: 1 / 0)

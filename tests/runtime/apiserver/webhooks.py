@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from kcm.runtime.apiserver.core.questions import ELAPSED, Answer, Post, Question
 from tests.e2e.real_server import write_keys
 
 Review = dict[str, Any]
@@ -120,7 +120,7 @@ class Hook:
     def ask(self, question: Question) -> Answer:
         """As the server's `ask`."""
         if not isinstance(question, Post):
-            return PAUSED
+            return ELAPSED
         parts = urlsplit(question.url)
         if parts.port == 1:
             return Answer(error=f'Post "{question.url}": dial tcp 127.0.0.1:1: connect: connection refused')

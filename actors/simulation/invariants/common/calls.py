@@ -41,7 +41,7 @@ from kcm.protocols.objects import (
 )
 from kcm.protocols.pods import is_active, pod_facts
 from kcm.protocols.resources import PODS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 from kcm.runtime.faults.vocabulary import FaultKind
 from kcm.runtime.tables.table import OWNER, owner_value
 
@@ -208,7 +208,7 @@ class CallsInProportion:
         self._faults = len(cluster.injector.faults)
         self._jumps = sum(fault.kind is FaultKind.CLOCK_JUMPED for fault in cluster.injector.faults)
         self._patient: dict[str, int] = {}  # by the uid of a workload with minReadySeconds, its most pods
-        self._pending: Sequence[Change] = ()
+        self._pending: Sequence[StoreChange] = ()
         self._rolled: set[str] = set()  # uids of ReplicaSets that belong to a Deployment
         self._objects = self._largest = 0
         self._writers: dict[str, str] = {}  # by the uid of a workload, which process wrote it last
@@ -244,7 +244,7 @@ class CallsInProportion:
         if self.written[what] > enough:
             fail(f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}")
 
-    def _take(self, changes: Sequence[Change], *, ours: bool) -> None:
+    def _take(self, changes: Sequence[StoreChange], *, ours: bool) -> None:
         """Process committed changes. ours: the writer is one of the checked controllers."""
         for change in changes:
             if change.storage == "pods":
@@ -252,7 +252,7 @@ class CallsInProportion:
             elif change.storage in self._owners:
                 self._workload(change, ours=ours)
 
-    def _pod(self, change: Change, *, ours: bool) -> None:
+    def _pod(self, change: StoreChange, *, ours: bool) -> None:
         pod = decoded(change.raw)
         before = None if change.type == ADDED else pod_facts(decoded(change.previous))
         after = None if change.type == DELETED else pod_facts(pod)
@@ -264,7 +264,7 @@ class CallsInProportion:
         if was != is_now and not ours:
             self.granted["pods"] += 2
 
-    def _workload(self, change: Change, *, ours: bool) -> None:
+    def _workload(self, change: StoreChange, *, ours: bool) -> None:
         after = decoded(change.raw)
         self._objects += {ADDED: 1, DELETED: -1}.get(change.type, 0)
         if change.storage in self._dependents and controller_of(after) is not None:

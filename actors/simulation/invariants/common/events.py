@@ -18,7 +18,7 @@ from kcm.actors.simulation.invariants.observer import (
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import Record
 from kcm.protocols.objects import make_key, split_key
-from kcm.runtime.apiserver.storage.store import MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import MODIFIED, StoreChange
 
 WINDOW = 60.0  # seconds
 # From then on the recorder drops what the same source records about the object, other events included, for minutes.
@@ -82,7 +82,7 @@ class NoEventStorm:
             case Recorded(process, sender, event):
                 self._recorded(self._repeated.setdefault((process, sender), {}), event, fail)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoreChange) -> None:
         of_spec = change.type != MODIFIED or _generation(change.raw) != _generation(change.previous)
         changed = (change.storage, change.key)
         if of_spec:

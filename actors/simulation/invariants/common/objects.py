@@ -8,7 +8,7 @@ from kcm.actors.simulation.invariants.observer import Committed, Fail, Observati
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import Object, OwnerRef, controller_of, decode_object, metadata
 from kcm.protocols.resources import REPLICASETS, resource_path
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 from kcm.runtime.client.api import Request
 
 
@@ -27,7 +27,7 @@ class SingleOwner:
                 if change.type != DELETED and b'"ownerReferences"' in change.raw:
                     self._look(change, fail)
 
-    def _look(self, change: Change, fail: Fail) -> None:
+    def _look(self, change: StoreChange, fail: Fail) -> None:
         obj = decoded(change.raw)
         owners = metadata(obj).get("ownerReferences") or []
         if sum(1 for owner in owners if owner.get("controller")) > 1:

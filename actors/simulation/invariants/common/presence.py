@@ -32,7 +32,7 @@ from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import Key, controller_of, decode_object, make_key, uid_of
 from kcm.protocols.pods import is_active, pod_facts
 from kcm.protocols.resources import PODS
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.tables.table import Table
 
 
@@ -142,7 +142,7 @@ class NeverMorePodsThanWanted:
                 self._decisions[process, command.body] = _Decision(asker, begun, newest)
                 self._open[process, command.body] += 1
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         if change.storage in self._kinds:
             owner = decoded(change.raw)
             replicas = self._ownership.replicas(owner, self._kinds[change.storage])

@@ -31,7 +31,7 @@ from kcm.protocols.messages.commands import Fetch, Get, List, in_words
 from kcm.protocols.objects import controller_of, decode_object, is_deleting, make_key, name_of, namespace_of, split_key
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFULSETS, resource_path
-from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within these seconds
@@ -139,7 +139,7 @@ class NoHotLoop:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
-        self._pods: deque[tuple[float, Change]] = deque()  # times and changes of pods within the window
+        self._pods: deque[tuple[float, StoreChange]] = deque()  # times and changes of pods within the window
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -183,7 +183,7 @@ class NoHotLoop:
 _STATUS = re.compile(r"/apis/(?:policy|apps|batch)/v1/namespaces/([^/]+)/([^/]+)/([^/]+)/status")
 
 
-def _concerns(change: Change, namespace: str, plural: str, name: str) -> bool:
+def _concerns(change: StoreChange, namespace: str, plural: str, name: str) -> bool:
     """Report whether this object's status may count the pod: a PodDisruptionBudget, or the pod's owner."""
     if split_key(change.key)[0] != namespace:
         return False
@@ -193,7 +193,7 @@ def _concerns(change: Change, namespace: str, plural: str, name: str) -> bool:
     )
 
 
-def _counts_otherwise(change: Change) -> bool:
+def _counts_otherwise(change: StoreChange) -> bool:
     """Report whether a pod was created or deleted, or changed for a PodDisruptionBudget."""
     if change.type != MODIFIED:
         return True

@@ -21,7 +21,7 @@ from kcm.protocols.objects import Key, decode_object
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.tolerations import find_toleration
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 EVICTION = controller_name("taint-eviction-controller")
 # Maximum age of the information behind a taint, in seconds: a pass, the wait in the queue of the zone, a late message.
@@ -61,7 +61,7 @@ class TaintsWithinTheRate:
                     if isinstance(command, Patch) and command.resource == NODES.id and not command.subresource:
                         self._patched(process, submit, command, fail)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         facts = node_facts(decoded(change.raw))
         if change.type == DELETED or not facts.no_execute:
             self._tainted_at.pop(facts.uid, None)
@@ -122,7 +122,7 @@ class EvictionsHaveACause:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         self._deleted(process, submit.sender, command, fail)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         if change.type == DELETED:
             self._bound_at.pop(change.key, None)
             return

@@ -15,7 +15,7 @@ from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import Object, name_of, uid_of
 from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.routes import decode_route
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.tables.table import Table
 
@@ -50,7 +50,7 @@ class RangesAreUnique:
                 if change.storage == NODES.plural:
                     self._look(change, fail)
 
-    def _look(self, change: Change, fail: Fail) -> None:
+    def _look(self, change: StoreChange, fail: Fail) -> None:
         node = decoded(change.raw)
         name, uid, ranges = name_of(node), uid_of(node), pod_ranges(node)
         held = self._held.pop(name, ("", ()))
@@ -103,7 +103,7 @@ class Truth:
         self.gone: dict[str, float] = {}
         self.ranges_since: dict[str, float] = {}
 
-    def note(self, change: Change) -> None:
+    def note(self, change: StoreChange) -> None:
         if change.storage != NODES.plural:
             return
         node, now = decoded(change.raw), self._clock.monotonic()

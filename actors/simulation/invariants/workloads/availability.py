@@ -19,7 +19,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.pods import is_active, pod_facts
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 
 class NeverFewerThanAllowed:
@@ -59,7 +59,7 @@ class NeverFewerThanAllowed:
                     asked = decode_object(observation.request.body)
                     self._written(decision, asked, decode_object(observation.response.body), fail)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         if change.storage not in ("deployments.apps", "replicasets.apps", "pods"):
             return
         obj = decoded(change.raw)

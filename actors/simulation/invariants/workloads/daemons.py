@@ -25,7 +25,7 @@ from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, uid_of
 from kcm.protocols.pods import is_active, pod_facts
 from kcm.protocols.resources import DAEMONSETS, PODS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 
@@ -106,7 +106,7 @@ class OneDaemonPodOnANode:
             if isinstance(command, Create) and command.resource == PODS.id:
                 self._origins[make_key(command.namespace, name_of(decode_object(command.body)))] = origin
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoreChange) -> None:
         if change.storage == storage_of(DAEMONSETS):
             obj = decoded(change.raw)
             rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}

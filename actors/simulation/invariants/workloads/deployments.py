@@ -32,7 +32,7 @@ from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch,
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.tables.table import OWNER
 
 SENDER = controller_name("deployment-controller")
@@ -230,7 +230,7 @@ class NeverLargerThanAllowed:
                 if decision is not None:
                     self._grown(decision, decode_object(observation.response.body), fail)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         if change.storage == "deployments.apps":
             deployment = decoded(change.raw)
             self._most.note(uid_of(deployment), change.revision, bounds_of(deployment).most)

@@ -22,7 +22,7 @@ from kcm.protocols.objects import Object, decode_object, key_of, labels_of, name
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.selectors import label_selector_of
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 SENDER = controller_name("disruption-controller")
 EVICTED = "EvictionByEvictionAPI"
@@ -69,7 +69,7 @@ class CountsNoEvictedPod:
             case Admitted(process, name) if name == SENDER:
                 self._streaks.admitted(*observation)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         self._revision = max(self._revision, change.revision)
         if change.storage == storage_of(POD_DISRUPTION_BUDGETS) and change.type == ADDED:
             self._created[uid_of(decoded(change.raw))] = change.revision

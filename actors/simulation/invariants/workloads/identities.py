@@ -27,7 +27,7 @@ from kcm.protocols.messages.commands import Command, Create, Delete, Submit
 from kcm.protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resources import PODS, STATEFULSETS
-from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.faults.vocabulary import FaultKind
 
 
@@ -47,7 +47,7 @@ class EachIdentityOnce:
             if change.storage == "pods":
                 self._changed(change, fail)
 
-    def _changed(self, change: Change, fail: Fail) -> None:
+    def _changed(self, change: StoreChange, fail: Fail) -> None:
         pod = decoded(change.raw)
         if change.type == DELETED:
             self._held.pop(uid_of(pod), None)
@@ -129,7 +129,7 @@ class OrderIsKept:
                     self._newest = max(self._newest, change.revision)
                     self._committed(change)
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoreChange) -> None:
         if change.storage == "statefulsets.apps":
             obj = decoded(change.raw)
             spec = obj["spec"]
@@ -140,7 +140,7 @@ class OrderIsKept:
         elif change.storage == "pods":
             self._pod_committed(change)
 
-    def _pod_committed(self, change: Change) -> None:
+    def _pod_committed(self, change: StoreChange) -> None:
         """Record a change of a pod. A pod of the same name with another owner, or with none, does not belong to the
         set.
         """

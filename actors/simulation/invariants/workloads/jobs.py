@@ -40,7 +40,7 @@ from kcm.protocols.objects import (
 )
 from kcm.protocols.pods import is_active, pod_facts
 from kcm.protocols.resources import JOBS, PODS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 JOB_STORAGE, POD_STORAGE = "jobs.batch", "pods"
 ENDS = ("Succeeded", "Failed")  # phases
@@ -189,7 +189,7 @@ class NoMoreThanMayRun:
             if isinstance(command, Create) and command.resource == PODS.id:
                 self._decisions[make_key(command.namespace, name_of(decode_object(command.body)))] = decision
 
-    def _note(self, change: Change, fail: Fail) -> None:
+    def _note(self, change: StoreChange, fail: Fail) -> None:
         pod = decoded(change.raw)
         uid, owner = uid_of(pod), controller_of(pod)
         known = self._active.pop(uid, None)
@@ -202,7 +202,7 @@ class NoMoreThanMayRun:
         if change.type == ADDED and known is not None and known.decision is not None:
             self._judge(change, known, known.decision, fail)
 
-    def _judge(self, change: Change, made: _Pod, decision: _Decision, fail: Fail) -> None:
+    def _judge(self, change: StoreChange, made: _Pod, decision: _Decision, fail: Fail) -> None:
         limits = self._most.between(made.owner, decision.version, change.revision)
         active = [pod for pod in self._active.values() if pod.owner == made.owner and not _is_unforeseen(pod, decision)]
         if limits and len(active) > max(limits):

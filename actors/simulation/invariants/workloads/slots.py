@@ -10,7 +10,7 @@ from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, 
 from kcm.actors.simulation.invariants.ownership import storage_of
 from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, uid_of
 from kcm.protocols.resources import CRONJOBS, JOBS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 from kcm.runtime.faults.vocabulary import FaultKind
 from kcm.runtime.scheduling.cron_schedules import parse_schedule
 from kcm.runtime.scheduling.time_zones import load_zone
@@ -64,7 +64,7 @@ class StartedOnce:
         if not known or known[-1][1:] != spec_fields:
             known.append(_Wanted(self._cluster.clock.monotonic(), *spec_fields))
 
-    def _follow(self, change: Change) -> None:
+    def _follow(self, change: StoreChange) -> None:
         job = decoded(change.raw)
         if change.type == DELETED or is_deleting(job) or end_of(job):
             self._running.pop(key_of(job), None)

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.access.node import LEASE_NAMESPACE, node_of
 from kcm.runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE
 from kcm.runtime.apiserver.admission.node_restriction import nodes, pods, tokens
 from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.registry.users import NODE
 
@@ -27,7 +27,7 @@ _OF_STATUS = (
 )  # claim status fields that nodes may change
 
 
-def admit(cluster: Cluster, call: Call, operation: str, new: Object | None, old: Object | None = None) -> None:
+def admit(cluster: Cluster, call: RoutedRequest, operation: str, new: Object | None, old: Object | None = None) -> None:
     """Check a request of a kubelet. Raises StatusError (403, 404).
 
     new: the object, or the body of a subresource; None for a deletion.

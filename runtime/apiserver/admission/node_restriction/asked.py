@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kcm.protocols.objects import Key, Object, decode_object, make_key
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -15,7 +15,7 @@ class Asked(NamedTuple):
     """Request of a kubelet, as its admission sees it."""
 
     cluster: Cluster
-    call: Call
+    call: RoutedRequest
     node: str  # name of the requesting node
     operation: str  # CREATE, UPDATE or DELETE
     new: Object | None  # the object, or the body of a subresource; None for a deletion

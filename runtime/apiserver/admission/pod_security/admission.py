@@ -20,11 +20,11 @@ from kcm.runtime.apiserver.admission.pod_security.levels import (
     NO_POLICY,
     PREFIX,
     PRIVILEGED,
-    Level,
-    Policy,
+    LevelVersion,
+    NamespacePolicy,
     policy_of,
 )
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError
 from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, PodSecuritySettings
@@ -46,7 +46,7 @@ _TEMPLATES = {
 }
 
 
-def check(cluster: Cluster, call: Call, obj: Object, old: Object | None = None) -> None:
+def check(cluster: Cluster, call: RoutedRequest, obj: Object, old: Object | None = None) -> None:
     """Check a namespace, pod or workload. Raises StatusError (403, 422).
 
     old: the object that an update replaces.
@@ -95,18 +95,18 @@ def _exemption(settings: PodSecuritySettings, namespace: str, user: str) -> str:
 
 
 @cache
-def _defaults_of(defaults: tuple[tuple[str, str], ...]) -> Policy:
+def _defaults_of(defaults: tuple[tuple[str, str], ...]) -> NamespacePolicy:
     labels = {f"{PREFIX}{mode}": value for mode, value in defaults}
-    whole = {name: labels.get(name, PRIVILEGED) for name in (f"{PREFIX}{mode}" for mode in Policy._fields)}
+    whole = {name: labels.get(name, PRIVILEGED) for name in (f"{PREFIX}{mode}" for mode in NamespacePolicy._fields)}
     return policy_of({**labels, **whole})[0]
 
 
-def _defaults(settings: PodSecuritySettings) -> Policy:
+def _defaults(settings: PodSecuritySettings) -> NamespacePolicy:
     """Return the configured default policy. Modes are independent: a default for enforce is no default for warn."""
     return NO_POLICY if not settings.defaults else _defaults_of(tuple(settings.defaults.items()))
 
 
-def _evaluate(call: Call, policy: Policy, pod: Object, *, enforced: bool) -> None:
+def _evaluate(call: RoutedRequest, policy: NamespacePolicy, pod: Object, *, enforced: bool) -> None:
     """Raises StatusError (403)."""
     definition = call.definition
     refusal: status_errors.StatusError | None = None
@@ -136,7 +136,7 @@ def _images(pod: Object) -> list[list[tuple[str, str]]]:
     ]
 
 
-def _check_namespace(cluster: Cluster, call: Call, obj: Object, old: Object | None) -> None:
+def _check_namespace(cluster: Cluster, call: RoutedRequest, obj: Object, old: Object | None) -> None:
     """Raises StatusError (422)."""
     settings = cluster.settings.admission.pod_security
     defaults = _defaults(settings)
@@ -158,19 +158,21 @@ def _check_namespace(cluster: Cluster, call: Call, obj: Object, old: Object | No
     call.warn_all(_warnings(cluster, name_of(obj), policy.enforce))
 
 
-def _warn_of_exemption(call: Call, namespace: Object, policy: Policy, defaults: Policy) -> None:
+def _warn_of_exemption(
+    call: RoutedRequest, namespace: Object, policy: NamespacePolicy, defaults: NamespacePolicy
+) -> None:
     if policy.allows_all or policy == defaults:
         return
     labels = labels_of(namespace)
     shown = ", ".join(
         f"{mode}={level}"
-        for mode, level in zip(Policy._fields, policy, strict=True)
+        for mode, level in zip(NamespacePolicy._fields, policy, strict=True)
         if level.name != PRIVILEGED and (f"{PREFIX}{mode}" in labels or f"{PREFIX}{mode}-version" in labels)
     )
     call.warn(f'namespace "{name_of(namespace)}" is exempt from Pod Security, and the policy ({shown}) will be ignored')
 
 
-def _warnings(cluster: Cluster, namespace: str, level: Level) -> list[str]:
+def _warnings(cluster: Cluster, namespace: str, level: LevelVersion) -> list[str]:
     """Return the warnings about existing pods that violate a new enforce level."""
     pods = cluster.state.collection(PODS)
     keys = pods.keys(namespace)

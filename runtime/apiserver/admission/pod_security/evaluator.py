@@ -11,13 +11,13 @@ from typing import Any
 from kcm.protocols.objects import annotations_of
 from kcm.runtime.apiserver.admission.pod_security.baseline import CHECKS
 from kcm.runtime.apiserver.admission.pod_security.check_support import Finding, Pod
-from kcm.runtime.apiserver.admission.pod_security.levels import BASELINE, PRIVILEGED, Level
+from kcm.runtime.apiserver.admission.pod_security.levels import BASELINE, PRIVILEGED, LevelVersion
 from kcm.runtime.apiserver.admission.pod_security.restricted import RESTRICTIONS
 
 NEWEST = 36  # the minor version whose rules "latest" means
 
 
-def findings(level: Level, pod: Mapping[str, Any]) -> list[Finding]:
+def findings(level: LevelVersion, pod: Mapping[str, Any]) -> list[Finding]:
     """Return the violations of a level by a pod or a pod template."""
     if level.name == PRIVILEGED:
         return []

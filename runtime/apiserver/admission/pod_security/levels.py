@@ -16,7 +16,7 @@ PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restrict
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 
 
-class Level(NamedTuple):
+class LevelVersion(NamedTuple):
     """Level and the minor version (of 1.x) of its rules; None selects the latest."""
 
     name: str = PRIVILEGED
@@ -26,28 +26,30 @@ class Level(NamedTuple):
         return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
 
-class Policy(NamedTuple):
-    enforce: Level = Level()
-    audit: Level = Level()
-    warn: Level = Level()
+class NamespacePolicy(NamedTuple):
+    enforce: LevelVersion = LevelVersion()
+    audit: LevelVersion = LevelVersion()
+    warn: LevelVersion = LevelVersion()
 
     @property
     def allows_all(self) -> bool:
         return all(level.name == PRIVILEGED for level in self)
 
 
-NO_POLICY = Policy()
+NO_POLICY = NamespacePolicy()
 
 
-def policy_of(labels: Mapping[str, str], defaults: Policy = NO_POLICY) -> tuple[Policy, list[FieldError]]:
+def policy_of(
+    labels: Mapping[str, str], defaults: NamespacePolicy = NO_POLICY
+) -> tuple[NamespacePolicy, list[FieldError]]:
     """Return the policy that the labels of a namespace select, and the errors in them.
 
     An invalid level counts as restricted for enforce, and as privileged for audit and warn. If enforce is set and
     warn is not, warn follows it.
     """
-    found: dict[str, Level] = {}
+    found: dict[str, LevelVersion] = {}
     errors: list[FieldError] = []
-    for mode, default in zip(Policy._fields, defaults, strict=True):
+    for mode, default in zip(NamespacePolicy._fields, defaults, strict=True):
         level = labels.get(f"{PREFIX}{mode}")
         name, minor = default.name if level is None else level, default.minor
         if name not in LEVELS:
@@ -62,13 +64,13 @@ def policy_of(labels: Mapping[str, str], defaults: Policy = NO_POLICY) -> tuple[
                 errors.append(_wrong(f"{mode}-version", version or "", 'must be "latest" or "v1.x"'))
             else:
                 minor = int(match[1])
-        found[mode] = Level(name, minor)
+        found[mode] = LevelVersion(name, minor)
     enforce, warn = found["enforce"], found["warn"]
     given = labels.get(f"{PREFIX}enforce") in LEVELS and f"{PREFIX}warn" not in labels
     if given and LEVELS.index(enforce.name) > LEVELS.index(warn.name):
         minor = warn.minor if f"{PREFIX}warn-version" in labels else enforce.minor
-        found["warn"] = Level(enforce.name, minor)
-    return Policy(**found), errors
+        found["warn"] = LevelVersion(enforce.name, minor)
+    return NamespacePolicy(**found), errors
 
 
 def _wrong(label: str, value: str, why: str) -> FieldError:

@@ -22,7 +22,7 @@ VALIDATING = (f"validatingadmissionpolicies.{_GROUP}", f"validatingadmissionpoli
 MUTATING = (f"mutatingadmissionpolicies.{_GROUP}", f"mutatingadmissionpolicybindings.{_GROUP}")
 MOST_KEPT = 8 * 1024 * 1024  # total bytes of the sources of compiled policies to cache, beside the sets in use
 
-_kept: dict[bytes, Policy] = {}  # least recently used first
+_kept: dict[bytes, AdmissionPolicy] = {}  # least recently used first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class AdmissionPolicy:
     """Compiled admission policy. annotations: expressions of audit annotations, by key."""
 
     name: str
@@ -74,14 +74,16 @@ def are_configured(cluster: Cluster, kinds: tuple[str, str]) -> bool:
     return bool(cluster.state.collection(policies).records and cluster.state.collection(bindings).records)
 
 
-def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[Policy, tuple[Binding, ...]], ...]:
+def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
     """Yield the policies that have bindings."""
     policies, bindings = (tuple(cluster.state.collection(kind).raw_objects()) for kind in kinds)
     return _bound(policies, bindings)
 
 
 @lru_cache(maxsize=4)
-def _bound(policies: tuple[bytes, ...], bindings: tuple[bytes, ...]) -> tuple[tuple[Policy, tuple[Binding, ...]], ...]:
+def _bound(
+    policies: tuple[bytes, ...], bindings: tuple[bytes, ...]
+) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
     by_policy: dict[str, list[Binding]] = {}
     for each in map(decode_object, bindings):
         binding = _binding(each)
@@ -101,7 +103,7 @@ def _binding(obj: Object) -> Binding:
     )
 
 
-def _policy(raw: bytes) -> Policy:
+def _policy(raw: bytes) -> AdmissionPolicy:
     """Return a compiled policy from the cache, which is bounded by the size of the sources."""
     found = _kept.pop(raw, None)
     if found is None:
@@ -115,7 +117,7 @@ def _policy(raw: bytes) -> Policy:
     return found
 
 
-def _compiled(raw: bytes) -> Policy:
+def _compiled(raw: bytes) -> AdmissionPolicy:
     """Compile a stored policy. Expressions that no longer compile fail when they are evaluated."""
     from kcm.runtime.cel.admission import (
         ANY,
@@ -141,7 +143,7 @@ def _compiled(raw: bytes) -> Policy:
     environment = admission_environment(params=params, authorizer=True, variables=types, mutates=mutates)
     quiet = admission_environment(params=params, authorizer=False, variables=types)
     conditions = admission_environment(params=params, authorizer=True)
-    return Policy(
+    return AdmissionPolicy(
         name=name_of(obj),
         ignores_failures=spec.get("failurePolicy") == "Ignore",
         constraints=spec.get("matchConstraints"),

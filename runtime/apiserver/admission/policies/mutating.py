@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kcm.protocols.objects import Object, metadata
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.expressions import shown
-from kcm.runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
+from kcm.runtime.apiserver.admission.policies.configured import MUTATING, AdmissionPolicy, Binding, Mutation, configured
 from kcm.runtime.apiserver.admission.policies.matching import Matched, is_judged, shown_back
 from kcm.runtime.apiserver.admission.policies.policy_matcher import (
-    Invocation,
     Misconfigured,
+    PolicyInvocation,
     applies,
     invocations,
     run_of,
@@ -88,7 +88,7 @@ def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[
     return asked.obj, again
 
 
-def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failures: list[str]) -> Object:
+def _mutated(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, failures: list[str]) -> Object:
     """Return the object after the mutations of a policy. Raises StatusError.
 
     Mutations that fail are skipped, and their messages are added to failures.
@@ -201,7 +201,7 @@ def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
             yield from _atomics(each, kind.element, f"{path}[{place}]")
 
 
-def _failure(policy: Policy, binding: Binding | None, text: str) -> list[str]:
+def _failure(policy: AdmissionPolicy, binding: Binding | None, text: str) -> list[str]:
     """Return the failure as upstream reports it; empty if the policy ignores failures."""
     if policy.ignores_failures:
         return []

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.selectors import label_selector_of
-from kcm.runtime.apiserver.admission.policies.configured import Binding, Policy
+from kcm.runtime.apiserver.admission.policies.configured import AdmissionPolicy, Binding
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
-class ConfigurationError(Exception):
+class PolicyConfigurationError(Exception):
     """Misconfigured policy or binding."""
 
 
-def param_definition(cluster: Cluster, policy: Policy) -> ResourceDefinition | None:
-    """Return the definition of the policy's paramKind; None if it has none. Raises ConfigurationError."""
+def param_definition(cluster: Cluster, policy: AdmissionPolicy) -> ResourceDefinition | None:
+    """Return the definition of the policy's paramKind; None if it has none. Raises PolicyConfigurationError."""
     wanted = policy.param_kind
     if wanted is None:
         return None
@@ -25,29 +25,32 @@ def param_definition(cluster: Cluster, policy: Policy) -> ResourceDefinition | N
     for definition in cluster.registry:
         if definition.kind == kind and definition.api_version == version:
             return definition
-    raise ConfigurationError(f"failed to find resource referenced by paramKind: '{version}, Kind={kind}'")
+    raise PolicyConfigurationError(f"failed to find resource referenced by paramKind: '{version}, Kind={kind}'")
 
 
 def parameters(
     cluster: Cluster, definition: ResourceDefinition | None, binding: Binding, namespace: str
 ) -> list[Object | None]:
-    """Return the parameters of a binding: [None] without paramKind, [] if none exist. Raises ConfigurationError."""
+    """Return the parameters of a binding: [None] without paramKind, [] if none exist.
+
+    Raises PolicyConfigurationError.
+    """
     reference = binding.param_ref
     if definition is None or reference is None:
         return [None]
     if definition.namespaced:
         namespace = reference.get("namespace") or namespace
         if not namespace:
-            raise ConfigurationError(
+            raise PolicyConfigurationError(
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
             )
     else:
         if reference.get("namespace"):
-            raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            raise PolicyConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         namespace = ""
     found = _found(cluster, definition, binding, namespace)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
-        raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        raise PolicyConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
@@ -59,7 +62,7 @@ def _found(cluster: Cluster, definition: ResourceDefinition, binding: Binding, n
         record = cluster.state.get(definition.storage, key)
         return [] if record is None else [_shown(definition, record.raw)]
     if selector is None:
-        raise ConfigurationError("one of name or selector must be provided")
+        raise PolicyConfigurationError("one of name or selector must be provided")
     chosen = label_selector_of(selector)
     collection = cluster.state.collection(definition.storage)
     return [

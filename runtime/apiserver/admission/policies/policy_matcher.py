@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.expressions import seen
-from kcm.runtime.apiserver.admission.policies.configured import Binding, Policy, configured
+from kcm.runtime.apiserver.admission.policies.configured import AdmissionPolicy, Binding, configured
 from kcm.runtime.apiserver.admission.policies.matching import Matched, matched
-from kcm.runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
+from kcm.runtime.apiserver.admission.policies.parameters import PolicyConfigurationError, param_definition, parameters
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kcm.runtime.cel.admission import RequestEvaluation
 
 
-class Invocation(NamedTuple):
-    policy: Policy
+class PolicyInvocation(NamedTuple):
+    policy: AdmissionPolicy
     binding: Binding
     found: Matched
     params: Object | None
@@ -31,12 +31,14 @@ class Invocation(NamedTuple):
 class Misconfigured(NamedTuple):
     """Policy or binding that cannot be evaluated, with the reason."""
 
-    policy: Policy
+    policy: AdmissionPolicy
     binding: Binding | None
     text: str
 
 
-def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> Iterator[Invocation | Misconfigured]:
+def invocations(
+    cluster: Cluster, kinds: tuple[str, str], asked: Attributes
+) -> Iterator[PolicyInvocation | Misconfigured]:
     """Yield the policies to evaluate for a request, once per binding and parameter. kinds: VALIDATING or MUTATING."""
     for policy, bindings in configured(cluster, kinds):
         try:
@@ -44,7 +46,7 @@ def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> 
             if found is None:
                 continue
             of_params = param_definition(cluster, policy)
-        except (ConfigurationError, StatusError) as err:
+        except (PolicyConfigurationError, StatusError) as err:
             yield Misconfigured(policy, None, f"failed to configure policy: {err}")
             continue
         for binding in bindings:
@@ -52,14 +54,14 @@ def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> 
                 if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
                     continue
                 handed = parameters(cluster, of_params, binding, asked.namespace)
-            except (ConfigurationError, StatusError) as err:
+            except (PolicyConfigurationError, StatusError) as err:
                 yield Misconfigured(policy, binding, f"failed to configure binding: {err}")
                 continue
             for params in handed:
-                yield Invocation(policy, binding, found, params)
+                yield PolicyInvocation(policy, binding, found, params)
 
 
-def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool:
+def applies(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation) -> bool:
     """Evaluate the match conditions of a policy.
 
     Raises FailedError, and StatusError (404) if the namespace does not exist.
@@ -73,7 +75,7 @@ def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool
     return conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures)
 
 
-def run_of(cluster: Cluster, asked: Attributes, invocation: Invocation, budget: int) -> RequestEvaluation:
+def run_of(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, budget: int) -> RequestEvaluation:
     """Raises StatusError (404) without the namespace."""
     from kcm.runtime.cel.admission import RequestEvaluation
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from kcm.runtime.apiserver.admission.attributes import Attributes
-from kcm.runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation
+from kcm.runtime.apiserver.admission.policies.configured import VALIDATING, AdmissionPolicy, Binding, Validation
 from kcm.runtime.apiserver.admission.policies.matching import is_judged
 from kcm.runtime.apiserver.admission.policies.policy_matcher import (
-    Invocation,
     Misconfigured,
+    PolicyInvocation,
     applies,
     invocations,
     run_of,
@@ -42,7 +42,7 @@ class _Denial(NamedTuple):
 
 
 class _Denied(NamedTuple):
-    policy: Policy
+    policy: AdmissionPolicy
     binding: Binding | None
     denial: _Denial
 
@@ -62,7 +62,7 @@ def have_judged(cluster: Cluster, asked: Attributes) -> None:
 
 
 def _judged(
-    cluster: Cluster, asked: Attributes, invocation: Invocation | Misconfigured, annotations: _Annotations
+    cluster: Cluster, asked: Attributes, invocation: PolicyInvocation | Misconfigured, annotations: _Annotations
 ) -> Iterator[_Denied]:
     policy, binding = invocation.policy, invocation.binding
     if isinstance(invocation, Misconfigured):
@@ -76,7 +76,7 @@ def _judged(
             yield from _carried_out(asked, policy, invocation.binding, denial)
 
 
-def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _Denial) -> Iterator[_Denied]:
+def _carried_out(asked: Attributes, policy: AdmissionPolicy, binding: Binding, denial: _Denial) -> Iterator[_Denied]:
     """Apply the binding's validationActions: yield denials, add warnings and audit annotations."""
     for action in binding.actions:
         match action:
@@ -99,7 +99,7 @@ def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _D
 
 
 def _denials(
-    cluster: Cluster, asked: Attributes, invocation: Invocation, annotations: _Annotations
+    cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, annotations: _Annotations
 ) -> Iterator[_Denial]:
     """Yield the failed validations of a policy, and add its audit annotations to annotations."""
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
@@ -122,7 +122,7 @@ def _denials(
     yield from _annotated(policy, run_of(cluster, asked, invocation, BUDGET), annotations)
 
 
-def _annotated(policy: Policy, run: RequestEvaluation, annotations: _Annotations) -> Iterator[_Denial]:
+def _annotated(policy: AdmissionPolicy, run: RequestEvaluation, annotations: _Annotations) -> Iterator[_Denial]:
     from kcm.runtime.cel.admission import FailedError, SpentError
 
     for key, expression in policy.annotations:
@@ -137,7 +137,7 @@ def _annotated(policy: Policy, run: RequestEvaluation, annotations: _Annotations
             annotations[policy.name, key].append(text)
 
 
-def _denial(policy: Policy, validation: Validation, position: int, run: RequestEvaluation) -> list[_Denial]:
+def _denial(policy: AdmissionPolicy, validation: Validation, position: int, run: RequestEvaluation) -> list[_Denial]:
     """Raises SpentError."""
     from kcm.runtime.cel.admission import FailedError
 

@@ -12,9 +12,9 @@ from kcm.protocols.bounded_cache import bounded_cache, total_size
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.expressions import asking, request_of
-from kcm.runtime.apiserver.admission.webhooks.matching import Invocation
+from kcm.runtime.apiserver.admission.webhooks.matching import WebhookInvocation
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.errors import status_errors
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def conditions_match(
-    cluster: Cluster, called: Invocation, asked: Attributes, obj: Object | None, old: Object | None
+    cluster: Cluster, called: WebhookInvocation, asked: Attributes, obj: Object | None, old: Object | None
 ) -> bool:
     """Evaluate the match conditions of a webhook. Raises StatusError (403) if one cannot be evaluated.
 

@@ -16,8 +16,8 @@ from kcm.protocols.objects import Object, metadata
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.webhooks.conditions import conditions_match
 from kcm.runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, Webhook, webhooks
-from kcm.runtime.apiserver.admission.webhooks.matching import Invocation, invocation, is_exempt
-from kcm.runtime.apiserver.admission.webhooks.reviews import VERSION, CallingError, Verdict, review, verdict
+from kcm.runtime.apiserver.admission.webhooks.matching import WebhookInvocation, invocation, is_exempt
+from kcm.runtime.apiserver.admission.webhooks.reviews import VERSION, CallingError, ReviewResult, review, verdict
 from kcm.runtime.apiserver.core.body_decoder import UnfitError, settle_types
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.questions import Answer, Post
@@ -81,7 +81,7 @@ class _Mutation:
                 self._called.add(webhook.place)
         return asked
 
-    def _call(self, called: Invocation, asked: Attributes, index: int) -> tuple[Attributes, bool]:
+    def _call(self, called: WebhookInvocation, asked: Attributes, index: int) -> tuple[Attributes, bool]:
         """Return the attributes with the resulting object, and whether it has changed."""
         cluster, webhook, call = self._cluster, called.webhook, asked.call
         place = f"round_{self._round}_index_{index}"
@@ -100,7 +100,7 @@ class _Mutation:
         call.annotate(f"{_MUTATION}{place}", orjson.dumps(named).decode())
         return asked, changed
 
-    def _patched(self, called: Invocation, asked: Attributes, patch: list[Any]) -> tuple[Attributes, bool]:
+    def _patched(self, called: WebhookInvocation, asked: Attributes, patch: list[Any]) -> tuple[Attributes, bool]:
         if asked.obj is None:
             raise status_errors.internal(
                 f"admission webhook {quoted(called.webhook.name)} attempted to modify the object, which is not "
@@ -161,7 +161,7 @@ class _Asked:
         self.post, self.uid = post, uid
 
 
-def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocation | None:
+def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
     """Raises StatusError."""
     called = invocation(cluster, webhook, asked)
     if called is not None and webhook.conditions:
@@ -173,7 +173,7 @@ def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invoca
     return called
 
 
-def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | Answer | None:
+def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _Asked | Answer | None:
     """Return the request to send to a webhook.
 
     A failed result stands for an unresolved address, None for an address that admits without a call. Raises
@@ -204,7 +204,7 @@ def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | 
     return _Asked(Post(found.url + timeout, body, found.at, authority, webhook.seconds), uid)
 
 
-def _note(asked: Attributes, webhook: Webhook, verdict: Verdict) -> None:
+def _note(asked: Attributes, webhook: Webhook, verdict: ReviewResult) -> None:
     """Raises StatusError: the webhook's refusal."""
     for key, value in verdict.annotations.items():
         asked.call.annotate(f"{webhook.name}/{key}", value)
@@ -220,7 +220,7 @@ def _fail(error: CallingError, asked: Attributes, webhook: Webhook, annotation: 
     asked.call.annotate(annotation, webhook.name)
 
 
-def _converted(asked: Attributes, called: Invocation, obj: Object) -> Object:
+def _converted(asked: Attributes, called: WebhookInvocation, obj: Object) -> Object:
     """Convert an object from the request's version to the webhook's."""
     if called.definition is asked.definition or not asked.is_whole:
         return obj
@@ -229,7 +229,7 @@ def _converted(asked: Attributes, called: Invocation, obj: Object) -> Object:
     return stored if back is None else back(stored)
 
 
-def _converted_back(asked: Attributes, called: Invocation, obj: Object) -> Object:
+def _converted_back(asked: Attributes, called: WebhookInvocation, obj: Object) -> Object:
     if called.definition is asked.definition or not asked.is_whole:
         return obj
     to, back = called.definition.to_storage, asked.definition.from_storage

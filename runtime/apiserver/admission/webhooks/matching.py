@@ -30,7 +30,7 @@ _EXEMPT = {
 }
 
 
-class Invocation(NamedTuple):
+class WebhookInvocation(NamedTuple):
     """Webhook to call, and the version of the object to send."""
 
     webhook: Webhook
@@ -42,7 +42,7 @@ def is_exempt(asked: Attributes) -> bool:
     return asked.kind.group == "admissionregistration.k8s.io" and asked.kind.kind in _EXEMPT
 
 
-def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocation | None:
+def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
     """Return the version to call a webhook with; None if it is not called.
 
     Raises StatusError if the rules match, but a selector could not be evaluated.
@@ -81,9 +81,9 @@ def rule_matches(rule: Mapping[str, Any], definition: ResourceDefinition, asked:
     )
 
 
-def _by_rules(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocation | None:
+def _by_rules(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
     if any(rule_matches(rule, asked.definition, asked) for rule in webhook.rules):
-        return Invocation(webhook, asked.definition, asked.kind)
+        return WebhookInvocation(webhook, asked.definition, asked.kind)
     if webhook.matches_equivalent:
         others = [
             definition
@@ -96,7 +96,7 @@ def _by_rules(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocati
             for other in others:
                 if rule_matches(rule, other, asked):
                     kind = GroupVersionKind(other.group, other.version, other.kind) if asked.is_whole else asked.kind
-                    return Invocation(webhook, other, kind)
+                    return WebhookInvocation(webhook, other, kind)
     return None
 
 

@@ -13,7 +13,7 @@ import orjson
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.expressions import request_of
-from kcm.runtime.apiserver.admission.webhooks.matching import Invocation
+from kcm.runtime.apiserver.admission.webhooks.matching import WebhookInvocation
 from kcm.runtime.apiserver.core.go_structs import STATUS, boolean, list_of, octets, struct_of, text, texts_by_name
 from kcm.runtime.apiserver.core.questions import Answer
 from kcm.runtime.apiserver.core.webhook_answers import UnansweredError, review_in
@@ -53,7 +53,7 @@ class CallingError(Exception):
     """Failed call of a webhook, or an invalid response."""
 
 
-class Verdict(NamedTuple):
+class ReviewResult(NamedTuple):
     """Result of a webhook: the operations of a JSON patch, and the refusal unless the request is allowed."""
 
     refusal: StatusError | None
@@ -62,14 +62,14 @@ class Verdict(NamedTuple):
     annotations: dict[str, str]
 
 
-def review(asked: Attributes, called: Invocation, uid: str, obj: Object | None, old: Object | None) -> bytes:
+def review(asked: Attributes, called: WebhookInvocation, uid: str, obj: Object | None, old: Object | None) -> bytes:
     """Encode an AdmissionReview. obj and old are in the version in which the webhook is called."""
     seen = request_of(asked, called.definition, called.kind)
     request = {"uid": uid, **seen, "object": obj, "oldObject": old}
     return orjson.dumps({**_REVIEW, "request": request})
 
 
-def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> Verdict:
+def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> ReviewResult:
     """Evaluate the response of the webhook name. Raises CallingError."""
     response = _response(uid, answer)
     patch, patch_type = response.get("patch"), response.get("patchType")
@@ -87,7 +87,7 @@ def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> Verdict:
     allowed = response.get("allowed") is True
     if allowed and patch:
         operations = _operations(patch, patch_type or "")
-    return Verdict(
+    return ReviewResult(
         None if allowed else _refusal(name, response.get("status")),
         operations,
         tuple(warning for warning in response.get("warnings") or () if warning),

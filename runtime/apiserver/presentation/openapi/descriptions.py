@@ -21,7 +21,7 @@ _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]+`` - ?(.*)")
 
 
 @dataclass(frozen=True)
-class Description:
+class TypeDescription:
     """Description of a type, parsed from its docstring in the library."""
 
     doc: str = ""
@@ -46,7 +46,7 @@ class Description:
         return {name: _joined(text) for name, text in described.items()}
 
 
-_NONE = Description()
+_NONE = TypeDescription()
 
 
 class Descriptions:
@@ -55,9 +55,9 @@ class Descriptions:
     def __init__(self, directory: Path | None) -> None:
         """Use the library's modules in directory; None if it is not installed."""
         self._directory = directory
-        self._modules: dict[str, Mapping[str, Description]] = {}
+        self._modules: dict[str, Mapping[str, TypeDescription]] = {}
 
-    def of(self, type_: str) -> Description:
+    def of(self, type_: str) -> TypeDescription:
         """Return the description of an OpenAPI type, with empty texts if it is unknown."""
         package, _, name = type_.rpartition(".")
         module = "_".join(package.split(".")[-2:])
@@ -65,13 +65,13 @@ class Descriptions:
             self._modules[module] = self._read(module)
         return self._modules[module].get(name, _NONE)
 
-    def _read(self, module: str) -> Mapping[str, Description]:
+    def _read(self, module: str) -> Mapping[str, TypeDescription]:
         path = None if self._directory is None else self._directory / f"{module}.py"
         if path is None or not path.is_file():
             return {}
         tree = ast.parse(path.read_text(encoding="utf-8"))
         classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-        return {node.name: Description(ast.get_docstring(node) or "") for node in classes}
+        return {node.name: TypeDescription(ast.get_docstring(node) or "") for node in classes}
 
 
 def installed_descriptions() -> Descriptions:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kcm.runtime.apiserver.presentation.openapi.descriptions import Description, Descriptions
+from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions, TypeDescription
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Type
+from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiType, ApiTypes, Field
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
 PREFIX = "#/components/schemas/"
@@ -108,7 +108,7 @@ def _custom_list_schema(kind: Mapping[str, str], name: str) -> dict[str, Any]:
     }
 
 
-def schema_of(type_: Type, description: Description) -> dict[str, Any]:
+def schema_of(type_: ApiType, description: TypeDescription) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"} if type_.schema is None else dict(type_.schema)
     if description.text:
         schema["description"] = description.text

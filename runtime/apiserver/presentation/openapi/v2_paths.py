@@ -42,7 +42,7 @@ _TYPE_OF = {name: type_ for type_, names in _TYPES.items() for name in names}
 _IN_PATH = ("name", "namespace")
 
 
-class Action(NamedTuple):
+class PathAction(NamedTuple):
     """Verb in the document: the prefix of its operationId, its query parameters, and the statuses of its responses."""
 
     name: str
@@ -52,17 +52,17 @@ class Action(NamedTuple):
     statuses: tuple[int, ...] = (200,)
 
 
-_ACTIONS: Mapping[str, Action] = {
-    "list": Action("list", "get", "list", (*_LISTING, *_WATCHING)),
-    "create": Action("post", "post", "create", _WRITING, (200, 201, 202)),
-    "deletecollection": Action("deletecollection", "delete", "deleteCollection", (*_LISTING, *_DELETING)),
-    "get": Action("get", "get", "read"),
-    "update": Action("put", "put", "replace", _WRITING, (200, 201)),
-    "patch": Action("patch", "patch", "patch", (*_WRITING, "force"), (200, 201)),
-    "delete": Action("delete", "delete", "delete", _DELETING, (200, 202)),
+_ACTIONS: Mapping[str, PathAction] = {
+    "list": PathAction("list", "get", "list", (*_LISTING, *_WATCHING)),
+    "create": PathAction("post", "post", "create", _WRITING, (200, 201, 202)),
+    "deletecollection": PathAction("deletecollection", "delete", "deleteCollection", (*_LISTING, *_DELETING)),
+    "get": PathAction("get", "get", "read"),
+    "update": PathAction("put", "put", "replace", _WRITING, (200, 201)),
+    "patch": PathAction("patch", "patch", "patch", (*_WRITING, "force"), (200, 201)),
+    "delete": PathAction("delete", "delete", "delete", _DELETING, (200, 202)),
 }
 # Upstream builds the operations of custom resources in apiextensions, with other parameters.
-_CUSTOM_ACTIONS: Mapping[str, Action] = {
+_CUSTOM_ACTIONS: Mapping[str, PathAction] = {
     **_ACTIONS,
     "deletecollection": _ACTIONS["deletecollection"]._replace(options=(*_LISTING, *_WATCHING)),
     "get": _ACTIONS["get"]._replace(options=("resourceVersion",)),

@@ -27,7 +27,7 @@ from kcm.runtime.apiserver.schema.generate.documents import (
     read_server,
 )
 from kcm.runtime.apiserver.schema.generate.layout import written
-from kcm.runtime.apiserver.schema.generate.semantic import AmbiguousError, semantic_facts
+from kcm.runtime.apiserver.schema.generate.semantic import AmbiguousTypeError, semantic_facts
 from kcm.runtime.apiserver.schema.generate.sources import MismatchError, Sources
 
 _OF_THE_WIRE = ("pointer", "number")
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         print(generate(given))
-    except (AmbiguousError, MismatchError, NoTypesError, UnknownVocabularyError, OSError) as err:
+    except (AmbiguousTypeError, MismatchError, NoTypesError, UnknownVocabularyError, OSError) as err:
         print(f"{type(err).__name__}: {err}", file=sys.stderr)
         return 1
     return 0

@@ -46,18 +46,21 @@ class _Field(NamedTuple):
     type: str
 
 
-class AmbiguousError(ValueError):
+class AmbiguousStructError(ValueError):
     """Two structs have the same name as Go prints it."""
 
 
 def go_structs(texts: Sequence[str], root: str = ROOT) -> str:
-    """Return the content of protocols/go_structs.py. texts: Go files of packages named v1. Raises AmbiguousError."""
+    """Return the content of protocols/go_structs.py. Raises AmbiguousStructError.
+
+    texts: Go files of packages named v1.
+    """
     found = [(f"v1.{struct[1]}", list(_fields(struct[2]))) for text in texts for struct in _STRUCT.finditer(text)]
     structs = dict(found)
     held = _closure(structs, root)
     for name, times in Counter(name for name, _ in found).items():
         if times > 1 and name in held:
-            raise AmbiguousError(f"{name} is a struct of two packages")
+            raise AmbiguousStructError(f"{name} is a struct of two packages")
     return "".join([_HEAD, *(_entry(name, structs[name]) for name in sorted(held)), '"""\n'])
 
 
@@ -103,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         text = go_structs([(given.source / file).read_text(encoding="utf-8") for file in FILES])
         given.out.write_text(text, encoding="utf-8")
-    except (AmbiguousError, OSError) as err:
+    except (AmbiguousStructError, OSError) as err:
         print(f"{type(err).__name__}: {err}", file=sys.stderr)
         return 1
     print(f"{given.out}: {len(text.splitlines())} lines")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcm.runtime.apiserver.schema.api_types import ApiTypes, Field, Type
+from kcm.runtime.apiserver.schema.api_types import ApiType, ApiTypes, Field
 
 # Types that controllers compare: pod templates, claim templates, and the workloads that contain them.
 ROOTS = (
@@ -33,16 +33,16 @@ FACTS = """
 '''
 
 
-class AmbiguousError(ValueError):
+class AmbiguousTypeError(ValueError):
     """Two types have the same short name."""
 
 
 def semantic_facts(types: ApiTypes) -> str:
-    """Return the content of protocols/semantic_facts.py. Raises AmbiguousError."""
+    """Return the content of protocols/semantic_facts.py. Raises AmbiguousTypeError."""
     found = [type_ for type_ in types.closure(ROOTS) if type_.fields]
     names = {short_name(type_.name) for type_ in found}
     if len(names) != len(found):
-        raise AmbiguousError("two types have the same short name")
+        raise AmbiguousTypeError("two types have the same short name")
     return "".join([_HEAD, *sorted(_entry(type_) for type_ in found), '"""\n'])
 
 
@@ -51,7 +51,7 @@ def short_name(name: str) -> str:
     return ".".join(name.split(".")[-3:])
 
 
-def _entry(type_: Type) -> str:
+def _entry(type_: ApiType) -> str:
     lines = [short_name(type_.name)]
     for word in _words(type_):
         if len(lines[-1]) + len(word) >= 119:
@@ -60,7 +60,7 @@ def _entry(type_: Type) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _words(type_: Type) -> Iterator[str]:
+def _words(type_: ApiType) -> Iterator[str]:
     for field in type_.fields.values():
         form = _FORMS[field.form]
         of = _of(field)

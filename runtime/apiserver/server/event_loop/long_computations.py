@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from kcm.runtime.apiserver.core.questions import Answer, Outside, Result, Work
+from kcm.runtime.apiserver.core.questions import Answer, Computation, Outside, Result
 from kcm.runtime.apiserver.core.suspended_requests import LONGEST
 from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
 from kcm.runtime.cel import effort
@@ -28,7 +28,7 @@ class _AbandonedError(BaseException):
 class _Computation:
     """One thread, which runs only within `resume`."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Computation) -> None:
         self._work = work
         self._may_run, self._paused = threading.Semaphore(0), threading.Semaphore(0)
         self._is_abandoned = False
@@ -88,9 +88,9 @@ class LongComputations:
         """
         self._round_robin, self._now, self._acting_for = round_robin, now, acting_for
         self._running = 0
-        self._waiting: deque[tuple[Work, Callable[[Answer], None], float]] = deque()
+        self._waiting: deque[tuple[Computation, Callable[[Answer], None], float]] = deque()
 
-    def run(self, work: Work, then: Callable[[Answer], None]) -> None:
+    def run(self, work: Computation, then: Callable[[Answer], None]) -> None:
         """Call back with the result, or with a TimeoutError if the computation takes longer than LONGEST seconds."""
         self._waiting.append((work, then, self._now() + LONGEST))
         self._begin()
@@ -100,7 +100,7 @@ class LongComputations:
             self._running += 1
             self._round_robin.run(self._steps(*self._waiting.popleft()))
 
-    def _steps(self, work: Work, then: Callable[[Answer], None], until: float) -> Iterator[None]:
+    def _steps(self, work: Computation, then: Callable[[Answer], None], until: float) -> Iterator[None]:
         yield  # do nothing within the call of `run`
         answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
         if self._now() < until:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Outside, Pause, Question, Work
+from kcm.runtime.apiserver.core.questions import ELAPSED, Answer, Computation, Delay, Outside, Question
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.server.event_loop.long_computations import LongComputations
 from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
@@ -67,10 +67,10 @@ class SuspendedCalls:
             failed(error)
 
     async def _answer(self, question: Question) -> Answer:
-        if isinstance(question, Pause):
+        if isinstance(question, Delay):
             await asyncio.sleep(question.seconds)
-            return PAUSED
-        if isinstance(question, Work):
+            return ELAPSED
+        if isinstance(question, Computation):
             return await self._carried_out(question)
         if self._webhooks is None:
             # Imported late: libcurl takes time to load, and most servers have no webhooks.
@@ -79,7 +79,7 @@ class SuspendedCalls:
             self._webhooks = WebhookClient()
         return await self._webhooks.post(question)
 
-    async def _carried_out(self, work: Work) -> Answer:
+    async def _carried_out(self, work: Computation) -> Answer:
         loop = asyncio.get_running_loop()
         if self._long_computations is None:
             round_robin = RoundRobin(now=loop.time, soon=loop.call_soon)

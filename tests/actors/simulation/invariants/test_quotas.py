@@ -9,7 +9,7 @@ from kcm.actors.simulation.invariants.observer import Committed
 from kcm.actors.simulation.invariants.quotas import QuotasHold
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import pod
@@ -28,6 +28,6 @@ def test_pods_that_are_over_by_a_clock_that_is_ahead_count_for_nothing(seconds: 
     cluster.merge(RESOURCE_QUOTAS, "default/quota", {"status": status}, subresource="status")
     made = cluster.create(CONFIGMAPS, {"metadata": {"name": "c"}})
     raw, texts = encode_object(made), list[str]()
-    change = Change("ADDED", "configmaps", "default/c", 99, raw, b"")
+    change = StoreChange("ADDED", "configmaps", "default/c", 99, raw, b"")
     QuotasHold(cluster).observe(Committed((change,)), texts.append)
     assert bool(texts) is wrong, texts

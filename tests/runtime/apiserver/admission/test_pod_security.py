@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.apiserver.admission.pod_security.levels import Level, Policy, policy_of
+from kcm.runtime.apiserver.admission.pod_security.levels import LevelVersion, NamespacePolicy, policy_of
 from tests.runtime.apiserver.conftest import Api
 
 PREFIX = "pod-security.kubernetes.io/"
@@ -22,22 +22,22 @@ def label(api: Api, **modes: str | None) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("labels", "policy"),
     [
-        ({}, Policy()),
-        ({"enforce": "baseline"}, Policy(Level("baseline"), Level(), Level("baseline"))),
-        ({"enforce": "baseline", "warn": "privileged"}, Policy(Level("baseline"))),
+        ({}, NamespacePolicy()),
+        ({"enforce": "baseline"}, NamespacePolicy(LevelVersion("baseline"), LevelVersion(), LevelVersion("baseline"))),
+        ({"enforce": "baseline", "warn": "privileged"}, NamespacePolicy(LevelVersion("baseline"))),
         (
             {"enforce": "baseline", "enforce-version": "v1.20"},
-            Policy(Level("baseline", 20), Level(), Level("baseline", 20)),
+            NamespacePolicy(LevelVersion("baseline", 20), LevelVersion(), LevelVersion("baseline", 20)),
         ),
         (
             {"enforce": "baseline", "enforce-version": "v1.20", "warn-version": "v1.21"},
-            Policy(Level("baseline", 20), Level(), Level("baseline", 21)),
+            NamespacePolicy(LevelVersion("baseline", 20), LevelVersion(), LevelVersion("baseline", 21)),
         ),
-        ({"enforce": "none"}, Policy(Level("restricted"))),
-        ({"audit": "none", "warn": "none"}, Policy()),
+        ({"enforce": "none"}, NamespacePolicy(LevelVersion("restricted"))),
+        ({"audit": "none", "warn": "none"}, NamespacePolicy()),
     ],
 )
-def test_namespace_labels_are_parsed_into_a_policy(labels: dict[str, str], policy: Policy) -> None:
+def test_namespace_labels_are_parsed_into_a_policy(labels: dict[str, str], policy: NamespacePolicy) -> None:
     found, errors = policy_of({f"{PREFIX}{mode}": level for mode, level in labels.items()})
     assert found == policy
     assert bool(errors) == ("none" in labels.values())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from kcm.runtime.apiserver.core.questions import ELAPSED, Answer, Post, Question
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contracts.admission_webhooks import hook
 from tests.runtime.apiserver.converters import Object
@@ -40,7 +40,7 @@ def api_with(answer: Any) -> Api:
 
     def ask(question: Question) -> Answer:
         if not isinstance(question, Post):
-            return PAUSED
+            return ELAPSED
         if isinstance(answer, bytes):
             return Answer(200, answer)
         review = json.loads(question.body)

@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api, Listener
 from tests.runtime.apiserver.contracts import requests
@@ -447,7 +447,7 @@ def _send(api: Api, given: Given) -> Reply:
     if given.method == WATCH:
         listener = Listener()
         watch = api.server.watch(request, deliver=listener.deliver, end=listener.end)
-        assert isinstance(watch, Watch)
+        assert isinstance(watch, CacheWatcher)
         return Reply(200, {}, [watch.definition.deprecation] if watch.definition.deprecation else [], listener.events)
     response = api.server.handle(request)
     return Reply(response.status, orjson.loads(response.body), list(response.warnings), [])

@@ -11,7 +11,7 @@ import pytest
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.core.questions import Answer, Post, Question
 from kcm.runtime.apiserver.storage import watches
-from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api, Listener
 from tests.runtime.apiserver.converters import Converter
@@ -189,7 +189,7 @@ def test_watch_ends_if_its_webhook_does_not_respond(rig: Rig, monkeypatch: pytes
 def test_cancelled_watch_receives_no_converted_events(rig: Rig) -> None:
     watch = rig.watch()
     rig.make("a")
-    assert isinstance(watch.watch, Watch)
+    assert isinstance(watch.watch, CacheWatcher)
     watch.watch.cancel()
     rig.later.answer()
     assert watch.events == []

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from kcm.protocols.admission_plugins import ON_BY_DEFAULT
-from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Pause, Question
+from kcm.runtime.apiserver.core.questions import ELAPSED, Answer, Delay, Question
 from kcm.runtime.apiserver.core.suspended_requests import LONGEST, Suspended
 from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.conftest import Api
@@ -30,7 +30,7 @@ def begun(api: Api) -> Suspended:
 
 
 def resumed(suspended: Suspended) -> Response | Suspended:
-    return suspended.resume([PAUSED for _ in suspended.questions])
+    return suspended.resume([ELAPSED for _ in suspended.questions])
 
 
 def body(outcome: Response | Suspended) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def body(outcome: Response | Suspended) -> dict[str, Any]:
 
 def test_other_requests_are_handled_while_one_is_suspended(api: Api) -> None:
     revision, waiting = api.server.revision, begun(api)
-    assert waiting.questions == (Pause(0.15, 0),)
+    assert waiting.questions == (Delay(0.15, 0),)
     assert api.server.revision == revision
 
     api.create("serviceaccounts", {"metadata": {"name": "default"}})
@@ -88,8 +88,8 @@ def test_synchronous_caller_pauses_until_the_response(make_api: type[Api]) -> No
         asked.append(question)
         if len(asked) == 3:
             api.create("serviceaccounts", {"metadata": {"name": "default"}})
-        return PAUSED
+        return ELAPSED
 
     api = make_api(plugins=ON_BY_DEFAULT, ask=ask)
     assert api.create("pods", POD).status == 201
-    assert asked == [Pause(0.15, number) for number in range(3)]
+    assert asked == [Delay(0.15, number) for number in range(3)]

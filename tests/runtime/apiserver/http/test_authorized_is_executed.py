@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from kcm.protocols.selectors import parse_field_selector
 from kcm.runtime.apiserver.access.authentication import Authenticator
-from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
-from kcm.runtime.apiserver.registry.routing import Route, route
+from kcm.runtime.apiserver.registry.routing import ResourceRoute, route
 from kcm.runtime.apiserver.registry.users import ALLOWED, Decision, User
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.server.handlers import Handlers
@@ -60,10 +60,10 @@ targets = st.builds(
 class RecordingHandlers(Handlers):
     """Records the requests that are executed."""
 
-    def __init__(self, executed: list[tuple[RequestInfo, Route]]) -> None:
+    def __init__(self, executed: list[tuple[RequestInfo, ResourceRoute]]) -> None:
         self._executed = executed
 
-    def carry_out(self, cluster: Cluster, info: RequestInfo, call: Call) -> Response:
+    def carry_out(self, cluster: Cluster, info: RequestInfo, call: RoutedRequest) -> Response:
         self._executed.append((info, call.route))
         raise status_errors.method_not_allowed()
 
@@ -74,7 +74,7 @@ class RecordingServer(ApiServer):
     def __init__(self) -> None:
         super().__init__(store=MemoryStore(), clock=SetClock(), settings=ApiSettings(resources=(*BUILT_IN, CUSTOM)))
         self.authorized: list[RequestInfo] = []
-        self.executed: list[tuple[RequestInfo, Route]] = []
+        self.executed: list[tuple[RequestInfo, ResourceRoute]] = []
         self._handlers = RecordingHandlers(self.executed)
 
     def decide(self, user: User, info: RequestInfo) -> Decision:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.core.long_work import AT_ONCE
-from kcm.runtime.apiserver.core.questions import Answer, Work, unanswered
+from kcm.runtime.apiserver.core.long_computations import AT_ONCE
+from kcm.runtime.apiserver.core.questions import Answer, Computation, unanswered
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.server.event_loop.long_computations import MOST_THREADS, LongComputations
 from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
@@ -203,7 +203,7 @@ class Loop:
         return self.time
 
     def do(self, key: bytes, act: Any) -> None:
-        self.work.run(Work(key, act, unanswered), lambda answer: self.answers.update({key: answer}))
+        self.work.run(Computation(key, act, unanswered), lambda answer: self.answers.update({key: answer}))
 
     def turn(self) -> bool:
         due, self._next[:] = [*self._next], []
@@ -280,10 +280,10 @@ def test_short_computation_is_not_suspended() -> None:
 def test_large_patch_is_suspended_for_merge_comparison_and_validation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    works: list[Work] = []
+    works: list[Computation] = []
     run_computation = LongComputations.run
 
-    def noted(self: LongComputations, work: Work, then: Any) -> None:
+    def noted(self: LongComputations, work: Computation, then: Any) -> None:
         works.append(work)
         run_computation(self, work, then)
 

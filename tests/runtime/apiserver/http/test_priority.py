@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcm.runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, Level, Turns, level_of
+from kcm.runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, PriorityLevel, PriorityQueues, level_of
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import MASTERS, NODES, User
 from tests.runtime.apiserver.http.served import PODS as POSTED
@@ -25,13 +25,13 @@ class Loop:
         self.time = 0.0
         self.done: list[str] = []
         self.soon: list[Callable[[], None]] = []
-        self.turns = Turns[tuple[str, float]](self.handle, now=lambda: self.time, soon=self.soon.append)
+        self.turns = PriorityQueues[tuple[str, float]](self.handle, now=lambda: self.time, soon=self.soon.append)
 
     def handle(self, request: tuple[str, float]) -> None:
         self.done.append(request[0])
         self.time += request[1]
 
-    def take(self, name: str, level: Level = Level.OTHERS, seconds: float = LONG) -> None:
+    def take(self, name: str, level: PriorityLevel = PriorityLevel.OTHERS, seconds: float = LONG) -> None:
         self.turns.take((name, seconds), level)
 
     def turn(self) -> None:
@@ -66,7 +66,7 @@ def test_heartbeat_is_handled_before_queued_requests() -> None:
     loop = Loop()
     for i in range(100):
         loop.take(f"list {i}")
-    loop.take("lease", Level.AT_ONCE, 0)
+    loop.take("lease", PriorityLevel.AT_ONCE, 0)
     assert loop.done == ["list 0", "lease"]
 
 
@@ -75,7 +75,7 @@ def test_control_plane_precedes_others_without_starving_them() -> None:
     for i in range(3):
         loop.take(f"list {i}")
     for i in range(20):
-        loop.take(f"pod {i}", Level.CONTROL_PLANE)
+        loop.take(f"pod {i}", PriorityLevel.CONTROL_PLANE)
     for _ in range(30):
         loop.turn()
     assert len(loop.done) == 23
@@ -96,27 +96,27 @@ SOMEBODY = User("somebody")
 @pytest.mark.parametrize(
     ("user", "method", "path", "level"),
     [
-        (MANAGER, "PUT", LEASE, Level.AT_ONCE),
-        (NODE, "PATCH", LEASE, Level.AT_ONCE),
-        (NODE, "PATCH", STATUS, Level.AT_ONCE),
-        (ADMIN, "PUT", LEASE, Level.AT_ONCE),
-        (SOMEBODY, "PUT", LEASE, Level.OTHERS),
-        (SOMEBODY, "PATCH", STATUS, Level.OTHERS),
-        (ADMIN, "DELETE", LEASE, Level.OTHERS),
-        (MANAGER, "POST", PODS, Level.CONTROL_PLANE),
-        (CONTROLLER, "POST", PODS, Level.CONTROL_PLANE),
-        (NODE, "GET", PODS, Level.CONTROL_PLANE),
-        (NODE, "GET", "/api/v1/nodes/n", Level.CONTROL_PLANE),
-        (ADMIN, "GET", PODS, Level.OTHERS),
-        (None, "GET", PODS, Level.OTHERS),
+        (MANAGER, "PUT", LEASE, PriorityLevel.AT_ONCE),
+        (NODE, "PATCH", LEASE, PriorityLevel.AT_ONCE),
+        (NODE, "PATCH", STATUS, PriorityLevel.AT_ONCE),
+        (ADMIN, "PUT", LEASE, PriorityLevel.AT_ONCE),
+        (SOMEBODY, "PUT", LEASE, PriorityLevel.OTHERS),
+        (SOMEBODY, "PATCH", STATUS, PriorityLevel.OTHERS),
+        (ADMIN, "DELETE", LEASE, PriorityLevel.OTHERS),
+        (MANAGER, "POST", PODS, PriorityLevel.CONTROL_PLANE),
+        (CONTROLLER, "POST", PODS, PriorityLevel.CONTROL_PLANE),
+        (NODE, "GET", PODS, PriorityLevel.CONTROL_PLANE),
+        (NODE, "GET", "/api/v1/nodes/n", PriorityLevel.CONTROL_PLANE),
+        (ADMIN, "GET", PODS, PriorityLevel.OTHERS),
+        (None, "GET", PODS, PriorityLevel.OTHERS),
     ],
 )
-def test_level_depends_on_user_and_request(user: User | None, method: str, path: str, level: Level) -> None:
+def test_level_depends_on_user_and_request(user: User | None, method: str, path: str, level: PriorityLevel) -> None:
     assert level_of(user, RequestInfo.of(method, path, {})) is level
 
 
 def test_probe_is_handled_immediately() -> None:
-    assert level_of(None, RequestInfo.of("GET", "/livez", {}), is_probe=True) is Level.AT_ONCE
+    assert level_of(None, RequestInfo.of("GET", "/livez", {}), is_probe=True) is PriorityLevel.AT_ONCE
 
 
 def test_request_of_a_disconnected_client_is_not_handled() -> None:

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
 from kcm.runtime.apiserver.storage.snapshots import SKIPPED
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
-from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.http.served import PODS, posted_pod
 from tests.runtime.apiserver.process.test_process import ask
@@ -38,7 +38,7 @@ def idle(tmp_path: Path) -> Path:
     directory = tmp_path / "idle"
     directory.mkdir(mode=0o700)
     store = SqliteStore(directory / "cluster.db", post=at_once, soon=at_once, refused=print, failed=print)
-    store.commit([Change("ADDED", "pods", "default/a", 7, b'{"metadata":{"name":"a"}}', b"")], lambda: None)
+    store.commit([StoreChange("ADDED", "pods", "default/a", 7, b'{"metadata":{"name":"a"}}', b"")], lambda: None)
     store.close()
     return directory
 
@@ -127,7 +127,7 @@ def test_failed_copy_does_not_affect_the_server(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "db", post=at_once, soon=at_once, refused=print, failed=print)
     (tmp_path / "taken").touch()
     store.copy(tmp_path / "taken", outcomes.append)
-    store.commit([Change("ADDED", "pods", "default/a", 1, b"{}", b"")], lambda: None)
+    store.commit([StoreChange("ADDED", "pods", "default/a", 1, b"{}", b"")], lambda: None)
     store.copy(tmp_path / "whole", outcomes.append)
     store.close()
     assert isinstance(outcomes[0], FileExistsError)

@@ -17,7 +17,7 @@ import pytest
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
-from kcm.runtime.apiserver.storage.store import Change, MemoryStore, StoreLostError, StoreUnusableError
+from kcm.runtime.apiserver.storage.store import MemoryStore, StoreChange, StoreLostError, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
 
 
@@ -135,7 +135,7 @@ class Turns:
         self.store = SqliteStore(path, post=self.posted.put, soon=self._next.append, refused=print, failed=print)
 
     def commit(self, revision: int) -> None:
-        change = Change("ADDED", "pods", f"d/{revision:05}", revision, b"{}", b"")
+        change = StoreChange("ADDED", "pods", f"d/{revision:05}", revision, b"{}", b"")
         self.store.commit((change,), lambda: self.durable.append(revision))
 
     def take(self) -> bool:
@@ -564,7 +564,7 @@ def test_memory_store_is_durable_at_once(make_api):
 def test_any_failure_of_the_writer_is_reported(tmp_path):
     failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
     store = SqliteStore(tmp_path / "db", post=at_once, soon=at_once, refused=print, failed=failures.put)
-    store.commit([Change("ADDED", "pods", "default/a", 2**70, b"{}", b"")], lambda: None)
+    store.commit([StoreChange("ADDED", "pods", "default/a", 2**70, b"{}", b"")], lambda: None)
     assert isinstance(failures.get(timeout=10), OverflowError)
     store.close()
 

@@ -26,13 +26,13 @@ from kcm.protocols.messages.commands import Command, Get, List, Submit
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import CRONJOBS, JOBS, PODS, STATEFULSETS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
-CHANGED = Change(MODIFIED, "configmaps", "d/c", 8, b'{"metadata": {}, "data": {}}', b'{"metadata": {}}')
+CHANGED = StoreChange(MODIFIED, "configmaps", "d/c", 8, b'{"metadata": {}, "data": {}}', b'{"metadata": {}}')
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ class Looks:
         self.invariant.observe(Admitted("manager", SENDER, self.incarnation, lost), self.texts.append)
 
     def exist(self, version: int, *, shown: bool = True) -> None:
-        change = Change(MODIFIED if version else DELETED, "cronjobs.batch", "default/c", version, b"{}", b"")
+        change = StoreChange(MODIFIED if version else DELETED, "cronjobs.batch", "default/c", version, b"{}", b"")
         self.invariant.observe(Committed([change]), self.texts.append)
         if shown:
             meta = {"name": "c", "namespace": "default", "uid": "1", "resourceVersion": str(version)}
@@ -189,10 +189,13 @@ def test_clock_jump_justifies_statuses_of_workloads_with_min_ready_seconds(
     meta = {"name": "s", "namespace": "d", "uid": "u", "generation": 1}
     whole = encode_object({"metadata": meta, **a_set(3, minReadySeconds=patience)})
     texts: list[str] = []
-    for change in (Change(ADDED, "statefulsets.apps", "d/s", 1, whole, b""), CHANGED):  # a later one shows who wrote it
+    for change in (
+        StoreChange(ADDED, "statefulsets.apps", "d/s", 1, whole, b""),
+        CHANGED,
+    ):  # a later one shows who wrote it
         invariant.observe(Committed([change]), texts.append)
     for version in range(2, 2 + writes):
-        changes = [Change(MODIFIED, "statefulsets.apps", "d/s", version, whole, whole)]
+        changes = [StoreChange(MODIFIED, "statefulsets.apps", "d/s", version, whole, whole)]
         request = Request(method="PUT", path="/apis/apps/v1/namespaces/d/statefulsets/s/status")
         invariant.observe(Handled("manager", "sets", request, Response(status=200), changes), texts.append)
     assert len(texts) == objections

@@ -17,7 +17,7 @@ from kcm.actors.simulation.trials.actions import create
 from kcm.protocols.messages.events import Record
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import CONFIGMAPS
-from kcm.runtime.apiserver.storage.store import MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import MODIFIED, StoreChange
 
 EVENT = Record("v1", "Pod", "default", "web-0", "u", "8", "Warning", "Failed", "no", component="c")
 
@@ -59,7 +59,7 @@ def changed(revision: int, storage: str, key: str, *, generation: int = 0) -> Co
         encode_object({"metadata": {"name": "n", "generation": number, "resourceVersion": str(revision)}})
         for number in (generation, 0)
     )
-    return Committed([Change(MODIFIED, storage, key, revision, raw, previous)])
+    return Committed([StoreChange(MODIFIED, storage, key, revision, raw, previous)])
 
 
 @pytest.mark.parametrize(

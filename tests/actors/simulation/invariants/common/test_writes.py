@@ -14,7 +14,7 @@ from kcm.actors.simulation.invariants.observer import Committed, Sent
 from kcm.actors.simulation.trials.silence import silenced
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import NODES, PODS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request
 from tests.support.objects import node, owned_by, pod, running_pod
 
@@ -24,13 +24,13 @@ REPLICA_SET = "/apis/apps/v1/namespaces/default/replicasets/r/status"
 
 def changed(
     namespace: str = "default", *, ready: tuple[bool, bool] = (False, True), type: str = MODIFIED, owner: str = ""
-) -> Change:
+) -> StoreChange:
     """Return a change of a pod's readiness. owner: name of its ReplicaSet."""
     whose = owned_by("u", name=owner) if owner else None
     before, after = (
         encode_object(running_pod("p", namespace=namespace, ready=is_ready, owner=whose)) for is_ready in ready
     )
-    return Change(type, "pods", f"{namespace}/p", 8, after, before if type == MODIFIED else b"")
+    return StoreChange(type, "pods", f"{namespace}/p", 8, after, before if type == MODIFIED else b"")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def changed(
     ],
 )
 def test_a_pod_that_counts_otherwise_is_a_reason_to_write_a_status(
-    log: FilteringBoundLogger, path: str, changes: Sequence[Change], *, loops: bool
+    log: FilteringBoundLogger, path: str, changes: Sequence[StoreChange], *, loops: bool
 ) -> None:
     invariant, failures = NoHotLoop(SimulatedCluster(log=log)), list[str]()
     invariant.observe(Committed(changes), failures.append)
@@ -87,7 +87,7 @@ def test_recreated_pod_counts_as_another_object(log: FilteringBoundLogger, gone:
     write = Sent("hollow", "me", Request(method="PATCH", path=path), by_fenced=False)
     for _ in range(MOST_CALLS):
         invariant.observe(write, failures.append)
-    change = Change(DELETED, "pods", f"default/{gone}", 8, encode_object(running_pod(gone)), b"")
+    change = StoreChange(DELETED, "pods", f"default/{gone}", 8, encode_object(running_pod(gone)), b"")
     invariant.observe(Committed([change]), failures.append)
     invariant.observe(write, failures.append)
     assert bool(failures) is loops

@@ -15,7 +15,7 @@ from kcm.protocols.nodes import lease_facts, node_facts
 from kcm.protocols.objects import Object, encode_object, uid_of
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import LEASES, NODES, PODS
-from kcm.runtime.apiserver.storage.store import ADDED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, StoreChange
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.tables.table import Table
 from tests.support.objects import node, pod, stored, taint
@@ -56,7 +56,7 @@ class Scene:
         self._invariant = EvictionsHaveACause(cluster, EvictionLimits(eviction_rate=0.1, full_disruption_rate=0.1))
         self.texts: list[str] = []
         self._invariant.observe(ProcessStarted("manager", self._system), self.texts.append)
-        change = Change(ADDED, "pods", KEY, 8, encode_object(made), b"")
+        change = StoreChange(ADDED, "pods", KEY, 8, encode_object(made), b"")
         self._invariant.observe(Committed([change]), self.texts.append)
         clock.advance_to(10.0)
         self._evict = Delete(PODS.id, KEY, uid_of(made))

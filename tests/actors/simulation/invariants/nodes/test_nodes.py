@@ -21,7 +21,7 @@ from kcm.protocols.messages.commands import Delete, Submit
 from kcm.protocols.objects import encode_object, uid_of
 from kcm.protocols.resources import PODS
 from kcm.protocols.routes import Route, encode_route
-from kcm.runtime.apiserver.storage.store import MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import MODIFIED, StoreChange
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import node, pod, stored
@@ -38,7 +38,7 @@ def test_a_route_stays_whose_range_the_controller_has_to_know(faults: str, secon
     system: Any = SimpleNamespace()
     invariant = RoutesOfNodesStay(cluster)
     ranged = stored(node("n1", spec={"podCIDRs": ["10.0.0.0/24"]}), 5)
-    invariant.observe(Committed((Change(MODIFIED, "nodes", "n1", 5, encode_object(ranged), b""),)), texts.append)
+    invariant.observe(Committed((StoreChange(MODIFIED, "nodes", "n1", 5, encode_object(ranged), b""),)), texts.append)
     clock.advance_to(seconds)
     deletion = DeleteRoute("kubernetes", encode_route(Route(name="r", node="n1", destination="10.0.0.0/24")))
     invariant.observe(Submitted("manager", system, Submit(ROUTES, 1, "client", 1, (deletion,))), texts.append)
@@ -52,7 +52,9 @@ def test_pod_that_the_collector_set_to_failed_counts_as_terminated_before_its_ta
     texts = list[str]()
     cluster: Any = SimpleNamespace(clock=VirtualClock())
     invariant = OnlyGarbageIsRemoved(cluster, threshold=1)
-    invariant.observe(Committed((Change(MODIFIED, "nodes", "n1", 4, encode_object(node("n1")), b""),)), texts.append)
+    invariant.observe(
+        Committed((StoreChange(MODIFIED, "nodes", "n1", 4, encode_object(node("n1")), b""),)), texts.append
+    )
     running = pod("terminating", node="n1", status={"phase": "Running"})
     succeeded = pod("succeeded", node="n1", status={"phase": "Succeeded"})
     table = frozen_table(PODS)
@@ -60,7 +62,7 @@ def test_pod_that_the_collector_set_to_failed_counts_as_terminated_before_its_ta
     table.claim().replace([table.make_entry(obj, encode_object(obj)) for obj in objects], 5)
     if is_marked:
         failed = stored({**running, "status": {"phase": "Failed"}}, 9)
-        change = Change(MODIFIED, "pods", "default/terminating", 9, encode_object(failed), b"")
+        change = StoreChange(MODIFIED, "pods", "default/terminating", 9, encode_object(failed), b"")
         invariant.observe(Committed((change,)), texts.append)
     deletion = Delete(PODS.id, "default/succeeded", uid=uid_of(objects[1]))
     system: Any = SimpleNamespace(tables={PODS.id: table})

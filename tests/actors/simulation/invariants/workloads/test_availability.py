@@ -14,7 +14,7 @@ from kcm.actors.simulation.invariants.workloads.deployments import SENDER
 from kcm.protocols.messages.commands import Submit, Update
 from kcm.protocols.objects import Object, encode_object, key_of
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
-from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Response
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.tables.table import Table
@@ -65,7 +65,7 @@ def test_scale_down_is_checked_by_the_status_of_its_decision(
     def committed(resource: Resource, revision: int, obj: Object, previous: Object | None = None) -> None:
         storage = "pods" if resource is PODS else f"{resource.plural}.apps"
         type, before = (ADDED, b"") if previous is None else (MODIFIED, encode_object(previous))
-        change = Change(type, storage, key_of(obj), revision, encode_object(obj), before)
+        change = StoreChange(type, storage, key_of(obj), revision, encode_object(obj), before)
         invariant.observe(Committed([change]), texts.append)
 
     invariant.observe(ProcessStarted("manager", system), texts.append)

@@ -14,7 +14,7 @@ from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.messages.outcomes import Unknown
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import PODS
-from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import owned_by, pod
@@ -67,7 +67,9 @@ class Scene:
         self._version += 1
         if seen:
             self.shown = self._version
-        changes = [Change(ADDED, "pods", f"default/{name}", self._version, encode_object(daemon_pod(name, node)), b"")]
+        changes = [
+            StoreChange(ADDED, "pods", f"default/{name}", self._version, encode_object(daemon_pod(name, node)), b"")
+        ]
         self.invariant.observe(Committed(changes), self.texts.append)
         request, response = Request(method="POST", path="/pods"), Response(status=201, body=b"")
         self.invariant.observe(Handled(process, CLIENT, request, response, changes), self.texts.append)
@@ -75,7 +77,7 @@ class Scene:
     def change(self, name: str) -> None:
         raw = encode_object(daemon_pod(name))
         self.shown = self._version = self._version + 1
-        change = Change(MODIFIED, "pods", f"default/{name}", self._version, raw, raw)
+        change = StoreChange(MODIFIED, "pods", f"default/{name}", self._version, raw, raw)
         self.invariant.observe(Committed([change]), self.texts.append)
 
 

@@ -15,7 +15,7 @@ from kcm.protocols.messages.commands import Command, Get, Submit, Update
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, StoreChange
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.tables.table import Table
 from tests.support.objects import running_pod, stored
@@ -23,8 +23,8 @@ from tests.support.objects import running_pod, stored
 LABELS = {"app": "web"}
 
 
-def change(type_: str, storage: str, obj: Object) -> Change:
-    return Change(type_, storage, "default/x", int(obj["metadata"]["resourceVersion"]), encode_object(obj), b"")
+def change(type_: str, storage: str, obj: Object) -> StoreChange:
+    return StoreChange(type_, storage, "default/x", int(obj["metadata"]["resourceVersion"]), encode_object(obj), b"")
 
 
 def budget(version: int) -> Object:

@@ -13,7 +13,7 @@ from kcm.protocols.messages.commands import Command, Create, Delete, Submit
 from kcm.protocols.objects import Object, controller_of, encode_object
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, Resource
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
 from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import owned_by, pod
 
@@ -43,14 +43,14 @@ class Scene:
 
     def write(self, version: int, obj: Object) -> None:
         raw = encode_object(obj)
-        change = Change(ADDED if version == 1 else MODIFIED, "statefulsets.apps", "default/db", version, raw, b"")
+        change = StoreChange(ADDED if version == 1 else MODIFIED, "statefulsets.apps", "default/db", version, raw, b"")
         self.invariant.observe(Committed([change]), self.texts.append)
 
     def write_pod(self, version: int, obj: Object, *, gone: bool = False) -> None:
         """Commit a pod, and put it into the tables at once."""
         self.shown.version = version
         key, raw = f"default/{obj['metadata']['name']}", encode_object(obj)
-        change = Change(DELETED if gone else ADDED, "pods", key, version, raw, b"")
+        change = StoreChange(DELETED if gone else ADDED, "pods", key, version, raw, b"")
         self.invariant.observe(Committed([change]), self.texts.append)
         facts = pod_facts(obj)
         self.pods[key] = SimpleNamespace(controller=controller_of(obj), facts=facts, resource_version=version)

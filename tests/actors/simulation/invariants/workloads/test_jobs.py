@@ -11,7 +11,7 @@ import pytest
 from kcm.actors.simulation.invariants.observer import Committed, Handled
 from kcm.actors.simulation.invariants.workloads.jobs import EachPodCountsOnce, NoEndIsLost
 from kcm.protocols.objects import Object, encode_object
-from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request, Response
 from tests.actors.controllers.workloads.job.scene import KEY, job, pod
 
@@ -19,16 +19,16 @@ CLIENT = "job-controller"
 INDEXED: Any = {"completionMode": "Indexed", "completions": 3}
 
 
-def change(type_: str, storage: str, now: Object, before: Object | None = None, *, revision: int = 5) -> Change:
+def change(type_: str, storage: str, now: Object, before: Object | None = None, *, revision: int = 5) -> StoreChange:
     previous = b"" if before is None else encode_object(before)
-    return Change(type_, storage, f"default/{now['metadata']['name']}", revision, encode_object(now), previous)
+    return StoreChange(type_, storage, f"default/{now['metadata']['name']}", revision, encode_object(now), previous)
 
 
 def uncounted(*failed: str, counted: int = 0) -> Object:
     return job(status={"failed": counted, "uncountedTerminatedPods": {"failed": list(failed)}})
 
 
-def found_by(invariant: Any, *changes: Change) -> list[str]:
+def found_by(invariant: Any, *changes: StoreChange) -> list[str]:
     texts: list[str] = []
     for change in changes:
         invariant.observe(Committed([change]), texts.append)

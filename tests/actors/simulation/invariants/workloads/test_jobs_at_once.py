@@ -13,7 +13,7 @@ from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.messages.outcomes import Unknown
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import JOBS, PODS
-from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
 from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import owned_by, pod
 
@@ -37,7 +37,7 @@ class Scene:
 
     def _commit(self, type: str, storage: str, key: str, obj: Object) -> None:
         self.revision += 1
-        change = Change(type, storage, key, self.revision, encode_object(obj), b"")
+        change = StoreChange(type, storage, key, self.revision, encode_object(obj), b"")
         self.invariant.observe(Committed([change]), self.texts.append)
 
     def say(self, parallelism: int, *, shown: bool = True) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcm.protocols import semantic_facts as facts
-from kcm.runtime.apiserver.presentation.openapi.descriptions import Description
+from kcm.runtime.apiserver.presentation.openapi.descriptions import TypeDescription
 from kcm.runtime.apiserver.presentation.openapi.schemas import schema_of
 from kcm.runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
 from kcm.runtime.apiserver.schema.generate.__main__ import main
@@ -262,7 +262,7 @@ def test_schemas_are_served_as_kube_apiserver_serves_them(real_documents: Path) 
         for name, real in json.loads(file.read_bytes()).get("components", {}).get("schemas", {}).items():
             type_ = types.find(name)
             assert type_ is not None
-            ours = schema_of(type_, Description())
+            ours = schema_of(type_, TypeDescription())
             real.pop("x-kubernetes-group-version-kind", None)
             assert comparable(ours) == comparable(real), name
             found.add(name)

@@ -9,8 +9,8 @@ import pytest
 
 from kcm.protocols import go_structs as facts
 from kcm.protocols.go_dump import StructField, structs
-from kcm.runtime.apiserver.schema.api_types import META, Form, Type, built_in_types
-from kcm.runtime.apiserver.schema.generate.go_structs import FILES, AmbiguousError, go_structs, main
+from kcm.runtime.apiserver.schema.api_types import META, ApiType, Form, built_in_types
+from kcm.runtime.apiserver.schema.generate.go_structs import FILES, AmbiguousStructError, go_structs, main
 
 CORE = """
 package v1
@@ -69,7 +69,7 @@ def test_fields_are_in_gos_order() -> None:
 def test_ambiguous_struct_name_is_rejected_if_used() -> None:
     twice = "type Other struct {\n}\n"
     assert "v1.Part" in go_structs([CORE, META_V1, twice], "v1.Widget")
-    with pytest.raises(AmbiguousError, match=r"v1\.Other"):
+    with pytest.raises(AmbiguousStructError, match=r"v1\.Other"):
         go_structs([CORE, META_V1, twice], "v1.Other")
 
 
@@ -87,7 +87,7 @@ def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
 # Against the schema: a field that is missing in go_structs.py gives a ControllerRevision another name than upstream's.
 
 
-def in_schema(name: str) -> Type | None:
+def in_schema(name: str) -> ApiType | None:
     """None for a struct that stands among the fields of others alone."""
     short, types = name.removeprefix("v1."), built_in_types()
     return types.find(f"io.k8s.api.core.v1.{short}") or types.find(f"{META}.{short}")

@@ -1,9 +1,9 @@
 """Computations that may take seconds: expressions of policies, match conditions and schemas.
 
 An expression within upstream's cost budget may take about ten seconds here, and one thread serves all requests. A
-request therefore computes only up to an allowance. Beyond it, the request is suspended (suspended_requests.py) with the
-computation as a question (Work), which is carried out in slices while other requests are served. The request then
-starts again and finds the result. Results are keyed by their inputs, so that a computation is repeated if an object has
+request therefore computes only up to an allowance. Beyond it, the request is suspended (suspended_requests.py) with a
+Computation as its question, which is carried out in slices while other requests are served. The request then starts
+again and finds the result. Results are keyed by their inputs, so that a computation is repeated if an object has
 changed in the meantime.
 
 The simulator and `ApiServer.handle` compute everything at once, as no other request waits.
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.core.questions import Unanswered, Work, unanswered
+from kcm.runtime.apiserver.core.questions import Computation, Unanswered, unanswered
 from kcm.runtime.cel import effort
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]
         return act()
     generation = 0
     while cluster.outside is not unanswered:
-        work = Work(key() + bytes((generation,)), act, cluster.outside)
+        work = Computation(key() + bytes((generation,)), act, cluster.outside)
         try:
             (answer,) = cluster.outside((work,))
         except Unanswered:
@@ -80,4 +80,4 @@ def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]
             finally:
                 patience.left = left()
     except effort.TooLongError:
-        raise Unanswered((Work(key() + bytes((generation,)), act, cluster.outside),)) from None
+        raise Unanswered((Computation(key() + bytes((generation,)), act, cluster.outside),)) from None
