@@ -16,7 +16,7 @@ from pathlib import Path
 from kcm.actors.app.connection import connect
 from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.runtime.apiserver.process.launch import CONTEXT
-from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
+from kcm.runtime.apiserver.process.snapshots import Send, SnapshotError, restore, save
 from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.connection_settings import load_config
 from kcm.runtime.client.http_session import OWN_CLIENT
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _ask_server_of(directory: Path, closing: ExitStack) -> Ask:
+def _ask_server_of(directory: Path, closing: ExitStack) -> Send:
     """Return a function that sends requests to the server of a directory. Raises ConfigError."""
     clock, metrics = SystemClock(), Metrics()
     closing.callback(clock.close)

@@ -12,7 +12,7 @@ import orjson
 
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import make_key
-from kcm.runtime.apiserver.core.questions import Answer, Ask, Question, nobody_there
+from kcm.runtime.apiserver.core.questions import Answer, CallWebhook, Question, call_no_webhook
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
@@ -76,7 +76,7 @@ class SimulatedNetwork:
         self, server: ApiServer, *, clock: VirtualClock, random: random.Random, latency: float = 0.001
     ) -> None:
         self.server, self.clock = server, clock
-        self.ask: Ask = nobody_there
+        self.ask: CallWebhook = call_no_webhook
         self.aggregated: dict[str, Callable[[Request], Response]] = {}
         self.injector: Injector | None = None
         self.trace: Trace | None = None

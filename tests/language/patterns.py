@@ -37,11 +37,12 @@ MOST_RUN_IN = 3
 VAGUE = {"one", "ones", "said", "told", "those", "somebody", "whom"}
 ACTIVITY = re.compile(r"[a-z]+(ing|ly)|abreast|looks|patience|mishaps|knowledge|wishes")
 NOUNS = {
-    "adding", "approving", "assembly", "auditing", "autoscaling", "binding", "debugging", "decoding", "embedding",
-    "encoding", "escaping", "formatting", "fuzzing", "greeting", "hashing", "listing", "logging", "matching",
-    "mirroring", "mutating", "nesting", "networking", "parsing", "processing", "profiling", "provisioning",
-    "recycling", "ring", "rolling", "routing", "scheduling", "serving", "setting", "signing", "strategy", "string",
-    "testing", "validating", "warning",
+    # "apply" as in server-side apply, "pruning" as in the pruning of unknown fields: upstream's terms.
+    "adding", "apply", "approving", "assembly", "auditing", "autoscaling", "binding", "debugging", "decoding",
+    "embedding", "encoding", "escaping", "formatting", "fuzzing", "greeting", "hashing", "listing", "logging",
+    "matching", "mirroring", "mutating", "nesting", "networking", "parsing", "processing", "profiling", "provisioning",
+    "pruning", "recycling", "ring", "rolling", "routing", "scheduling", "serving", "setting", "signing", "strategy",
+    "string", "testing", "validating", "warning",
 }  # fmt: skip
 TEST_NAME = re.compile(
     r"_(says?|said|tells?|told|nobody|somebody|whoever|anew|that_(is|are)_none|is_no|are_no|what_is_no|whom|so_many|"

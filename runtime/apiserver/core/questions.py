@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 
 
 ELAPSED = Answer()
-Ask = Callable[[Question], Answer]
+CallWebhook = Callable[[Question], Answer]
 Outside = Callable[[Sequence[Question]], list[Answer]]
 """Return the answers in the order of the questions. Raises Unanswered if an answer is missing."""
 
@@ -89,7 +89,7 @@ def unanswered(questions: Sequence[Question]) -> list[Answer]:
     raise Unanswered(questions)
 
 
-def nobody_there(question: Question) -> Answer:
+def call_no_webhook(question: Question) -> Answer:
     """Return the result of a question in a server that calls no webhooks."""
     if isinstance(question, Computation):
         return question.carried_out()

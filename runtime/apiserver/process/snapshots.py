@@ -30,17 +30,17 @@ from kcm.runtime.process.files import (
     sync_directory,
 )
 
-Ask = Callable[[Request], Response]
+Send = Callable[[Request], Response]
 
 
 class SnapshotError(Exception):
     """It cannot be saved or restored; the text is one line for people."""
 
 
-def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
+def save(directory: Path, file: Path, connect: Callable[[], Send]) -> None:
     """Write the content of the directory's store to a new file. Raises SnapshotError.
 
-    ask: returns the connection to the server, if the server is running.
+    connect: returns the connection to the server, if the server is running.
     """
     try:
         if os.path.lexists(file):
@@ -54,7 +54,7 @@ def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
                 with contextlib.closing(sqlite3.connect(directory / STORE, isolation_level=None)) as connection:
                     copy_store(connection, made)
         except DirectoryInUseError:
-            made = directory / _made_by_server(ask())
+            made = directory / _made_by_server(connect())
         _move(made, file)
     except sqlite3.Error as err:
         raise SnapshotError(f"{directory / STORE}: {err}") from err
@@ -62,9 +62,9 @@ def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
         raise SnapshotError(f"cannot write {file}: {err.strerror or err}") from err
 
 
-def _made_by_server(ask: Ask) -> str:
+def _made_by_server(send: Send) -> str:
     """The name of the file in the server's directory."""
-    response = ask(Request(method="POST", path=SNAPSHOT))
+    response = send(Request(method="POST", path=SNAPSHOT))
     try:
         words = orjson.loads(response.body)
         if response.status == 200:

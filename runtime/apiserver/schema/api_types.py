@@ -74,7 +74,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ApiType:
-    """API type."""
+    """Type of an object, or of a part of it."""
 
     name: str  # in OpenAPI: "io.k8s.api.core.v1.Pod"
     fields: Mapping[str, Field]

@@ -24,7 +24,7 @@ from kcm.runtime.apiserver.bootstrap.served_cluster import REACTIONS, ServedClus
 from kcm.runtime.apiserver.core.cluster import Cluster, Remarks, RoutedRequest
 from kcm.runtime.apiserver.core.identifiers import Identifiers, RandomUids
 from kcm.runtime.apiserver.core.long_computations import AT_ONCE, Allowance
-from kcm.runtime.apiserver.core.questions import Ask, Unanswered, nobody_there, unanswered
+from kcm.runtime.apiserver.core.questions import CallWebhook, Unanswered, call_no_webhook, unanswered
 from kcm.runtime.apiserver.core.settings import BY_DEFAULT, ApiSettings
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors import status_errors
@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import ResourceRoute, route
 from kcm.runtime.apiserver.registry.users import ADMIN, ALLOWED, NOBODY, Authorize, Decision, User, allow_all
 from kcm.runtime.apiserver.server.handlers import Handlers
-from kcm.runtime.apiserver.server.opening import open_store
+from kcm.runtime.apiserver.server.opened_store import open_store
 from kcm.runtime.apiserver.server.outside_calls import OutsideCalls
 from kcm.runtime.apiserver.server.token_users import TokenUsers
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
@@ -58,13 +58,13 @@ class ApiServer:
         tokens: AcceptedTokens = NO_TOKENS,
         identifiers: Identifiers | None = None,
         authorize: Authorize = allow_all,
-        ask: Ask = nobody_there,
+        call_webhook: CallWebhook = call_no_webhook,
     ) -> None:
         """Open the store, and create the initial namespaces.
 
         identifiers: of new objects, random by default.
         authorize: authorizes access reviews and admission, unless settings.role_based.
-        ask: makes webhook calls immediately, in `handle`; see core/questions.py.
+        call_webhook: calls a webhook immediately, within `handle`; see core/questions.py.
         """
         opened = open_store(
             store,
@@ -80,7 +80,7 @@ class ApiServer:
         self._decide = None if opened.authorizer is None else opened.authorizer.decide
         self.user_of = TokenUsers(opened.authenticator, self.handle).user_of
         self._asking = opened.asking
-        self.outside_calls = OutsideCalls(opened.asking, ask)
+        self.outside_calls = OutsideCalls(opened.asking, call_webhook)
         self._handlers = Handlers(opened.cache)
         self._watches = 0
         self._served_cluster: ServedCluster | None = None

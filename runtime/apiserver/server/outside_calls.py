@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.core.questions import Answer, Ask, Computation, Outside, Question
+from kcm.runtime.apiserver.core.questions import Answer, CallWebhook, Computation, Outside, Question
 from kcm.runtime.apiserver.core.suspended_requests import Asking, AskLater, Suspended, in_background
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -17,8 +17,8 @@ from kcm.runtime.client.api import Response
 class OutsideCalls:
     """Makes calls immediately, until `make_later` sets a function that makes those of watches."""
 
-    def __init__(self, asking: Asking, ask: Ask) -> None:
-        self._asking, self._ask = asking, ask
+    def __init__(self, asking: Asking, call_webhook: CallWebhook) -> None:
+        self._asking, self._call_webhook = asking, call_webhook
         self._ask_later: AskLater = self._ask_all
 
     def make_later(self, ask_later: AskLater) -> None:
@@ -55,7 +55,7 @@ class OutsideCalls:
             in_background(self._asking, self._ask_later, partial(decode, stored), then, failed)
 
     def _ask_now(self, question: Question) -> Answer:
-        return question.carried_out() if isinstance(question, Computation) else self._ask(question)
+        return question.carried_out() if isinstance(question, Computation) else self._call_webhook(question)
 
     def _ask_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
         then(list(map(self._ask_now, questions)))

@@ -58,7 +58,7 @@ def check(sent: Sent, response: Response) -> None:
 
 
 def test_hostile_input_causes_bounded_memory_and_responses() -> None:
-    api = Api(ask=ask)
+    api = Api(call_webhook=ask)
     cases = Cases(4, size=SIZE, hook="https://127.0.0.1", authority=b"")
     tracemalloc.start()
     try:

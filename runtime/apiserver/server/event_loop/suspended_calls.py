@@ -37,7 +37,7 @@ class SuspendedCalls:
         self._run(self._finish(suspended, then, failed))
 
     def answer(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
-        """Call `then` with the list of Answers, in the order of the questions."""
+        """Call `then` with the results, in the order of the questions."""
         self._run(self._answer_all(questions, then))
 
     async def _answer_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:

@@ -47,7 +47,7 @@ def api_with(answer: Any) -> Api:
         review["response"] = {"uid": review["request"]["uid"], "allowed": True, **answer}
         return Answer(200, json.dumps(review).encode())
 
-    api = Api(ask=ask)
+    api = Api(call_webhook=ask)
     configuration = {"metadata": {"name": "h"}, "webhooks": [hook("https://127.0.0.1/x", name="h.example.com")]}
     assert api.send("POST", CONFIGURATIONS, configuration).status == 201
     return api

@@ -310,7 +310,9 @@ def _real(directory: Path, assets: Path) -> Iterator[Callable[[str], Side]]:
 
 def _embedded(make_api: type[Api], _scenario: str) -> Side:
     hook = Hook()
-    return Side(make_api(ask=hook.ask).answer, hook, "https://127.0.0.1:9443", b"", settle=lambda _wanted: None)
+    return Side(
+        make_api(call_webhook=hook.ask).answer, hook, "https://127.0.0.1:9443", b"", settle=lambda _wanted: None
+    )
 
 
 CONTRACT = Contract("admission_webhooks", SCENARIOS, play, embedded=_embedded, real=_real)

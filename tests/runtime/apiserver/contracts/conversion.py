@@ -429,7 +429,7 @@ def _patiently(send: Callable[[Given], Reply]) -> Callable[[Given], Reply]:
 
 def _embedded(make_api: type[Api], _scenario: str) -> Side:
     hook = Converter()
-    api = make_api(ask=hook.ask)
+    api = make_api(call_webhook=hook.ask)
     api.create("namespaces", {"metadata": {"name": "contract"}})
     return Side(lambda given: _send(api, given), hook, "https://127.0.0.1:9443", b"")
 

@@ -70,7 +70,7 @@ class Later:
 class Rig:
     def __init__(self, make_api: type[Api]) -> None:
         self.hook = Converter()
-        self.api = make_api(ask=self.hook.ask)
+        self.api = make_api(call_webhook=self.hook.ask)
         self.later = Later(self.hook)
         self.api.server.outside_calls.make_later(self.later.ask)
         selectable = [{"jsonPath": ".spec.hostPort"}]

@@ -90,6 +90,6 @@ def test_synchronous_caller_pauses_until_the_response(make_api: type[Api]) -> No
             api.create("serviceaccounts", {"metadata": {"name": "default"}})
         return ELAPSED
 
-    api = make_api(plugins=ON_BY_DEFAULT, ask=ask)
+    api = make_api(plugins=ON_BY_DEFAULT, call_webhook=ask)
     assert api.create("pods", POD).status == 201
     assert asked == [Delay(0.15, number) for number in range(3)]

@@ -38,7 +38,7 @@ class Rig:
     def __init__(self, *, runtime: str = "hollow://1.36.0", annotated: str = "", value: str = "") -> None:
         # annotated: kind of the object that has the annotation.
         self.asked = Asked()
-        self.api = Api(ask=self.asked)
+        self.api = Api(call_webhook=self.asked)
 
         def meta(kind: str, name: str) -> Object:
             return {"name": name, **({"annotations": {WEBHOOK: value}} if kind == annotated else {})}

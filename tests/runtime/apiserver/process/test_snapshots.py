@@ -15,7 +15,7 @@ from kcm.actors.app.connection import api_transport
 from kcm.actors.command import snapshot as command
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
-from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
+from kcm.runtime.apiserver.process.snapshots import Send, SnapshotError, restore, save
 from kcm.runtime.apiserver.storage.snapshots import SKIPPED
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
 from kcm.runtime.apiserver.storage.store import StoreChange
@@ -28,7 +28,7 @@ def at_once(callback: Callable[[], None]) -> None:
     callback()
 
 
-def nobody() -> Ask:
+def nobody() -> Send:
     raise AssertionError("no server runs")
 
 
