@@ -35,7 +35,7 @@ def find_condition(conditions: Conditions, type: str) -> Mapping[str, Any] | Non
 
 
 def is_true(conditions: Conditions, type: str) -> bool:
-    """True if the condition's status is True; False also if it is Unknown or missing."""
+    """Report whether the condition's status is True. An Unknown or missing condition is not true."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.get("status") == "True"
 

@@ -33,7 +33,7 @@ class ApiServer:
         service_ranges: Sequence[str] = (),
         account_key_file: str = "",
     ) -> None:
-        """Other parameters: see LocalCluster.start.
+        """Create the server without starting it. The other parameters are those of LocalCluster.start.
 
         directory: where objects are stored and loaded from; None keeps them in memory.
         """
@@ -85,7 +85,7 @@ class ApiServer:
 
     @property
     def kubeconfig(self) -> Path:
-        """Path of the kubeconfig, which contains the administrator's token; its mode is 0600."""
+        """Return the path of the kubeconfig, which contains the administrator's token; its mode is 0600."""
         return self._running.kubeconfig
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 OWN_PROGRAM = "kcm"  # commands of kcm such as --apply, and programs without a name of their own
-SERVER_WAIT = 10.0  # seconds for an API server to answer at the start, as upstream waits for it
+SERVER_WAIT = 10.0  # seconds within which an API server must respond at the start, as upstream
 POLL = 1.0
 
 

@@ -1,7 +1,7 @@
-"""Health checks: they compare the last vitals of each actor with the clock and the tables.
+"""Health checks, which compare the last vitals of each actor with the clock and the tables.
 
-A check returns None if all is well, otherwise the reason in one line. It sends no message to an actor, because the
-actor that it checks may hang; see runtime/system/vitals.py.
+A check returns None if there is no problem, otherwise the reason in one line. It sends no message to an actor, because
+the actor that it checks may hang; see runtime/system/vitals.py.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kcm.runtime.tables.view import AnyTable
 
 Check = Callable[[], str | None]
 
-CRASH_LOOP = 3  # number of remembered failures from which on a restarted actor counts as crash-looping
+CRASH_LOOP = 3  # recent failures from which on a restarted actor counts as crash-looping
 HUNG_AFTER = 30.0  # seconds without new vitals of the manager; the watchdog waits longer
 STANDSTILL = 600.0  # seconds that keys may wait while no key is started and no outcome arrives
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
-NAMED = 3  # hung calls, or failed sources, that one line names
-MOST_NAMED = 5  # objects that one line names
+NAMED = 3  # hung calls, or failed sources, that are named in one line
+MOST_NAMED = 5  # objects that are named in one line
 LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as in upstream's leaderElection check
 
 
@@ -119,10 +119,10 @@ def discovery_check(
     clock: Clock,
     silence_limit: float,
 ) -> Check:
-    """Return a check that names API groups without discovery, and discovered resources whose tables cannot be read.
+    """Return a check for API groups whose discovery fails, and for discovered resources whose tables cannot be read.
 
-    It is a check of its own, because a broken CustomResourceDefinition affects only its own table and what depends on
-    it. A liveness probe that should not restart the process for that excludes it (?exclude=discovery).
+    It is a separate check, because a broken CustomResourceDefinition affects only its own table and the controllers
+    that read it. A liveness probe that should not restart the process for that excludes it (?exclude=discovery).
 
     controllers: names of the controllers that discover resources.
     tables: all tables, by Resource.id.
@@ -133,7 +133,7 @@ def discovery_check(
         for stalled in discovery.stalled if discovery is not None else ():
             if now - stalled.since > SYNC_WITHIN:
                 yield f"{stalled.what} cannot be discovered: {stalled.why}"
-        arriving: dict[str, float] = {}  # since when
+        arriving: dict[str, float] = {}  # Resource.id → since when its table has been arriving
         for name in controllers:
             found = vitals.of(controller_name(name), ControllerVitals)
             if found is not None:
@@ -149,7 +149,7 @@ def discovery_check(
 
 
 def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers: Iterable[str]) -> Check:
-    """Return a check that names unreadable objects, for which controllers hold back creations and deletions.
+    """Return a check for unreadable objects, because of which controllers hold back creations and deletions.
 
     Its result is a HealthNotice, because a restart does not repair an object: liveness probes ignore it.
 
@@ -207,10 +207,11 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
 
 
 def calls_check(calls: Calls, *, clock: Clock) -> Check:
-    """Return a check that names hung external calls, including those of a cloud provider.
+    """Return a check for hung outside calls, including those of a cloud provider.
 
-    It is a check of its own: a restart frees the threads of hung calls, but new calls may hang at once. A probe that
-    should not restart the process for that excludes it (?exclude=calls).
+    It is a separate check: a restart frees the threads of hung calls, but new calls may hang at once. A probe that
+        should
+    not restart the process for that excludes it (?exclude=calls).
     """
 
     def check() -> str | None:
@@ -225,7 +226,7 @@ def calls_check(calls: Calls, *, clock: Clock) -> Check:
 
 
 def sources_check(listeners: Sequence[SourceRunner]) -> Check:
-    """Return a check that names sources of controllers that failed and have not run steadily since."""
+    """Return a check for sources of controllers that have failed and have not run steadily since."""
 
     def check() -> str | None:
         failed = [f"{source.name}: {source.trouble}" for source in listeners if source.trouble]

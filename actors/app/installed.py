@@ -1,4 +1,4 @@
-"""Controllers of other packages: what is installed under the entry-point group `kcm.controllers`.
+"""Controllers of other packages, which are installed under the entry-point group `kcm.controllers`.
 
 An entry point names a ControllerSpec, or several of them in a tuple or list. In its package's pyproject.toml:
 
@@ -39,9 +39,9 @@ class Installed:
 
 
 def installed_controllers(others: Iterable[KnownController] = (*BUILT_IN, *UNBUILT)) -> Installed:
-    """Import all that is installed. A broken package is a trouble in the result, and does not affect the others.
+    """Import all installed controllers. A broken package is reported in `troubles`, and does not affect the others.
 
-    others: controllers whose names, aliases, flags and indexes no installed one may claim.
+    others: controllers whose names, aliases, flags and indexes an installed controller must not use.
     """
     if not may_have_entry_points(GROUP):
         return Installed((), ())
@@ -58,7 +58,7 @@ def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownControl
     for point in sorted(points, key=lambda point: (point.name, point.value)):
         try:
             found = _specs_of(point)
-        except (Exception, SystemExit) as err:  # whatever a foreign module does while it is imported
+        except (Exception, SystemExit) as err:  # importing another package's module may raise any error
             why = " ".join(f"{type(err).__name__}: {err}".split())
             troubles.append(f"{_where(point)} is left out: {why}")
             continue

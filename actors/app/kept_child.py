@@ -33,12 +33,12 @@ class KeptChild:
 
     @property
     def pid(self) -> int | None:
-        """Process id, or None while the child is down."""
+        """Return the process id, or None while the child is down."""
         return None if self._child is None else self._child.pid
 
     @property
     def trouble(self) -> str | None:
-        """Reason why the child is down, or None while it runs; updated by `look`."""
+        """Return why the child is down, or None while it runs; updated by `look`."""
         return self._why if self._child is None else None
 
     def look(self, *, now: float, log: FilteringBoundLogger) -> None:

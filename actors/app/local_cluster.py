@@ -125,7 +125,7 @@ class LocalCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """Path of the kubeconfig, which contains the administrator's token; its mode is 0600."""
+        """Return the path of the kubeconfig, which contains the administrator's token; its mode is 0600."""
         return self.server.kubeconfig
 
     def trouble(self) -> str | None:

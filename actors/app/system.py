@@ -1,4 +1,4 @@
-"""The controller manager as an object, for bin/run-kcm and for programs that embed it.
+"""Controller manager as an object, for bin/run-kcm and for programs that embed it.
 
     with ControllerSystem(transport=transport, controllers=(*BUILT_IN, GREETER)) as system:
         system.wait()
@@ -166,7 +166,7 @@ class ControllerSystem:
         if isinstance(spawner, ThreadSpawner):
             self.metrics.add_source(lambda: [(CARRIERS, (), float(spawner.carriers))])
         self._manager_failures: list[float] = []
-        self._manager_is_down = False  # its failure was reported, and it will be restarted
+        self._manager_is_down = False  # the manager's failure was reported, and it will be restarted
         self._manager_was_dead = False  # at the last check
         self._watchdog = Watchdog(
             vitals=self.vitals,
@@ -176,7 +176,7 @@ class ControllerSystem:
         )
         self._end_watch: Callable[[], None] = lambda: None
         self._finished = Ending()
-        self._spent = False  # it was started or stopped
+        self._spent = False  # the system was started or stopped
         self._process = os.getpid()
         self.end: str | None = None
 

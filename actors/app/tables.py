@@ -91,8 +91,8 @@ def _together(spec: ControllerSpec, resource: Resource, selections: Sequence[Sel
             return selection
     selected = "; ".join(str(selection) or "all of it" for selection in merged)
     raise ValueError(
-        f"{spec.name} selects {resource} in ways of which none contains the others ({selected}): "
-        f"a Read of what they have in common makes one that does"
+        f"{spec.name} selects {resource} in ways that do not contain each other ({selected}): "
+        f"a Read with a selection that contains all of them is missing"
     )
 
 

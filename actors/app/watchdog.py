@@ -1,7 +1,7 @@
-"""The watchdog: checks from outside the actors whether the process can still work.
+"""Watchdog: checks from outside the actors whether the process can still work.
 
 The manager replaces an actor that hangs, but no actor replaces the manager. The dispatcher or the elector may have
-failed too often, or the transport may be broken permanently. Such a process is useless but still holds the lease. It
+failed too often, or the transport may be broken permanently. Such a process does no work but still holds the lease. It
 must exit, so that a standby or a new process takes over.
 """
 

@@ -188,7 +188,10 @@ class _Job:
 
 
 class EventRecorder(Actor):
-    """Its name is "event-recorder". Each client has at most one write in flight, in order, as upstream."""
+    """Actor that writes Events, named "event-recorder".
+
+    Each client has at most one write in flight, in order, as upstream.
+    """
 
     def __init__(self, context: Context, *, seed: int | None = None) -> None:
         super().__init__(context)

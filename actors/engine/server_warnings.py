@@ -12,21 +12,24 @@ MOST_REMEMBERED = 512  # warnings, so that each is logged once; the oldest is fo
 
 
 class ServerWarnings:
-    """Logs each warning once for each client and resource. One for a whole system, called on the transport's thread."""
+    """Log of the server's warnings, each once per client and resource.
+
+    Shared by a system; used on the transport's thread.
+    """
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
         self._logged: dict[tuple[str, str, str], None] = {}
 
     def log(self, warnings: Iterable[str], *, client: str, resource: str, request: str, is_write: bool = True) -> None:
-        """Log those that are new: a warning for writes, info from -v=2 on for reads.
+        """Log new warnings: as a warning for a write, and as info from -v=2 on for a read.
 
-        A warning about a write is about the object that was written. One about a read is about the API that this
-        program has chosen (deprecated Endpoints, for example): no operator can do anything about it.
+        A warning about a write concerns the written object. A warning about a read concerns the API that this program
+        uses (deprecated Endpoints, for example), which an operator cannot change.
 
-        client: whose request it was.
-        resource: its id.
-        request: in words, "patch configmaps default/web".
+        client: sender of the request.
+        resource: Resource.id.
+        request: description, "patch configmaps default/web".
         """
         for warning in warnings:
             place = client, resource, warning

@@ -1,1 +1,1 @@
-"""Planned faults in a running system (live.py), and their writes to a real or simulated cluster (writes.py)."""
+"""Fault plans in a running system (live.py), and their writes to a real or simulated cluster (writes.py)."""

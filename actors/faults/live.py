@@ -1,4 +1,4 @@
-"""A fault plan in a running system: faulty transport, clock and spawner, and faults that begin and end at a time."""
+"""Fault plan in a running system: faulty transport, clock and spawner, and faults that begin and end at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLIENT = "fault-plan"
-LOOK_AGAIN = 2.0  # seconds after which nodes that have come meanwhile fall silent as well
+LOOK_AGAIN = 2.0  # seconds between checks for new nodes, which must become silent as well
 
 
 class LiveFaults:
@@ -50,7 +50,7 @@ class LiveFaults:
         self._stopped = False
 
     def way_out(self, calls: Calls) -> Calls:
-        """A ControllerSystem takes this instead of the plain way outside."""
+        """Return `calls` with injected faults, for a ControllerSystem."""
         return FaultyCalls(calls, self.strikes.strike, clock=self._real_clock)
 
     def begin(self) -> None:
@@ -62,7 +62,7 @@ class LiveFaults:
                 self._at(fault.until, fault, "ends", self._ending(fault))
 
     def stop(self) -> None:
-        """Inject nothing more, and let silent nodes send heartbeats again."""
+        """End all faults, and let silent nodes send heartbeats again."""
         self._stopped = True
         for name in sorted(self._silenced):
             self._set_silent(name, silent=False)

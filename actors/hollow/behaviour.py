@@ -60,14 +60,17 @@ def is_set(obj: Object, name: str) -> bool:
 
 
 class Silence(NamedTuple):
-    """Silence of a node. until: Unix seconds at which it changes by time alone, None if it does not."""
+    """Silence of a node.
+
+    until: Unix seconds at which it begins or ends without a change of the annotations, or None.
+    """
 
     silent: bool
     until: float | None
 
 
 def silence(node: Object, *, now: float) -> Silence:
-    """Return whether a node is silent at `now` (Unix seconds).
+    """Return the silence of a node at `now` (Unix seconds).
 
     Flapping is aligned to the clock, so nodes with the same period are silent at the same time.
     """
@@ -87,7 +90,7 @@ def asked_silence(node: Object) -> tuple[str | None, str | None]:
 
 
 def heartbeat_interval(node: Object, *, usual: float) -> float:
-    """Seconds between two of its heartbeats."""
+    """Return the seconds between two heartbeats of the node."""
     asked = seconds(node, HEARTBEAT)
     return usual if asked is None else max(1.0, asked)
 
@@ -103,7 +106,7 @@ def has_annotations(pod: Object) -> bool:
 
 
 def unpullable(*asked: Object) -> tuple[str, ...]:
-    """Patterns of images, of all these objects."""
+    """Return the patterns of unpullable images in the annotations of these objects."""
     lists = [text for obj in asked if (text := annotations_of(obj).get(UNPULLABLE))]
     return (
         () if not lists else tuple(pattern.strip() for text in lists for pattern in text.split(",") if pattern.strip())

@@ -8,8 +8,11 @@ MOMENT = 0.001  # seconds
 
 
 def look_again(*, due: float, now: float) -> RequeueAfter:
-    """At `due`, but a moment from now at the earliest: a sum of floats may fall just short of it, time and again."""
+    """Return a requeue at `due`, but at least MOMENT from now.
+
+    A sum of floats may be slightly less than `due`, which would otherwise cause a series of immediate retries.
+    """
     return RequeueAfter(max(MOMENT, due - now))
 
 
-MANY = 64  # keys in work at once: they wait for the server, hardly for the processor
+MANY = 64  # concurrently reconciled keys; they mostly wait for the server, not for the CPU

@@ -1,9 +1,8 @@
-"""The process of the hollow cluster: `python -m kcm.actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
+"""Process of the hollow cluster: `python -m kcm.actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
 
-Its nodes, kubelets, scheduler and provisioner are controllers like any other, in an actor system of their own: nothing
-that happens to the controller manager happens to them. What they read is read by the user of the kubeconfig; with
---node-key each kubelet writes as its node, over connections that all share. It ends with the process that started it,
-however that ended.
+Its nodes, kubelets, scheduler and provisioner are controllers like any other, in a separate actor system, so that
+failures of the controller manager do not affect them. They read as the user of the kubeconfig; with --node-key each
+kubelet writes as its node, over shared connections. The process ends with the process that started it, for any reason.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.signing.node_tokens import node_token
 
 PROGRAM = "hollow-cluster"
-# By client, the program that a real cluster has for it, with the suffix of its user agent.
+# By client, the corresponding program of a real cluster, with the suffix of its user agent.
 PROGRAMS = {
     "hollow-nodes": ("kubelet", ""),
     "hollow-kubelet": ("kubelet", ""),
@@ -45,13 +44,17 @@ PROGRAMS = {
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hollow-cluster", description="Nodes that run pods in appearance only.")
     parser.add_argument("--kubeconfig", required=True)
-    parser.add_argument("--scheduler-kubeconfig", default="", help="of the scheduler, where it is another user")
-    parser.add_argument("--node-key", type=Path, default=None, help="file that tokens of nodes are made of")
-    parser.add_argument("--context", default="", help="of the kubeconfig, in place of its current one")
+    parser.add_argument("--scheduler-kubeconfig", default="", help="kubeconfig of the scheduler, if it is another user")
+    parser.add_argument(
+        "--node-key", type=Path, default=None, help="file with the key from which the tokens of nodes are derived"
+    )
+    parser.add_argument("--context", default="", help="context of the kubeconfig (default: its current context)")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zones", type=int, default=2)
     parser.add_argument("--pods-per-node", type=int, default=110)
-    parser.add_argument("--volumes", action="store_true", help="make volumes for claims, and have pods wait for them")
+    parser.add_argument(
+        "--volumes", action="store_true", help="provision volumes for claims, and let pods wait for them"
+    )
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
@@ -90,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def credentials_of(fleet: Iterable[HollowNode], key: bytes) -> dict[str, CredentialSource]:
-    """Return the credential of each node's user: every node has its own token."""
+    """Return the credential of each node's user: a token per node."""
     return {
         node.user: FixedCredential(Credential(authorization=bearer(node_token(key, node.name), origin=node.name)))
         for node in fleet
@@ -98,7 +101,7 @@ def credentials_of(fleet: Iterable[HollowNode], key: bytes) -> dict[str, Credent
 
 
 def unlimited(options: Options) -> Options:
-    """Every kubelet has a rate limit of its own, so all of them together have none."""
+    """Return the options without a client rate limit, because each real kubelet has a rate limit of its own."""
     return replace(options, client_limits=replace(options.client_limits, qps=-1.0))
 
 

@@ -65,13 +65,13 @@ from kcm.protocols.volumes import (
 )
 from kcm.runtime.tables.tables import Tables
 
-NAME = "hollow.kcm.dev"  # of the provisioner, and of the driver that its volumes name
+NAME = "hollow.kcm.dev"  # name of the provisioner, and of the CSI driver in its volumes
 CLASS, WAITING_CLASS = "hollow", "hollow-wait"
 GONE = Interest(types=(EventType.DELETED,))
 
 
 def classes() -> list[Object]:
-    """The StorageClasses that it makes."""
+    """Return the StorageClasses that the provisioner creates."""
     common = {"provisioner": NAME, "reclaimPolicy": "Delete", "allowVolumeExpansion": False}
     default = {"name": CLASS, "annotations": {DEFAULT_CLASS[0]: "true"}}
     return [
@@ -119,7 +119,7 @@ class HollowProvisioner:
         return None
 
     def _forget_node(self, claim: Object) -> Step[None]:
-        """The node that was chosen is gone: the scheduler is to choose another one."""
+        """Remove the selected node, which was deleted, from the claim, so that the scheduler selects another."""
         rest = {name: value for name, value in annotations_of(claim).items() if name != SELECTED_NODE}
         put = update(PERSISTENT_VOLUME_CLAIMS, {**claim, "metadata": {**metadata(claim), "annotations": rest}})
         yield from must(put, but=(NotFound,))
@@ -136,9 +136,7 @@ class HollowProvisioner:
     # Queue of volumes.
 
     def reclaim(self, name: Key) -> Reconciliation:
-        """Delete a released volume with reclaim policy Delete, and remove the finalizer of a volume that is being
-        deleted.
-        """
+        """Delete a released volume with reclaim policy Delete, and remove the finalizer of a deleted volume."""
         volume = self._volumes.get(name)
         if volume is None or annotations_of(volume).get(PROVISIONED_BY) != NAME:
             return None
@@ -155,7 +153,10 @@ class HollowProvisioner:
         return None
 
     def _is_claimed(self, volume: Object) -> bool:
-        """Raises UnreadableError: a claim that cannot be read is there all the same."""
+        """Report whether the volume's claim exists and is bound to it.
+
+        Raises UnreadableError for an unreadable claim.
+        """
         reference = volume["spec"].get("claimRef") or {}
         self._claims.require(key_of_reference(reference))
         claim = self._claims.get(key_of_reference(reference))

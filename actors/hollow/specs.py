@@ -1,4 +1,4 @@
-"""The controllers that make the embedded cluster's pods run."""
+"""Specs of the controllers that run the embedded cluster's pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of kcm: parse_options(argv, ...) -> Options."""
+"""Command line of kcm: parse_options(argv, ...) -> Options."""
 
 from kcm.actors.options.controller_options import ControllerOptions
 from kcm.actors.options.known_controllers import Check

@@ -18,9 +18,9 @@ from typing import ClassVar
 
 
 class ControllerOptions:
-    """Base of a frozen dataclass whose fields are all declared with flag().
+    """Base of frozen dataclasses whose fields are all declared with flag().
 
-    configz_block: block of /configz that contains its flags; also determines the order of its section in --help.
+    configz_block: block of /configz that contains the flags; also determines the order of their section in --help.
     """
 
     __slots__ = ()

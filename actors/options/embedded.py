@@ -9,7 +9,7 @@ from kcm.runtime.flags.values import FILES, INT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServerOptions:
-    """The API server of the cluster that kcm starts when none is given. `run-kcm apiserver` has these flags, too."""
+    """Flags of the API server that kcm starts when no cluster is given. `run-kcm apiserver` also has them."""
 
     directory: str = flag(
         ".kcm/", "Directory for the database, certificates and kubeconfig of the embedded cluster.", name="embedded-dir"
@@ -108,7 +108,7 @@ class EmbeddedServerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded(EmbeddedServerOptions):
-    """The cluster that kcm starts when none is given."""
+    """Flags of the embedded cluster, which kcm starts when no cluster is given."""
 
     hollow_nodes: int = flag(3, "Number of hollow nodes, whose pods run in appearance only.", kind=INT)
     hollow_zones: int = flag(2, "Number of zones that the hollow nodes are spread over.", kind=INT)

@@ -276,7 +276,7 @@ class Logging:
 
     @property
     def settings(self) -> LogSettings:
-        """Settings of the log. --log-dir alone enables log files; klog also required --logtostderr=false."""
+        """Return the log settings. --log-dir alone enables log files; klog also required --logtostderr=false."""
         return LogSettings(
             format=self.format,
             verbosity=self.verbosity,

@@ -12,7 +12,7 @@ from kcm.actors.options.controller_options import ControllerOptions
 from kcm.actors.options.table import Options
 from kcm.runtime.flags.declaration import Flag, flags_in
 
-Check = Callable[[Options], Iterable[str]]  # what is wrong with the options, a line each, in upstream's words
+Check = Callable[[Options], Iterable[str]]  # returns the errors in the options, one line each, with upstream's texts
 
 
 class Named(Protocol):

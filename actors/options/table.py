@@ -90,7 +90,7 @@ class Options:
 
     @property
     def plain_http(self) -> tuple[str, int] | None:
-        """Address and port to serve plain HTTP on; None if it is not served."""
+        """Return the address and port of plain HTTP, or None if it is not served."""
         if not self.given & {"address", "port"} or self.plain_serving.port == 0:
             return None
         return self.plain_serving.address, self.plain_serving.port
@@ -105,7 +105,7 @@ CORE_FLAGS: tuple[Flag, ...] = flags_of(Options)
 CORE_GROUPS: Mapping[type, str] = {  # group → its field
     cast("type", member.default_factory): member.name for member in fields(Options) if "section" in member.metadata
 }
-BEHIND_CONTROLLERS = "metrics"  # the section of --help before which controllers have theirs
+BEHIND_CONTROLLERS = "metrics"  # the section of --help that follows the sections of controllers
 
 
 def all_flags(controllers: Iterable[Flag]) -> tuple[Flag, ...]:

@@ -163,9 +163,9 @@ _LARGEST = 2**64 - 1
 
 
 def version_faults(emulated: Iterable[str], min_compatible: Iterable[str]) -> list[str]:
-    """Return what is wrong with the values of the two flags: one error that is in their form, or all in their range.
+    """Return the errors in the values of the two flags: one syntax error, or all values that are out of range.
 
-    emulated, min_compatible: values as the flags have them, `1.35` or `kube=1.35`.
+    emulated, min_compatible: values as on the command line, `1.35` or `kube=1.35`.
     """
     emulation, compatibility = BINARY, MinorVersion(BINARY.major, BINARY.minor - 1)
     try:
@@ -184,7 +184,7 @@ def version_faults(emulated: Iterable[str], min_compatible: Iterable[str]) -> li
 
 
 def _of_kube(values: Iterable[str]) -> MinorVersion | None:
-    """Return the version of the component kube; None if none is named. Raises ValueError."""
+    """Return the version of the component kube, or None if the component is missing. Raises ValueError."""
     found: dict[str, tuple[MinorVersion, str]] = {}
     for value in values:
         component, equals, text = value.partition("=")
@@ -204,7 +204,7 @@ def _of_kube(values: Iterable[str]) -> MinorVersion | None:
 
 
 def _parsed(text: str) -> tuple[MinorVersion, int, str]:
-    """Return the minor version, the patch version, and the numbers as a text. Raises ValueError."""
+    """Return the minor version, the patch version, and the numbers as text. Raises ValueError."""
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError(f"could not parse {quote(text)} as version")

@@ -141,7 +141,7 @@ def delete(
 ) -> Delete:
     """Delete the object.
 
-    which: an object that was read, whose uid is a precondition, so that no other object of its name is deleted; or a
+    which: an object that was read, whose uid is a precondition, so that no other object with its name is deleted; or a
         key, if only the name is known.
     unchanged: the resourceVersion of the object is a precondition as well.
     uid, resource_version: preconditions for a key. The outcome is Conflict if the object is another or has changed.

@@ -1,4 +1,4 @@
-"""The directive $setElementOrder of strategic merge patches, as client-go computes it from an old and a new object.
+"""Directive $setElementOrder of strategic merge patches, as client-go computes it from an old and a new object.
 
 Without it the server puts the elements that a patch names before those that it does not name.
 

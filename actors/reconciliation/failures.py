@@ -1,4 +1,7 @@
-"""Exceptions by which a reconciliation controls the retry of its key. After all others it is retried with backoff."""
+"""Exceptions with which a reconciliation controls the retry of its key.
+
+After any other the key is retried with backoff.
+"""
 
 from __future__ import annotations
 

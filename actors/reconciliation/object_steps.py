@@ -133,7 +133,7 @@ def _comparable(wanted: Mapping[str, Any], present: Mapping[str, Any]) -> Object
 
 
 def _united(wanted: Sequence[Any], present: Sequence[Any], identity: str) -> list[Any]:
-    """Return the present entries, updated by the wanted entries of the same identity, then the new ones."""
+    """Return the present entries, updated by the wanted entries with the same identity, followed by the new entries."""
 
     def identity_of(entry: Any) -> Key:
         return str(entry.get(identity)) if identity else str(entry)

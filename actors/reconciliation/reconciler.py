@@ -95,10 +95,10 @@ class Reconciler(Protocol):
 
 @runtime_checkable
 class Receiver(Protocol):
-    """Reconciler that receives messages of other actors: its children, or the manager."""
+    """Reconciler that receives messages from other actors: its children, or the manager."""
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        """Handle a message that the controller actor does not handle itself, or Restarted of any peer.
+        """Handle a message that the controller actor does not handle itself, or Restarted of a peer.
 
         Returns the keys to enqueue. Raises TypeError for a message that the reconciler does not support.
         """

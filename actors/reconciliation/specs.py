@@ -239,7 +239,7 @@ class Facts:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the facts."""
+        """Return the names of the facts."""
         return names_of_facts(self.derive)
 
 
@@ -316,8 +316,10 @@ class ControllerSpec:
         return f"<ControllerSpec {self.name}>"  # the whole of BUILT_IN is 5 kB
 
     def __post_init__(self) -> None:
-        """Raises TypeError on ("x") for ("x",), as each letter would be an alias, and on what cannot be called;
-        ValueError on an empty name, or two equal ones.
+        """Check the fields.
+
+        Raises TypeError for ("x") instead of ("x",), because each letter would be an alias, and for a value that should
+        be callable but is not; ValueError for an empty name, or two equal names.
         """
         if not self.name or not isinstance(self.name, str):
             raise ValueError(f"a controller has a name, got {self.name!r}")
@@ -372,17 +374,17 @@ class ControllerSpec:
 
     @property
     def watches(self) -> tuple[Watch[Any], ...]:
-        """Watches of all queues."""
+        """Return the watches of all queues."""
         return tuple(watch for queue in self.queues for watch in queue.watches)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """All resources that the controller reads, each once, in declaration order."""
+        """Return all resources that the controller reads, each once, in declaration order."""
         return tuple(dict.fromkeys(source.resource for source in self.selecting))
 
     @property
     def selecting(self) -> tuple[Selecting, ...]:
-        """Watches and reads, in declaration order."""
+        """Return the watches and reads, in declaration order."""
         return (*self.watches, *(read if isinstance(read, Read) else Read(read) for read in self.reads))
 
 

@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 @step
 def perform(command: Command) -> Step[Outcome]:
-    """Carry out one command and return its outcome."""
+    """Send one command and return its outcome."""
     outcome: Outcome = yield command
     return outcome
 
 
 @step
 def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
-    """Carry out commands at once, and return their outcomes in the same order."""
+    """Send commands concurrently, and return their outcomes in the same order."""
     commands = _listed("together", commands)
     if not commands:
         return []
@@ -41,7 +41,7 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 @step
 def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
-    """Carry out commands, at most `size` at a time, and return their outcomes in the same order."""
+    """Send commands, at most `size` at a time, and return their outcomes in the same order."""
     check_number("size of in_batches", size, least=1, whole=True)
     outcomes: list[Outcome] = []
     for batch in batches(_listed("in_batches", commands), size):
@@ -51,7 +51,7 @@ def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
 
 @step
 def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()) -> Step[list[Outcome]]:
-    """Carry out commands at once. Raise CommandError for the first outcome that is neither Done nor one of `but`."""
+    """Send commands concurrently. Raise CommandError for the first outcome that is neither Done nor one of `but`."""
     commands = _listed("must_all", commands)
     _check_but("must_all", but)
     outcomes = yield from together(commands)
@@ -82,7 +82,7 @@ def is_done(outcome: Outcome) -> bool:
 
 @step
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
-    """Carry out one command. Raise CommandError for an outcome that is neither Done nor one of `but`."""
+    """Send one command. Raise CommandError for an outcome that is neither Done nor one of `but`."""
     _check_but("must", but)
     outcome: Outcome = yield command
     if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
@@ -92,7 +92,7 @@ def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outco
 
 @step
 def must_object(command: Command) -> Step[Object]:
-    """Carry out one command and return the resulting object. Raises CommandError for every outcome except Done."""
+    """Send one command and return the resulting object. Raises CommandError for every outcome except Done."""
     outcome = yield from must(command)
     assert isinstance(outcome, Done)
     return decode_object(outcome.body)
@@ -106,7 +106,7 @@ def slow_start(
     succeeded: Callable[[Outcome], bool] = is_done,
     report: Callable[[Command, Outcome], Iterable[Record]] = lambda _command, _outcome: (),
 ) -> Step[list[Outcome]]:
-    """Carry out commands in batches of 1, 2, 4, …; stop after a batch in which a command failed.
+    """Send commands in batches of 1, 2, 4, …; stop after a batch in which a command failed.
 
     Returns the outcomes in order: fewer than the commands if it stopped.
 

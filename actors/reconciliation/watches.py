@@ -78,14 +78,14 @@ class Change:
 
     @property
     def new(self) -> Object:
-        """Object after the change; for DELETED the last known state."""
+        """Return the object after the change; for DELETED its last known state."""
         if self._new is None:
             self._new = self._decoded(self._raw)
         return self._new
 
     @property
     def old(self) -> Object | None:
-        """Object before the change; None for ADDED."""
+        """Return the object before the change; None for ADDED."""
         if self._old is None and self._previous:
             self._old = self._decoded(self._previous)
         return self._old
@@ -141,7 +141,7 @@ class Selecting:
 
     @property
     def selection(self) -> Selection:
-        """The selection. Raises TypeError while its namespaces are a function."""
+        """Return the selection. Raises TypeError while its namespaces are a function."""
         if not self.is_restricted:
             return WHOLE
         if callable(self.namespaces):
@@ -191,7 +191,7 @@ class Watch(Selecting, Generic[K_co]):
 
     @property
     def is_of_owners(self) -> bool:
-        """Report whether its keys depend only on the object's owner."""
+        """Report whether `to` depends only on the object's owner, so that one object of each owner suffices."""
         return isinstance(self.to, ItsController)
 
 

@@ -136,7 +136,7 @@ class SourceRunner:
             if self._waker is waker:
                 self._cancel = cancel
                 return
-        cancel()  # it was stopped meanwhile, or has ended
+        cancel()  # the source was stopped meanwhile, or has ended
 
     def _ended(self, waker: Waker, err: BaseException | None, enqueue: Callable[[PlainKey], None], turn: int) -> None:
         with self._lock:

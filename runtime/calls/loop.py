@@ -39,7 +39,7 @@ class LoopCalls:
         self._line.pool.cancel(sender, before)
 
     def listen(self, name: str, run: Callable[[], Coroutine[Any, Any, None]], ended: Ended) -> Callable[[], None]:
-        """See SourceHost."""
+        """Implement SourceHost.listen."""
         task: asyncio.Task[None] | None = None
         cancelled = False
 

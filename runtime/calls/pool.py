@@ -142,7 +142,7 @@ class CallPool:
         return goes_on
 
     def cancel(self, sender: str, before: int) -> None:
-        """See Calls.cancel."""
+        """Implement Calls.cancel."""
         self._cancel(
             lambda prepared: prepared.sender == sender and prepared.incarnation < before, f"{sender} was replaced"
         )

@@ -109,7 +109,9 @@ class _Parser:
         self._tokens = found
         self._next = 0
         self._open = 0  # brackets
-        self._depths = [0] * (2 + len(LEVELS))  # of whole expressions, and of operators' operands by their level
+        self._depths = [0] * (
+            2 + len(LEVELS)
+        )  # nesting of whole expressions, and of the operands of operators by level
 
     def whole(self) -> Node:
         node = self._conditional()

@@ -226,7 +226,7 @@ class Exchange:
     ) -> None:
         self._session, self._request, self._client, self._permit = session, request, client, permit
         self._on_end, self._on_lines, self._patience = on_end, on_lines, patience
-        self._splitter = splitter  # where there is on_lines
+        self._splitter = splitter  # if on_lines is given
         self._may_repeat, self._may_renew = is_read(request.method), True
         self._identity = session.identity_of(client, request.user)
         self._attempt: HttpAttempt | None = None
@@ -277,7 +277,7 @@ class Exchange:
         self._attempt = None  # otherwise a reference cycle keeps both bodies until the next collection
         if self._over:
             return
-        if attempt.error is not None:  # of a consumer that has received the lines before
+        if attempt.error is not None:  # the receiver of the lines raised an exception
             self._fail(attempt.error)
             return
         breakdown = attempt.breakdown

@@ -52,7 +52,7 @@ class FairQueue(Generic[T]):
         items = self._kept.pop(client)
         item = items.popleft()
         if items:
-            self._kept[client] = items  # its next turn comes after those of the others
+            self._kept[client] = items  # moved to the end: the other clients come first
         self._count(client, 1)
         return item
 

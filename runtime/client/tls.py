@@ -65,7 +65,7 @@ def tls_material(config: ClientConfig, credential: Credential) -> TlsMaterial:
     """Read and validate the TLS material. Raises ConfigError, which names the field with the unusable PEM."""
     context = ssl.SSLContext(
         ssl.PROTOCOL_TLS_CLIENT
-    )  # for validation: its errors are more precise than those of libcurl
+    )  # only for validation, because its errors are more precise than libcurl's
     authority = certificate = key = b""
     if config.verify and config.ca is not None:
         authority = config.ca.read()

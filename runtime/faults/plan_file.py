@@ -1,6 +1,6 @@
 """Fault plans in YAML files, validated before anything is started.
 
-    seed: 7                    # of the chances; another run with it draws the same
+    seed: 7                    # of the random choices; another run with it makes the same
     faults:
       - kind: zone-silent
         start: 30s

@@ -33,14 +33,12 @@ class FaultKind(StrEnum):
     # One opportunity per message that is sent. Messages from one sender to one receiver stay in order.
     MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
     # One opportunity per request.
-    REQUEST_HELD = (
-        "request-held"  # for `seconds` in the client, before its bytes are sent, for example for a connection
-    )
+    REQUEST_HELD = "request-held"  # waits in the client for `seconds` before it is sent, for example for a connection
     COMMAND_LOST = "command-lost"  # does not reach the server; the client notices at its timeout
     COMMAND_REFUSED = "command-refused"  # the connection is refused
     COMMAND_DELAYED = "command-delayed"  # reaches the server `seconds` late, even after the client's timeout
     COMMAND_REPEATED = "command-repeated"  # carried out twice; the client receives the second response
-    COMMAND_ANSWERED = "command-answered"  # with `status`, and not carried out; seconds: Retry-After
+    COMMAND_ANSWERED = "command-answered"  # response with `status`, and not carried out; seconds: Retry-After
     OUTCOME_LOST = "outcome-lost"  # carried out, and the response is lost
     OUTCOME_REPEATED = "outcome-repeated"  # the response is delivered twice
     # One opportunity per watch that is opened.

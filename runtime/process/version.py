@@ -28,12 +28,12 @@ class Version:
 
     @property
     def git_version(self) -> str:
-        """Version in the form of Kubernetes components: v1.36.2+kcm.0.1.0."""
+        """Return the version in the format of Kubernetes components: v1.36.2+kcm.0.1.0."""
         return f"v{self.kubernetes}+kcm.{self.kcm}"
 
     @property
     def platform(self) -> str:
-        """Platform as Go names it: linux/amd64."""
+        """Return the platform with Go's names: linux/amd64."""
         machine = platform.machine()
         return f"{platform.system().lower()}/{_GO_MACHINES.get(machine, machine)}"
 

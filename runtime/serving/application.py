@@ -68,7 +68,7 @@ class PageRequest(HttpRequest):
         self.respond(self.refusal)
 
     def respond(self, page: PageResponse) -> None:
-        lines = b"" if page.content_type == TEXT else NO_SNIFFING  # which the server adds to text by itself
+        lines = b"" if page.content_type == TEXT else NO_SNIFFING  # the server itself adds the header to text
         compressed_from = 0 if page.is_compressed else COMPRESSED_FROM
         self.send(page.status, page.content_type, page.body, lines=lines, compressed_from=compressed_from)
 
@@ -80,7 +80,7 @@ class PageRequest(HttpRequest):
 
     def _split(self) -> tuple[str, str]:
         target = self.target.decode(errors="replace")
-        if not target.startswith("/"):  # with scheme and host, as to a proxy
+        if not target.startswith("/"):  # an absolute URL, as sent to a proxy
             parts = urlsplit(target)
             return parts.path, parts.query
         path, _, query = target.partition("?")
@@ -99,7 +99,7 @@ class Application:
         self._page, self.now, self._log = page, now, log
 
     def admit(self, request: PageRequest) -> PageResponse | None:
-        del request  # it is authorized with its path, by the page
+        del request  # the page authorizes requests, by their path
         return None
 
     def handle(self, request: PageRequest) -> None:

@@ -90,7 +90,7 @@ class ServingTls:
             self._pair = PairInMemory(now=clock.now)
         self._named = [(named, PairInFiles(named.certificate, named.key)) for named in settings.named]
         self._loaded = self._load(self._stamps())
-        self._refused: list[Stamp | None] | None = None  # of unusable files, which are not loaded again
+        self._refused: list[Stamp | None] | None = None  # stamps of unusable files, which are not loaded again
         self._logged = ""  # the last error, so that it is not logged at each handshake
         self.context = self._new_context(self._loaded.clients, self._loaded.proxies)
         self._pair.load(self.context)

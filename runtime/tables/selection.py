@@ -59,7 +59,7 @@ class Selection:
 
     @property
     def query(self) -> dict[str, str]:
-        """Query parameters of a list or watch, without the namespace."""
+        """Return the query parameters of a list or watch, without the namespace."""
         selectors = (("labelSelector", self.labels), ("fieldSelector", self.fields))
         return {name: str(selector) for name, selector in selectors if not selector.empty}
 

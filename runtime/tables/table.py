@@ -357,7 +357,7 @@ class TableWriter:
 
     @property
     def foresees(self) -> bool:
-        """True if there are foreseen entries that the watch has not shown."""
+        """Report whether there are foreseen entries that the watch has not shown yet."""
         return bool(self.table._foreseen)
 
     def foreseen(self, state: ObjectVersion) -> Entry | None:

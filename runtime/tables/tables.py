@@ -42,11 +42,11 @@ class Tables:
         self._listers = {
             resource_id: Lister(overlay, self.ineffective) for resource_id, overlay in self._overlays.items()
         }
-        self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were accessed
+        self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # typed listers that were accessed
         self._static = frozenset(tables)
         self._discovers = discovers
         self._arrived: dict[str, Lister] = {}
-        self._by_kind: dict[tuple[str, str], Lister] = {}  # of discovered resources that can be read, by group and kind
+        self._by_kind: dict[tuple[str, str], Lister] = {}  # readable discovered resources, by group and kind
 
     def __getitem__(self, resource: Resource[M]) -> Lister[M]:
         """Return the lister of this resource: of models, if the resource names one, else of maps.

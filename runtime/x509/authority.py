@@ -30,7 +30,7 @@ from kcm.runtime.x509.usages import EXTENDED_KEY_USAGES, KEY_USAGES
 
 PrivateKey: TypeAlias = "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey"
 
-BACKDATE = timedelta(minutes=5)  # for readers whose clock is behind
+BACKDATE = timedelta(minutes=5)  # for clients whose clocks are behind
 SHORT = timedelta(hours=8)  # backdating does not shorten certificates with a shorter life
 
 _KEY_TYPES = ("EC PRIVATE KEY", "RSA PRIVATE KEY", "PRIVATE KEY")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kcm.runtime.x509.authority import Authority
 
-NAME = "csr-controller"  # of the files in errors, as upstream has it
+NAME = "csr-controller"  # name of the files in errors, as upstream
 
 
 class KeyFilesError(ValueError):

@@ -1,9 +1,14 @@
-"""The actor that drives a reconciler, one for each controller. Read actor.py first.
+"""Actor that drives the reconciler of one controller. Read actor.py first.
 
-keys: which keys a change concerns. sources: its queues and passes. work: the reconciliations in work. retries: what
-becomes of a key or a pass that failed. held_back: of one that hung. timetable: what it does as time passes. readiness:
-what must be before it may act. own_writes: what outcomes show of its own writes. task_log: the log that a reconciler is
-given.
+keys: the keys that a change concerns.
+sources: its queues and passes.
+work: running reconciliations.
+retries: retries of failed keys and passes.
+held_back: keys whose reconciliation hung.
+timetable: periodic work.
+readiness: conditions for the first reconciliation.
+own_writes: own writes in the tables, from outcomes.
+task_log: log of a reconciler.
 """
 
 from kcm.actors.engine.controller.actor import Controller

@@ -111,7 +111,7 @@ class Controller(Actor):
         self._readiness = Readiness(tables)
         self._begun = False
         self._paused = self._draining = self._drained = False
-        self._last_ticket = 0  # of the newest Submit that was sent before the last Attach
+        self._last_ticket = 0  # ticket of the newest Submit before the last Attach
         self._peers: dict[str, int] = {}  # the incarnation of each actor that we subscribed or attached to
         self._since_pump = 0
 
@@ -185,7 +185,7 @@ class Controller(Actor):
 
     def stopped(self) -> None:
         incarnation = self.context.incarnation
-        if incarnation == self.context.system.incarnation(self.name):  # else they are its successor's
+        if incarnation == self.context.system.incarnation(self.name):  # otherwise they belong to the next incarnation
             for listener, _ in self._settings.sources:
                 listener.stop()
         if self._functions is not None:
@@ -217,7 +217,7 @@ class Controller(Actor):
             case Settled():
                 self._work.settle(message)
             case Wake():
-                pass  # what is due follows from the queues, below
+                pass  # due work is taken from the queues below
             case Synced(resource=table_id):
                 self._synced(table_id)
             case TablesChanged() if self._discovered is not None:
@@ -397,7 +397,7 @@ class Controller(Actor):
             soonest = min(soonest, now + BARRIER_CHECK)
         due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
-            soonest = due  # else the event that allows tasks to begin also serves the queues
+            soonest = due  # otherwise the event that allows tasks to begin also serves the queues
         if self._held_back.hangs:
             soonest = min(soonest, now + LOOK_AGAIN)  # no message reports that a hung thread has returned
         self.wake_at(soonest)
@@ -452,7 +452,7 @@ class Controller(Actor):
 
     def _say_vitals(self) -> None:
         if self.context.fenced:
-            return  # its successor publishes them
+            return  # the next incarnation publishes its own
         now = self.clock.monotonic()
         work, discovered = self._work, self._discovered
         queued, longest = self._sources.load(now)

@@ -34,12 +34,6 @@ class DiscoveredTables:
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
-        """Begin without tables.
-
-        shared: all tables of the system, by Resource.id.
-        queue: receives the keys of their objects.
-        subscribe: called with the Resource.id of an added table.
-        """
         self._discovers, self._shared, self._tables, self._keys = discovers, shared, tables, keys
         self._queue, self._readiness, self._subscribe = queue, readiness, subscribe
         self._clock, self._log = clock, log
@@ -54,7 +48,7 @@ class DiscoveredTables:
 
     @property
     def arriving(self) -> Mapping[str, float]:
-        """Tables that cannot be read yet, by Resource.id, and since when (monotonic seconds)."""
+        """Return the tables that cannot be read yet, by Resource.id, and since when, in monotonic seconds."""
         return {resource_id: since for resource_id, (_, since) in self._arriving.items()}
 
     def follow(self, change: TablesChanged) -> None:
@@ -91,4 +85,4 @@ class DiscoveredTables:
         self._arriving.pop(resource_id, None)
         self._keys.remove_routes(resource_id)
         self._tables.remove(resource_id)
-        self._log.info("discovered resource is gone", v=2, resource=table.resource.name)
+        self._log.info("discovered resource is no longer watched", v=2, resource=table.resource.name)

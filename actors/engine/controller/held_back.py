@@ -23,7 +23,7 @@ class Straggler(Protocol):
 
     @property
     def at_work(self) -> InWork | None:
-        """Key that its thread is reconciling. Thread-safe."""
+        """Return the key that its thread is reconciling. Thread-safe."""
 
 
 @dataclass(slots=True)

@@ -234,7 +234,7 @@ class Keys:
         self._add_postponed()
 
     def add_unseen(self) -> None:
-        """Enqueue keys for what we wrote, and others changed or deleted before the watch showed it."""
+        """Enqueue keys for own writes that other clients changed or deleted before the watch showed them."""
         for resource_id, overlay in self._tables.overlays().items():
             unseen = overlay.unseen
             while unseen:

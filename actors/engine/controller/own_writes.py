@@ -62,7 +62,10 @@ def _record_deletion(overlay: AnyOverlay, command: Delete) -> None:
 
 
 def stale_update(err: Exception, tables: Tables) -> Update | Patch | None:
-    """The update, or patch of a version, that met a conflict, if the tables still show what it was made from."""
+    """Return the update, or the patch of a version, that failed with a conflict, if the tables still show its basis.
+
+    Otherwise return None: the retry uses the newer version in the tables.
+    """
     if not isinstance(err, CommandError) or not isinstance(err.failure, Conflict):
         return None
     command = err.command
@@ -77,7 +80,7 @@ def stale_update(err: Exception, tables: Tables) -> Update | Patch | None:
 
 
 def refresh(command: Update | Patch, err: Exception, tables: Tables) -> Reconciliation:
-    """Read the object live, which puts it into the overlay (remember), and end with the error of the update."""
+    """Read the object live, so that the overlay contains it (see remember), then raise the update's error."""
     outcome = yield Get(command.resource, command.key, as_informer=True)
     if isinstance(outcome, NotFound):
         remember(tables, command, outcome)

@@ -27,7 +27,7 @@ class Readiness:
         self.unsynced = {part.id for table in tables.values() for part in tables_of(table)}
         self.attached = False
         self._barrier: dict[str, tuple[int, int]] = {}  # Resource.id → (epoch, version) that its table must reach
-        self._versions: Mapping[str, int] = {}  # as attached
+        self._versions: Mapping[str, int] = {}  # versions in Attached
 
     def attach(self, versions: Mapping[str, int]) -> None:
         """Handle Attached of the dispatcher.
@@ -64,7 +64,7 @@ class Readiness:
 
     @property
     def waits_for_versions(self) -> bool:
-        """True if a table must reach a version. No message announces that, so the controller polls."""
+        """Report whether a table must still reach a version. No message announces that, so the controller polls."""
         return bool(self._barrier)
 
     def missing_versions(self) -> dict[str, int]:

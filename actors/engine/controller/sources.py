@@ -44,7 +44,7 @@ class Task(Protocol):
 
 class TaskSource(Protocol):
     def load(self, now: float) -> tuple[int, InWork | None]:
-        """Return how many tasks wait, and the task that has been running for longest."""
+        """Return the number of waiting tasks, and the task that has been running for longest."""
 
     def take(self, now: float) -> Task | None:
         """Return the next task; None if no task is due, or the limit of running tasks is reached."""
@@ -266,7 +266,7 @@ class TaskSources:
         return None
 
     def load(self, now: float) -> tuple[int, InWork | None]:
-        """Return the sum of the waiting tasks, and the task that has been running for longest."""
+        """Return the number of waiting tasks of all sources, and the task that has been running for longest."""
         waiting, longest = 0, None
         for source in self._turns:
             more, oldest = source.load(now)

@@ -8,7 +8,7 @@ TIDY = 60.0  # seconds between two cleanups of the overlay
 
 
 class Timetable:
-    """Times are of the monotonic clock; at first there is no resync."""
+    """Schedule of periodic work, in monotonic seconds. Resyncs start with begin_resyncs."""
 
     def __init__(self, *, now: float, resync: float) -> None:
         """Create a timetable. resync: seconds between two resyncs; 0: never."""

@@ -29,9 +29,9 @@ from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
 
-# The alternative to asyncio's waits and to async clients.
+# Hint in errors of coroutines that use asyncio's waits or an async client.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
-ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield; commands also in a list
+ALONE = (*COMMANDS, Record, Tell, Enqueue)  # values that a reconciliation may yield; commands also in a list
 
 
 @dataclass(slots=True)
@@ -135,9 +135,9 @@ class Work:
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
 
     def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
-        """Settle, as Refused, the commands that a previous dispatcher had not sent when it failed.
+        """Settle, as Refused, the commands that a failed dispatcher had received but not sent.
 
-        last_ticket: the newest that was submitted to the previous dispatcher.
+        last_ticket: the newest ticket that was submitted to that dispatcher.
         under_way: ticket and index of the commands that it had sent.
         """
         for ticket, attempt in list(self._waiting.items()):
@@ -300,7 +300,11 @@ def add_hint(err: Exception, by: Running | None) -> None:
         err.add_note(NO_LOOP)
 
 
-_OF_LOOPS = ("event loop", "async library", "async context")  # of asyncio; of sniffio, which httpx uses; of trio
+_OF_LOOPS = (
+    "event loop",
+    "async library",
+    "async context",
+)  # in errors of asyncio, of sniffio (used by httpx), and of trio
 
 
 def _is_result(result: Any) -> bool:

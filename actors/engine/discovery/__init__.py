@@ -1,4 +1,4 @@
-"""The actor that finds out which resources the API server serves. Read actor.py first."""
+"""Actor that finds out which resources the API server serves. Read actor.py first."""
 
 from kcm.actors.engine.discovery.actor import Discovery
 

@@ -29,10 +29,10 @@ MOST_ROUNDS = 1_000_000  # maximum number of rounds of one incarnation, which de
 
 
 class Discovery(Actor):
-    """Its name is "discovery"."""
+    """Actor that discovers resources, named "discovery"."""
 
     def __init__(self, context: Context, *, transport: Transport, audience: str, vitals: Vitals) -> None:
-        """Create the actor. audience: the actor that is sent ResourcesDiscovered."""
+        """Create the actor. audience: the actor that receives ResourcesDiscovered."""
         super().__init__(context)
         self._transport, self._audience, self._vitals = transport, audience, vitals
         self._number = context.incarnation * MOST_ROUNDS

@@ -1,4 +1,7 @@
-"""The one actor that writes to the API server. Read actor.py first; requests: commands as HTTP requests."""
+"""Actor that writes to the API server. Read actor.py first.
+
+requests: commands as HTTP requests.
+"""
 
 from kcm.actors.engine.dispatcher.actor import Dispatcher, DispatchLimits, saturation
 

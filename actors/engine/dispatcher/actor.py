@@ -1,4 +1,4 @@
-"""The dispatcher: the only actor that writes to the API server.
+"""Dispatcher: the only actor that writes to the API server.
 
 Takes Submit (answered by one Settled for each command), Attach (answered by Attached), LeaseHeld, LeaseLost, Wake.
 
@@ -108,7 +108,7 @@ class _Replies:
 
 
 class Dispatcher(Actor):
-    """Its name is "dispatcher"."""
+    """Actor that executes commands, named "dispatcher"."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
         case Fetch(path, accept, query):
             return Request(method="GET", path=path, query=dict(query), accept=accept, permit=permit)
         case _:
-            raise TypeError(f"no request carries {command!r} out")
+            raise TypeError(f"not a command for the API server: {command!r}")
 
 
 def _object_path(resource: str, key: Key, subresource: str = "") -> str:

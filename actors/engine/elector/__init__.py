@@ -1,6 +1,6 @@
-"""The actor that runs for leader. Read actor.py first.
+"""Actor for leader election. Read actor.py first.
 
-election: checked settings. lease: the Lease as last observed, and the requests to acquire it.
+election: validated settings. lease: the Lease as last observed, and the requests to acquire it.
 """
 
 from kcm.actors.engine.elector.actor import Elector

@@ -31,7 +31,7 @@ from kcm.runtime.system.vitals import Vitals
 
 
 class Elector(Actor):
-    """Its name is "elector"."""
+    """Actor for leader election, named "elector"."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Elector(Actor):
         self._attempt: Try | None = None
         self._began = 0.0
         self._next_try = 0.0
-        self._due = math.inf  # when we asked to be woken
-        self._spared_until = -math.inf  # after a suspension, until when a renewal may take
+        self._due = math.inf  # time of the requested Wake
+        self._spared_until = -math.inf  # after a suspension, deadline of the renewal
         self._ticket = context.incarnation * 1_000_000_000
         self._releasing = False
         self._lost = ""  # why the lease was lost; this cannot be undone

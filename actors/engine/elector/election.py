@@ -5,7 +5,7 @@ from __future__ import annotations
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.late_methods import dataclass
 
-JITTER = 1.2  # of the retry period, while acquiring
+JITTER = 1.2  # factor of the retry period, while acquiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,5 +50,5 @@ class Election:
 
     @property
     def request_timeout(self) -> float:
-        """Seconds for one request, as in upstream's client: leaves time for a retry."""
+        """Return the timeout of one request in seconds, as in upstream's client, which leaves time for a retry."""
         return max(1.0, self.renew_deadline / 2)

@@ -76,24 +76,24 @@ class ObservedLease:
 
     @property
     def holder(self) -> str:
-        """Identity of the holder as last seen; "" without a holder."""
+        """Return the identity of the holder as last seen; "" without a holder."""
         return _spec(self._observed).get("holderIdentity") or ""
 
     @property
     def free_at(self) -> float:
-        """Monotonic time at which the Lease expires unless it is renewed."""
+        """Return the monotonic time at which the Lease expires unless it is renewed."""
         return self._observed_at + seconds_of(_spec(self._observed))
 
     @property
     def failure(self) -> tuple[str, float] | None:
-        """Failed request of the latest attempt with its reason, and since when all attempts have failed.
+        """Return the failed request of the latest attempt with its reason, and since when all attempts have failed.
 
-        None if the attempt did not fail. An attempt that finds another holder has not failed.
+        Returns None if the attempt did not fail. An attempt that finds another holder has not failed.
         """
         return (self._failure, self._failing_since) if self._failure else None
 
     def acquire_or_renew(self, *, leading: bool) -> Try:
-        """Try once. leading: we believe that we hold the lease.
+        """Try once to acquire or renew the lease. leading: this process considers itself the holder.
 
         Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go, tryAcquireOrRenew.
         """
@@ -211,7 +211,7 @@ class ObservedLease:
             self._observed_at = self._clock.monotonic()
         if (before or {}).get("holderIdentity") != after.get("holderIdentity"):
             holder = after.get("holderIdentity") or ""
-            if holder:  # for ourselves "became leader" follows at once
+            if holder:  # for our own identity, "became leader" is logged at once
                 own = holder == self._election.identity
                 self._log.info("new leader elected", v=2 if own else 0, lease=self.key, identity=holder)
             self._new_holder(holder)

@@ -1,7 +1,9 @@
-"""The actor that keeps one resource's table in line with the API server. Read actor.py first.
+"""Actor that keeps the table of one resource up to date. Read actor.py first.
 
-list_watch: how the server is asked. contents: what it shows goes into the table, and on to subscribers. retries:
-when it asks again after a failure. outage: what all informers share while the server gives no response.
+list_watch: requests to the server.
+contents: objects of the table, and the differences for subscribers.
+delivery: delivery of the differences.
+retries: time of the next request after a failure, and outages, which all informers share.
 """
 
 from kcm.actors.engine.informer.actor import Informer

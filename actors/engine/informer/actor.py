@@ -43,7 +43,7 @@ INCOMPLETE_LISTS = 2  # successive incomplete streaming lists after which it lis
 
 
 class InformerState(Enum):
-    WAITING = "waiting"  # for its backoff to pass
+    WAITING = "waiting"  # until the backoff is over
     LISTING = "listing"  # pages
     STREAMING_LIST = "streaming list"  # as JSON, or as the beginning of a watch
     WATCHING = "watching"
@@ -358,7 +358,7 @@ class Informer(Actor):
     def _warn_unreadable(self, unreadable: Unreadable, err: Exception) -> None:
         self.context.system.raised(self.name, "making an entry", unreadable.key, err)
         self.log.warning(
-            "object cannot be read: what it may count for is held back",
+            "object cannot be read, holding back writes that it may affect",
             **self._about,
             key=unreadable.key,
             uid=unreadable.uid,
@@ -366,7 +366,7 @@ class Informer(Actor):
         )
 
     def _tell_healed(self, key: Key) -> None:
-        self.log.info("object can be read again, or is gone", **self._about, key=key)
+        self.log.info("object can be read again, or was deleted", **self._about, key=key)
 
     # Time.
 

@@ -30,13 +30,13 @@ class InformerLimits:
 
 
 class ListWatch:
-    """Sends requests; delivers responses as Listed, Streamed and StreamEnded with the number of their request.
+    """Client of one informer. Delivers responses as Listed, Streamed and StreamEnded with the number of their request.
 
     Messages of an earlier request may still arrive; see is_current.
 
     began: monotonic time at which the current request was sent.
     events: number of its events, counted by the informer.
-    silent: nothing was received yet.
+    silent: no data was received yet.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class ListWatch:
             self._stream = None
 
     def ended(self) -> None:
-        """Record that the server has ended the watch."""
+        """Record that the request has ended."""
         self._stream = None
 
     def _bring_page(self, number: int, response: Response) -> None:

@@ -1,4 +1,4 @@
-"""Time of an informer's next request: after its backoff, or in an outage after a probe with a response.
+"""Retries of informers: after a backoff, or during an outage of the server after a successful probe.
 
 Outages are shared by the informers of an API server: one of them probes the server, the others wait. Sixty informers
 that each retry by themselves, as client-go's reflectors do, send ten requests a second at first and one or two later,
@@ -19,7 +19,7 @@ SPREAD = 1.0  # seconds after an outage within which the waiting informers resum
 
 
 class Outage:
-    """Outage that begins with a request without any response and lasts until a probe has one.
+    """Outage of the API server, from a request without any response until a probe with a response.
 
     Two informers may call it at once, on two threads. Then both may probe, or one may wait until the next probe is due.
     """
@@ -66,7 +66,7 @@ class Outage:
 
 
 class RetryAction(Enum):
-    """Action of an informer whose wait is over."""
+    """Next action of an informer that has finished waiting."""
 
     ASK = "ask"
     PROBE = "probe"  # ask for all informers whether the server responds
@@ -80,12 +80,15 @@ class InformerRetries:
     """
 
     def __init__(self, outage: Outage, *, informer: str, chance: random.Random) -> None:
-        """Share the outage. informer: name of the actor that receives Wake when the outage ends."""
+        """Create the retries of one informer, which shares the outage.
+
+        informer: name of the actor, which receives Wake when the outage ends.
+        """
         self.due: float | None = None
         self._outage, self._informer, self._chance = outage, informer, chance
         self._failures = 0
         self._failed_at = 0.0
-        self._is_held_up = False  # its backoff is over, the outage is not
+        self._is_held_up = False  # the backoff is over, but the outage is not
 
     def asked(self) -> None:
         self.due = None

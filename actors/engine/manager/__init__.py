@@ -1,6 +1,8 @@
-"""The supervisor of all other actors. Read actor.py first.
+"""Supervisor of all other actors. Read actor.py first.
 
-plan: everything it may start, and the requests of operators. children: their state and restarts. shutdown: draining.
+plan: everything it may start, and the requests of operators.
+children: their state and restarts.
+shutdown: draining.
 """
 
 from kcm.actors.engine.manager.actor import ControllerManager

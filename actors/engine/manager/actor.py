@@ -53,7 +53,7 @@ SUSPENDED = 4.0  # a tick that is later than this, in seconds, means that the el
 
 
 class ControllerManager(Actor):
-    """Its name is "controller-manager"."""
+    """Actor that supervises all others, named "controller-manager"."""
 
     def __init__(
         self,
@@ -106,7 +106,9 @@ class ControllerManager(Actor):
             if self.context.system.is_alive(controller.spec.name):
                 self._children.keep(controller.spec, now)
                 self._start_informers(name, now)
-                self.tell(controller.spec.name, Restarted(self.name, self.context.incarnation))  # it may have children
+                self.tell(
+                    controller.spec.name, Restarted(self.name, self.context.incarnation)
+                )  # the controller may have children
         self._discovered.take_over(now)
         if self._leading:
             self._schedule_controllers(now)
@@ -232,7 +234,7 @@ class ControllerManager(Actor):
         self._start_informers(name, now)
         self._discovered.controllers_changed(now)
         if not self._leading:
-            return  # it starts with the others, once the lease is held
+            return  # the controller starts with the others, once the lease is held
         spec = self._plan.controllers[name].spec
         child = self._children.get(spec.name)
         if child is None or child.gave_up:

@@ -1,4 +1,4 @@
-"""Informers of discovered resources, and the tables that each controller was notified of."""
+"""Informers of discovered resources, and the tables that each controller has been informed of."""
 
 from __future__ import annotations
 

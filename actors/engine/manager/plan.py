@@ -38,11 +38,11 @@ class DiscoveryPlan(Protocol):
 
     @property
     def actor(self) -> ActorSpec:
-        """Spec of the actor that discovers resources."""
+        """Return the spec of the actor that discovers resources."""
 
     @property
     def informers(self) -> Mapping[str, DiscoveredInformer]:
-        """Present informers by Resource.id."""
+        """Return the present informers by Resource.id."""
 
     def add(self, served: ServedResource, *, metadata_only: bool) -> DiscoveredInformer:
         """Create a table of this resource, and return the plan of its informer."""

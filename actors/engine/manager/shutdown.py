@@ -43,7 +43,7 @@ class Shutdown:
 
     @property
     def due(self) -> float:
-        """Deadline of the shutdown; infinity if it has not begun or is over."""
+        """Return the deadline of the shutdown; infinity if it has not begun or is over."""
         return self._until if self._until is not None else math.inf
 
     def begin(self) -> None:

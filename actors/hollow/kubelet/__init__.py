@@ -1,1 +1,1 @@
-"""The kubelets of hollow nodes: they report pods and containers as running, and execute nothing."""
+"""Kubelets of the hollow nodes, which report pods and containers as running and execute nothing."""

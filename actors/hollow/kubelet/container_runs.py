@@ -39,11 +39,11 @@ class Script:
     hang_after: float | None = None
 
     def answers(self) -> Course:
-        """Return the results of its startup and liveness probes."""
+        """Return the course of its startup and liveness probes."""
         return course(good_from=self.start_seconds, good_until=self.hang_after)
 
     def serves(self, *, probed: bool) -> Course:
-        """Return the results of its readiness probe, or the readiness itself if it has none."""
+        """Return the course of its readiness probe, or the readiness itself if it has none."""
         if not self.ready:
             return course(good_until=0.0)
         if not probed:
@@ -110,7 +110,7 @@ def _from_command(pod: Object, container: Mapping[str, Any], restarts: int) -> d
 
 
 def _annotated(pod: Object, container: str, *, main: bool) -> dict[str, Any]:
-    """The fields of Script that annotations set."""
+    """Return the fields of Script that annotations set."""
 
     def annotation(name: str) -> str | None:
         return behaviour.annotation_of(pod, name, container=container, main=main)

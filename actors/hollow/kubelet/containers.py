@@ -1,8 +1,8 @@
-"""Lifecycle of a hollow container: its status at a moment, and the time of the next change.
+"""Lifecycle of a hollow container: its status at a given time, and the time of the next change.
 
-The input is the status that the last sync stored in the pod (`before`, None at first); a second sync at the same moment
+The input is the status that the last sync stored in the pod (`before`, None at first); a second sync at the same time
 changes nothing. Times in the status are whole seconds, so a duration may appear up to a second shorter than requested.
-A Memory contains what the kubelet keeps in memory only, as upstream.
+A Memory contains what a kubelet keeps only in memory, as upstream.
 
 Source: kubernetes v1.36 pkg/kubelet/kuberuntime/kuberuntime_manager.go (computePodActions, doBackOff), kubelet_pods.go
 (convertToAPIContainerStatuses), status/status_manager.go (TerminatePod). The first restart is immediate, the next after
@@ -38,7 +38,7 @@ _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 class Memory(NamedTuple):
-    """State of a container that its status lacks. forgiven: restarts that no longer count for its backoff."""
+    """State of a container that is not part of its status. forgiven: restarts that no longer count for its backoff."""
 
     pull: Pull | None = None
     forgiven: int = 0
@@ -48,7 +48,11 @@ NOTHING = Memory()
 
 
 class PodContext(NamedTuple):
-    """Values that all containers of a pod share. unpullable: patterns of images. now: Unix seconds."""
+    """Values that all containers of a pod share.
+
+    unpullable: patterns of images that cannot be pulled.
+    now: Unix seconds.
+    """
 
     pod: Object
     uid: str
@@ -68,7 +72,7 @@ def pod_context(pod: Object, *, unpullable: tuple[str, ...] = (), now: float) ->
 
 
 class Life(NamedTuple):
-    """A container's status, and the Unix seconds at which time alone changes it; None for never."""
+    """Status of a container, and the Unix seconds of its next change by time alone; None for never."""
 
     status: Object
     due: float | None
@@ -86,12 +90,12 @@ def container_id(uid: str, name: str, restarts: int) -> str:
 
 
 def backoff(restarts: int) -> float:
-    """Seconds between a container's end and its next start, when it was restarted so often."""
+    """Return the seconds between a container's end and its next start, after this number of restarts."""
     return 0.0 if restarts <= 0 else BACKOFF.delay(restarts - 1)
 
 
 def restarts_after(container: Mapping[str, Any], restart_policy: str, exit_code: int) -> bool:
-    """Report whether a container is restarted. Its own policy takes precedence over restart_policy, the pod's.
+    """Report whether a container is restarted. The container's policy takes precedence over restart_policy, the pod's.
 
     Source: pkg/api/v1/pod/util.go, ContainerShouldRestart.
     """
@@ -110,12 +114,12 @@ def live(
     context: PodContext,
     memory: Memory = NOTHING,
 ) -> Life:
-    """A container of a pod that its kubelet runs."""
+    """Return the present status of a container that its kubelet runs, and the time of the next change."""
     return _Look(container, before or {}, scripts, context, memory).life()
 
 
 def initialising(container: Mapping[str, Any], before: Mapping[str, Any] | None) -> Object:
-    """A container that waits for the init containers before it."""
+    """Return the status of a container that waits for the init containers before it."""
     if before and before.get("containerID"):
         return dict(before)
     return _status(container, {"waiting": {"reason": "PodInitializing"}}, None, identity=None, restarts=0)
@@ -144,7 +148,7 @@ def stopped(before: Mapping[str, Any], *, exit_code: int, now: float, initialise
 
 
 class _Look:
-    """One look at a container."""
+    """Computation of a container's status at one moment."""
 
     __slots__ = ("_before", "_container", "_context", "_events", "_forgiven", "_now", "_pull", "_scripts")
 
@@ -206,7 +210,7 @@ class _Look:
         begun = parse_time(running["startedAt"])
         age = self._now - begun
         ends: list[tuple[float, str]] = [] if script.run_seconds is None else [(script.run_seconds, "")]
-        up = 0.0  # when it has started up
+        up = 0.0  # when startup has finished
         if probed:
             up, killed = _judged(container, script)
             ends += killed
@@ -289,7 +293,7 @@ class _Look:
 
 
 def _judged(container: Mapping[str, Any], script: Script) -> tuple[float, list[tuple[float, str]]]:
-    """Seconds from the start: when it has started up, and when a probe has it killed, and which."""
+    """Return when startup has finished, and when a probe kills the container and which, in seconds from the start."""
     answers = script.answers()
     up, killed = 0.0, []
     startup, liveness = probe_of(container, "startup"), probe_of(container, "liveness")

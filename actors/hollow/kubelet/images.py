@@ -17,9 +17,9 @@ from kcm.protocols.objects import Object
 from kcm.runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=10.0, most=300.0)
-SHOWN = 5.0  # seconds that ErrImagePull stays, before the kubelet looks again and backs off
+SHOWN = 5.0  # seconds for which the reason is ErrImagePull, before the next sync changes it to ImagePullBackOff
 MISSING_TAGS = {"404", "nonexistent", "non-existent"}
-# Repositories are of lower case; a tag may follow, and a digest.
+# A lower-case repository, optionally followed by a tag and a digest.
 _REFERENCE = re.compile(
     r"(?:(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?)/)?"
     r"(?P<path>[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*)"
@@ -28,7 +28,7 @@ _REFERENCE = re.compile(
 
 
 class Pull(NamedTuple):
-    """State of a container's image pulls. attempts: that have failed. at: time of the last one, Unix seconds."""
+    """State of a container's image pulls. attempts: number of failed pulls. at: time of the last one, Unix seconds."""
 
     attempts: int
     at: float
@@ -62,7 +62,10 @@ def _is_there(image: str, patterns: tuple[str, ...]) -> bool:
 
 
 def missing(image: str, patterns: tuple[str, ...] = ()) -> str:
-    """Why it cannot be pulled, "" if it can. patterns: of shells, of images that are missing beside the usual ones."""
+    """Return why an image cannot be pulled, "" if it can.
+
+    patterns: shell patterns of images that are missing in addition to the built-in list.
+    """
     found = _REFERENCE.fullmatch(image)
     if found is None:
         return ""
@@ -83,7 +86,7 @@ def hindrance(
     shown: str,
     now: float,
 ) -> ImageWait | None:
-    """Return why a container waits for its image; None if it is available. shown: the reason in its status so far."""
+    """Return why a container waits for its image; None if it is available. shown: the reason in its present status."""
     image = container.get("image") or ""
     if _is_there(image, patterns):
         return None

@@ -1,4 +1,4 @@
-"""The status that a hollow kubelet reports of a pod at a moment, as a function of the pod.
+"""Status of a pod that a hollow kubelet reports at a given time, as a function of the pod.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus), status/generate.go,
 status/status_manager.go, kuberuntime/kuberuntime_container.go (computeInitContainerActions), active_deadline.go.
@@ -39,7 +39,7 @@ NO_MEMORIES: Memories = MappingProxyType({})
 
 
 class PodPlan(NamedTuple):
-    """The fields of status as they should be, and the Unix seconds at which time alone changes them."""
+    """Wanted fields of the status, and the Unix seconds of their next change by time alone."""
 
     status: Object
     due: float | None = None
@@ -48,19 +48,19 @@ class PodPlan(NamedTuple):
 
 
 def has_started(pod: Object) -> bool:
-    """A kubelet has taken it up."""
+    """Report whether a kubelet has begun to run the pod."""
     return bool((pod.get("status") or {}).get("startTime"))
 
 
 def has_running(pod: Object) -> bool:
-    """One of its containers runs, so that there is something to stop."""
+    """Report whether a container of the pod is running, so that it must be stopped."""
     status = pod.get("status") or {}
     lists = (status.get("containerStatuses"), status.get("initContainerStatuses"))
     return any((status.get("state") or {}).get("running") for statuses in lists for status in statuses or ())
 
 
 def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
-    """The kubelet does not take it. Source: kubernetes v1.36 pkg/kubelet/kubelet.go, rejectPod."""
+    """Reject the pod because of a lack of CPU. Source: kubernetes v1.36 pkg/kubelet/kubelet.go, rejectPod."""
     lacking = f"requested: {capacity_milli_cpu + 1}, used: 0, capacity: {capacity_milli_cpu}"
     return _rejected(pod, "OutOfcpu", f"Node didn't have enough resource: cpu, {lacking}", now=now)
 
@@ -86,7 +86,7 @@ def running(
     memories: Memories = NO_MEMORIES,
     unpullable: tuple[str, ...] = (),
 ) -> PodPlan:
-    """A pod that is bound to the node and not being deleted. unpullable: patterns of images."""
+    """Return the status of a pod that is bound to the node and not being deleted. unpullable: patterns of images."""
     start_time = _start_time(pod, now=now)
     addresses: Object = {
         "startTime": start_time,
@@ -136,7 +136,7 @@ class _Cast:
         self.events: list[PodEvent] = []
 
     def init_containers(self) -> list[Object]:
-        """In their order: each waits for those before it, and sidecars only have to start up."""
+        """Evaluate the init containers in order: each waits until those before it have ended, or started (sidecars)."""
         spec, status = self._pod["spec"], self._pod.get("status") or {}
         if not spec.get("initContainers"):
             return []
@@ -163,7 +163,7 @@ class _Cast:
         return statuses
 
     def containers(self) -> list[Object]:
-        """Ordered by name, as the kubelet reports them."""
+        """Evaluate the containers, in the order by name in which the kubelet reports them."""
         before = _by_name((self._pod.get("status") or {}).get("containerStatuses"))
         statuses = []
         for container in self._pod["spec"]["containers"]:
@@ -214,12 +214,12 @@ def _overdue(pod: Object, addresses: Object, *, now: float) -> PodPlan:
     return PodPlan({**addresses, **plan, "reason": reason, "message": message}, events=events)
 
 
-# Of a pod that was deleted before a kubelet took it up.
+# Status of a pod that was deleted before a kubelet began to run it.
 NEVER_STARTED = PodPlan({"phase": "Failed"})
 
 
 def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
-    """A pod whose containers have been stopped. killed: its grace period was too short for them."""
+    """Return the status of a pod whose containers were stopped. killed: the grace period was too short for them."""
     init, containers = _halted(pod, exit_code=KILLED if killed else 0, now=now)
     codes = [container["state"].get("terminated", {}).get("exitCode", KILLED) for container in containers]
     phase = "Failed" if any(codes) else "Succeeded"
@@ -227,7 +227,7 @@ def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
 
 
 def _halted(pod: Object, *, exit_code: int, now: float) -> tuple[list[Object], list[Object]]:
-    """Its init containers and its containers, all stopped."""
+    """Return the statuses of the stopped init containers and containers."""
     status = pod.get("status") or {}
     begun = [_has_begun(init_status) for init_status in status.get("initContainerStatuses") or ()]
     last = max((index for index, init_status in enumerate(begun) if init_status), default=0)
@@ -257,11 +257,10 @@ def _plan(pod: Object, init: Sequence[Object], containers: Sequence[Object], pha
 
 
 def status_changes(pod: Object, desired: Mapping[str, Any]) -> Object:
-    """Return the fields for merge_status (ordered=False) that turn the pod's status into the desired one; empty if
-    nothing differs.
+    """Return the fields for merge_status (ordered=False) that change the pod's status to the desired one, or {}.
 
-    Conditions are those that differ, and their order is upstream's: what other components wrote, then the kubelet's.
-    Source: kubernetes v1.36 pkg/kubelet/status/status_manager.go, mergePodStatus.
+    Of the conditions only those that differ are returned. Their order is upstream's: first conditions of other
+    components, then the kubelet's. Source: kubernetes v1.36 pkg/kubelet/status/status_manager.go, mergePodStatus.
     """
     status = pod.get("status") or {}
     changes = {field: value for field, value in desired.items() if status.get(field) != value}
@@ -282,7 +281,7 @@ def _differing(current: Any, desired: Sequence[Object]) -> list[Object]:
 
 
 def _phase(init: Sequence[Object], containers: Sequence[Object], *, initialised: bool, failed: bool) -> str:
-    """Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go, getPhase."""
+    """Return the phase of the pod. Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go, getPhase."""
     if failed:
         return "Failed"
     if not initialised and init:
@@ -296,7 +295,7 @@ def _phase(init: Sequence[Object], containers: Sequence[Object], *, initialised:
     for status in containers:
         over = status["state"].get("terminated")
         if over is None:
-            return "Running"  # it is to be started again
+            return "Running"  # the container will be restarted
         codes.append(over.get("exitCode", 0))
     return "Failed" if any(codes) else "Succeeded"
 
@@ -304,7 +303,7 @@ def _phase(init: Sequence[Object], containers: Sequence[Object], *, initialised:
 def _conditions(
     pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float
 ) -> list[Object]:
-    """Source: pkg/kubelet/status/generate.go."""
+    """Return the kubelet's conditions of the pod. Source: pkg/kubelet/status/generate.go."""
     over = phase in ("Succeeded", "Failed")
     why: Object = {}
     if over:
@@ -328,7 +327,7 @@ def _conditions(
 
 
 def _unready(pod: Object, init: Sequence[Object], containers: Sequence[Object]) -> list[str]:
-    """The names of sidecars and containers that are not ready, as their pod has them."""
+    """Return the names of the sidecars and containers that are not ready, in the order of the pod's spec."""
     spec = pod["spec"]
     ready = {status["name"] for status in (*init, *containers) if status.get("ready")}
     sidecars = (
@@ -355,9 +354,7 @@ def _initialized(pod: Object, init: Sequence[Object], containers: Sequence[Objec
 
 
 def _since(known: Mapping[str, Any] | None, condition: Object, stamp: str) -> Object:
-    """Return the condition with its lastTransitionTime; an unchanged condition is returned as it was, with all its
-    fields.
-    """
+    """Return the condition with its lastTransitionTime. An unchanged condition keeps all its fields."""
     if known is None or known.get("status") != condition["status"]:
         return {**condition, "lastTransitionTime": stamp}
     if all((known.get(field) or "") == condition.get(field, "") for field in ("reason", "message")):

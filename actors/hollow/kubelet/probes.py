@@ -1,9 +1,9 @@
 """Results of probes as a function of time. No probe is executed, and no timer runs between two changes of a result.
 
-A course lists from when on a container is healthy or not. A probe samples it every `period` seconds, and its result
-changes after a number of equal samples. Times are seconds from the container's start.
+A course lists the times from which on a container is healthy or unhealthy. A probe samples it every `period` seconds,
+and its result changes after a number of equal samples. Times are seconds from the container's start.
 
-Source: kubernetes v1.36 pkg/kubelet/prober/worker.go, doProbe. Unlike there, an event is recorded when the result
+Source: kubernetes v1.36 pkg/kubelet/prober/worker.go, doProbe. Unlike upstream, an event is recorded when the result
 changes, not at each failure.
 """
 
@@ -15,7 +15,11 @@ from typing import Any, NamedTuple
 
 
 class Probe(NamedTuple):
-    """Settings of a probe. delay, period: seconds. failures, successes: samples in a row that change its result."""
+    """Settings of a probe.
+
+    delay, period: seconds.
+    failures, successes: number of consecutive samples that change its result.
+    """
 
     delay: float = 0.0
     period: float = 10.0
@@ -58,13 +62,13 @@ def course(*, good_from: float = 0.0, good_until: float | None = None) -> Course
 
 
 def verdicts(probe: Probe, course: Course, *, since: float = 0.0) -> Iterator[StateChange]:
-    """Yield each change of the probe's result. since: time of the first sample at the earliest."""
+    """Yield each change of the probe's result. since: earliest time of the first sample."""
     first = max(probe.delay, since)
-    seen: list[tuple[int, bool]] = []  # each turn, and the number of the first probe that sees it
+    seen: list[tuple[int, bool]] = []  # (number of the first sample after a change of the course, result)
     for turn in course:
         number = max(0, math.ceil((turn.at - first) / probe.period))
         if seen and seen[-1][0] == number:
-            seen.pop()  # no probe fell into the last one
+            seen.pop()  # no sample was taken between the last two changes
         if not seen or seen[-1][1] != turn.good:
             seen.append((number, turn.good))
     for index, (number, good) in enumerate(seen):
@@ -79,14 +83,14 @@ def first_verdict(probe: Probe, course: Course, *, good: bool, since: float = 0.
 
 
 class ContainerReadiness(NamedTuple):
-    """Readiness of a container. due: seconds from the start at which it changes next, None for never."""
+    """Readiness of a container. due: seconds from the start at which it next changes, None for never."""
 
     ready: bool
     due: float | None
 
 
 def readiness(probe: Probe | None, course: Course, *, since: float, age: float) -> ContainerReadiness:
-    """Return the readiness at `age`, in seconds from the start. since: when startup had finished.
+    """Return the readiness at `age`, in seconds from the start. since: time at which startup has finished.
 
     Without a probe, changes of the course take effect at once.
     """

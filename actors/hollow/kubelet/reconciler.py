@@ -1,11 +1,11 @@
-"""The kubelets of all hollow nodes: run the pods that are bound to them, in appearance. Key: pod.
+"""Kubelets of all hollow nodes: report the pods that are bound to these nodes as running. Key: pod.
 
 A pod without delays is Running and Ready after one write of its status. A terminating pod is stopped, set to its final
-phase, and deleted with grace period 0. Pods of nodes that do not exist, or are silent, are left alone. All read one
-table, by one watch; each writes in the name of its node.
+phase, and deleted with grace period 0. Pods of nodes that do not exist, or are silent, are not processed. All kubelets
+share one table and one watch; each writes with the credentials of its node.
 
-Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. What users may ask of a
-hollow pod is in behaviour.py.
+Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. behaviour.py lists the annotations by
+which users change the behaviour of a hollow pod.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _bound_to(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key
 
 
 def _pods_of(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:
-    """All pods of a node that is new, has fallen silent, or sends heartbeats again."""
+    """Return a function for the keys of all pods of a node that is added, becomes silent, or sends heartbeats again."""
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         if change.key not in nodes or change.deleted:
@@ -105,10 +105,10 @@ _NOTHING = _Remembered("", NO_MEMORIES)
 
 
 class HollowKubelet:
-    """Key: "namespace/name" of a pod.
+    """Kubelets of all hollow nodes. Key: "namespace/name" of a pod.
 
-    It remembers addresses, since when pods are stopping, and of containers what a real kubelet keeps in memory as well:
-    pulls that failed, and failures that are forgiven.
+    It remembers the addresses of pods, since when pods are stopping, and what a real kubelet keeps only in memory about
+    containers: failed pulls, and failures that no longer count.
     """
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
@@ -202,7 +202,7 @@ class HollowKubelet:
             yield from self._write(hollow, pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
         self._forget(key)
         if grace == 0 and metadata(pod).get("finalizers"):
-            return None  # as good as deleted: only its finalizers hold it
+            return None  # already deleted except for its finalizers
         deletion = delete(PODS, entry, grace_seconds=0, depends_on=((PODS, key),))
         yield from must(in_name_of(hollow.user, deletion), but=(NotFound, Conflict))
         return None

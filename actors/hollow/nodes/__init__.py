@@ -1,1 +1,1 @@
-"""The hollow nodes: which there are, their objects and heartbeats, and the addresses of their pods."""
+"""Hollow nodes: their objects and heartbeats, and the addresses of their pods."""

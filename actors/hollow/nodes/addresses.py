@@ -1,4 +1,4 @@
-"""Addresses of the pods of a node: offsets into the node's range, or into its ranges, one of each IP family."""
+"""Addresses of a node's pods: offsets into the node's ranges, one range for each IP family."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Range = IPv4Network | IPv6Network
 
 @lru_cache(maxsize=1024)
 def pod_ranges(cidrs: tuple[str, ...]) -> tuple[Range, ...]:
-    """Parse CIDRs. Raises ValueError on an invalid one."""
+    """Parse CIDRs. Raises ValueError for an invalid CIDR."""
     return tuple(ip_network(cidr, strict=False) for cidr in cidrs)
 
 
@@ -37,14 +37,14 @@ def offset_of(ranges: Sequence[Range], address: str) -> int | None:
 
 @dataclass(slots=True)
 class _Taken:
-    """One node. last: the offset handed out most recently."""
+    """Offsets in use on one node. last: the offset that was assigned most recently."""
 
     offsets: set[int] = field(default_factory=set)
     last: int = 0
 
 
 class AddressBook:
-    """Offsets that pods use. A released one is reused last, as on a real node."""
+    """Offsets that pods use. A released offset is reused last, as on a real node."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Taken] = {}
@@ -54,17 +54,19 @@ class AddressBook:
         return node in self._nodes
 
     def open(self, node: str, held: Iterable[tuple[Key, str, int]]) -> None:
-        """Begin with a node; held: (pod, uid, offset) of the pods that have an address already."""
+        """Add a node. held: (pod, uid, offset) of the pods that already have an address."""
         taken = self._nodes[node] = _Taken()
         for pod, uid, offset in held:
             if offset not in taken.offsets:
                 self._give(taken, pod, uid, node, offset)
 
     def assign(self, pod: Key, uid: str, node: str, *, size: int) -> int:
-        """The pod's offset on a node that was opened: the one it has, or a free one. size: addresses in the range.
+        """Return the pod's offset on an added node: its present offset, or a free one.
 
-        The first and the last address of a range stay free, and the second is the node's own end of the network.
-        Raises ValueError if all are taken.
+        size: number of addresses in the range.
+
+        The first and the last address of a range are not used, and the second is the node's own address in the pod
+        network. Raises ValueError if no offset is free.
         """
         known = self._held.get(pod)
         if known is not None and known[:2] == (uid, node):
@@ -83,14 +85,14 @@ class AddressBook:
             self._nodes[node].offsets.discard(offset)
 
     def _give(self, taken: _Taken, pod: Key, uid: str, node: str, offset: int) -> None:
-        self.release(pod)  # a namesake's, whose deletion was not seen
+        self.release(pod)  # of an earlier pod with this name, whose deletion was not observed
         taken.offsets.add(offset)
         taken.last = offset
         self._held[pod] = (uid, node, offset)
 
 
 def _in_turn(last: int, size: int) -> Iterator[int]:
-    """All offsets of a range once, beginning after the last."""
+    """Yield all offsets of a range once, beginning after the last assigned offset."""
     first, end = 2, size - 1
     start = min(max(last + 1, first), end)
     yield from range(start, end)

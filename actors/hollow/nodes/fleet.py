@@ -9,12 +9,17 @@ from kcm.protocols.hollow_nodes import NODE_RANGE, POD_RANGE
 from kcm.protocols.late_methods import dataclass
 
 REGION = "hollow"
-NODE_USER = "system:node:"  # begins the names of users that are nodes
+NODE_USER = "system:node:"  # prefix of the user names of nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HollowNode:
-    """One node. cpu, memory: quantities; pods: how many it takes. pod_range: its pods' addresses without a podCIDR."""
+    """Hollow node.
+
+    cpu, memory: capacity, as quantities.
+    pods: maximum number of pods.
+    pod_range: addresses of its pods if it has no podCIDR.
+    """
 
     name: str
     zone: str
@@ -26,12 +31,12 @@ class HollowNode:
 
     @property
     def user(self) -> str:
-        """In whose name its kubelet writes."""
+        """Return the user name of its kubelet."""
         return f"{NODE_USER}{self.name}"
 
 
 def zone_name(index: int) -> str:
-    """Return a zone's name: zone-a to zone-z, then zone-aa."""
+    """Return the name of a zone: zone-a to zone-z, then zone-aa."""
     letters = ""
     index += 1
     while index:

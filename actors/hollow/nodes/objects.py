@@ -41,7 +41,7 @@ def default_labels(hollow: HollowNode) -> dict[str, str]:
 
 
 def machine_status(hollow: HollowNode) -> Object:
-    """The status without its conditions: what does not change while the node runs."""
+    """Return the parts of the status that do not change while the node runs, which are all but its conditions."""
     resources = {
         "cpu": hollow.cpu,
         "ephemeral-storage": "512Gi",
@@ -114,7 +114,7 @@ def _has_conditions(status: Mapping[str, Any], wanted: Iterable[Condition]) -> b
 
 
 def _conditions(status: Mapping[str, Any], wanted: Iterable[Condition], *, now: float) -> list[Object]:
-    """The kubelet's four; those of others (NetworkUnavailable) are not among them. For a patch that merges by type."""
+    """Return the kubelet's four conditions, for a patch that merges conditions by type."""
     stamp = format_time(now)
     conditions = []
     for type, value, reason, message in wanted:
@@ -139,7 +139,10 @@ def lease_spec(name: str, *, now: float) -> Object:
 
 
 def new_lease(node: Object, *, now: float) -> Object:
-    """Owned by its node, so that it goes with it; not as a controller, as upstream."""
+    """Return the Lease of a node.
+
+    The node owns it, so that it is garbage collected; as upstream, not as a controller.
+    """
     name = name_of(node)
     return {
         "apiVersion": "coordination.k8s.io/v1",

@@ -1,10 +1,10 @@
 """Hollow nodes: registers them and sends their heartbeats. Key: node name.
 
-Every 10 s a node's Lease is renewed; its status is written if it differs from the kubelet's or was last written 5 min
+A node's Lease is renewed every 10 s. Its status is written if it differs from the kubelet's, or was last written 5 min
 ago. Both are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a deleted node is
-not registered again before a restart (of this controller's actor); heartbeats resume if a user creates it by hand.
-Hollow nodes left by an earlier, larger fleet are deleted, because no kubelet would run their pods; this is the only
-request that is not sent in a node's name.
+not registered again before a restart (of this controller's actor); heartbeats resume if a user creates it manually.
+Hollow nodes of an earlier, larger fleet are deleted, because no kubelet would run their pods; this is the only request
+that is not sent with a node's credentials.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
 upstream, the Lease is not read: each renewal is a patch, and the Lease is created if the patch returns NotFound.
@@ -58,13 +58,13 @@ from kcm.runtime.tables.tables import Tables
 
 LEASE_INTERVAL = 10.0  # seconds
 STATUS_INTERVAL = 300.0
-JITTER = 0.04  # of an interval
+JITTER = 0.04  # fraction of an interval
 RETRY = 1.0
 QUEUE = "hollow-nodes"
 
 
 def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch[Key], ...]:
-    """Nodes of the fleet at every change; others when they are added, as an earlier fleet may have left them."""
+    """Return the watches: nodes of the fleet at every change, other nodes only when added, to delete surplus nodes."""
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         return itself(change, tables) if change.key in fleet or change.type == EventType.ADDED else ()
@@ -73,7 +73,7 @@ def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch[Key], ...]:
 
 
 def spread(name: str, beat: int) -> float:
-    """Evenly distributed over [0, 1), and the same again for the same node and beat."""
+    """Return a number in [0, 1), evenly distributed, that depends only on the node and the number of the beat."""
     digest = hashlib.blake2b(f"{name}/{beat}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") / 2**32
 
@@ -94,7 +94,7 @@ class _Kubelet:
 
 
 class HollowNodes:
-    """Key: a node's name. It remembers each node's beats."""
+    """Reconciler of hollow nodes. Key: name of a node. It remembers the heartbeats of each node."""
 
     def __init__(
         self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode], heartbeat: float = LEASE_INTERVAL
@@ -102,7 +102,7 @@ class HollowNodes:
         """Initialise for a fleet. heartbeat: default interval of heartbeats, in seconds."""
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
         self._heartbeat = heartbeat
-        self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
+        self._kubelets: dict[str, _Kubelet] = {}  # kubelets that have registered their node
 
     def enqueue_fleet(self) -> Reconciliation:
         """Enqueue all nodes once at the start: a node that does not exist yet causes no watch event."""
@@ -118,7 +118,7 @@ class HollowNodes:
                 yield from must(delete(NODES, node, depends_on=((NODES, key),)), but=(NotFound, Conflict))
             return None
         quiet = Silence(False, None) if node is None else silence(node, now=self._clock.now())
-        if quiet.silent:  # its next change brings us back
+        if quiet.silent:  # the next change of the node enqueues it
             return None if quiet.until is None else look_again(due=quiet.until, now=self._clock.now())
         kubelet = self._kubelets.get(key)
         if kubelet is None:
@@ -136,7 +136,7 @@ class HollowNodes:
         return look_again(due=kubelet.due, now=now)
 
     def _register(self, hollow: HollowNode, node: Object | None) -> Step[Object | None]:
-        """The node as it is then; None if another has just created it, and the table does not show it yet."""
+        """Register the node and return it; None if another client has created it and the table does not show it yet."""
         if node is None:
             made = in_name_of(hollow.user, create(NODES, new_node(hollow, now=self._clock.now())))
             outcome = yield from must(made, but=(AlreadyExists,))
@@ -164,7 +164,7 @@ class HollowNodes:
             commands[0] = in_name_of(user, create(LEASES, new_lease(node, now=now)))
             renewed = yield commands[0]
         for command, outcome in zip(commands, (renewed, *written), strict=True):
-            # A node that is not found was deleted: its event is on its way.
+            # NotFound: the node was deleted, and its event will follow.
             if not isinstance(outcome, Done | NotFound):
                 raise CommandError(command, outcome)
         interval = heartbeat_interval(node, usual=self._heartbeat)
@@ -174,9 +174,9 @@ class HollowNodes:
 
 
 def _next(name: str, beats: int, interval: float, now: float) -> tuple[int, float]:
-    """The number of the next beat, and when it is due."""
+    """Return the number of the next beat, and its time."""
     share = spread(name, beats)
-    # The first interval is cut short at random: nodes that started together drift apart.
+    # The first interval has a random length, so that nodes that started together are spread.
     return beats + 1, now + interval * (share if beats == 0 else 1 + JITTER * share)
 
 

@@ -1,1 +1,1 @@
-"""The scheduler of the hollow cluster."""
+"""Scheduler of the hollow cluster."""

@@ -1,4 +1,4 @@
-"""Requirements of a pod on the node that it is scheduled to.
+"""Scheduling requirements of a pod.
 
 Source: kubernetes v1.36 component-helpers/resource/helpers.go, PodRequests; component-helpers/scheduling/corev1.
 """
@@ -29,7 +29,12 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """Toleration of a pod. key "": all taints; effect "": all effects. exists: the value does not matter."""
+    """Toleration of a pod.
+
+    key: "" for all taints.
+    effect: "" for all effects.
+    exists: the operator is Exists, so that the value is ignored.
+    """
 
     key: str
     value: str
@@ -45,7 +50,7 @@ class Toleration(NamedTuple):
 
 
 class Port(NamedTuple):
-    """A port of the host. address: "" for all of its addresses."""
+    """Host port. address: "" for all addresses of the host."""
 
     protocol: str
     address: str
@@ -79,7 +84,7 @@ class Demand:
 
 
 def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
-    """Raises ValueError on a malformed quantity."""
+    """Return the requirements of a pod. Raises ValueError for an invalid quantity."""
     spec = pod["spec"]
     requests = pod_requests(spec)
     terms = required_terms(spec.get("affinity"))
@@ -97,9 +102,10 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
-    """The most that the pod needs at any moment: of its containers and sidecars together, or while it is prepared.
+    """Return the requests of a pod: the maximum of running (containers and sidecars) and of initialization.
 
-    Pod-level requests, where given, stand in for the sum. Raises ValueError on a malformed quantity.
+    Pod-level requests replace the result for their resources, and the overhead is added. Raises ValueError for an
+    invalid quantity.
     """
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():
@@ -124,7 +130,7 @@ def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def amount_of(resource: str, quantity: str | int | float) -> int:
-    """Return requested amounts: CPU in thousandths, all else in units, rounded up."""
+    """Return a quantity as an integer: CPU in thousandths, other resources in units, rounded up."""
     return milli_value(quantity) if resource == "cpu" else whole_value(quantity)
 
 
@@ -145,12 +151,12 @@ def _toleration(toleration: Mapping[str, Any]) -> Toleration:
     operator = toleration.get("operator") or "Equal"
     key = toleration.get("key") or ""
     if operator not in ("Exists", "Equal"):
-        key = f"{key} {operator}"  # no taint has such a key: an operator that we do not know tolerates nothing
+        key = f"{key} {operator}"  # an unknown operator tolerates nothing, because no taint has such a key
     return Toleration(key, toleration.get("value") or "", toleration.get("effect") or "", operator == "Exists")
 
 
 def host_ports(spec: Mapping[str, Any]) -> tuple[Port, ...]:
-    """The ports of its host that a pod takes."""
+    """Return the host ports that a pod uses."""
     return tuple(_ports(spec))
 
 
@@ -164,9 +170,7 @@ def _ports(spec: Mapping[str, Any]) -> Iterable[Port]:
 
 
 def _names(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
-    """Return the names of the nodes to which every term is limited (as in pods of DaemonSets); None without such a
-    limit.
-    """
+    """Return the node names that every term requires, as in pods of DaemonSets, or None if a term has no such limit."""
     if not terms:
         return None
     names: set[str] = set()

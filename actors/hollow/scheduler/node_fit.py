@@ -31,7 +31,11 @@ ZONE_WEIGHT = 2 / 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """Node as the scheduler sees it. taints: those that prevent scheduling. allocatable: as Demand.requests."""
+    """Node as the scheduler sees it.
+
+    taints: the taints that prevent scheduling.
+    allocatable: amounts as in Demand.requests.
+    """
 
     name: str
     zone: str
@@ -91,7 +95,7 @@ UNUSED = NodeUsage()
 
 
 def misfits(demand: Demand, node: NodeView, usage: NodeUsage) -> Sequence[str]:
-    """Why the pod cannot run there, as kube-scheduler words it; empty if it can."""
+    """Return the reasons why the pod does not fit the node, in kube-scheduler's words; empty if it fits."""
     if demand.names is not None and node.name not in demand.names:
         return (NOT_NAMED,)
     if node.unschedulable and not demand.tolerates(UNSCHEDULABLE_TAINT):
@@ -136,10 +140,11 @@ def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsa
 def best(
     demand: Demand, nodes: Sequence[NodeView], usages: Mapping[str, NodeUsage], siblings: Mapping[str, int]
 ) -> NodeView:
-    """The node to take among those that fit, at least one; the first of equals.
+    """Return the node with the highest score; of equal nodes, the first.
 
-    siblings: pods of the same owner, by node. Zones count twice as much as nodes in spreading them, and spreading
-    twice as much as the room that is left.
+    nodes: feasible nodes, at least one.
+    siblings: number of pods of the same owner, by node. In spreading them zones count twice as much as nodes, and
+        spreading counts twice as much as free resources.
     """
     if len(nodes) == 1:
         return nodes[0]
@@ -162,7 +167,7 @@ def best(
 
 
 def _room(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsage) -> float:
-    """The share of cpu and memory that would be left, 0 to 1."""
+    """Return the share of CPU and memory that remains free, from 0 to 1."""
     cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
     left = max(0.0, 1 - (usage.cpu + demand.cpu) / cpu) if cpu else 0.0
     return (left + (max(0.0, 1 - (usage.memory + demand.memory) / memory) if memory else 0.0)) / 2

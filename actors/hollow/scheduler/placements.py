@@ -1,6 +1,6 @@
 """Nodes of all scheduled pods, and the resources in use on each node, updated with each change of a pod.
 
-A pod that was bound counts from the moment of the binding, before any table shows it (`assumed`).
+A pod is counted from its binding on, before a table shows the binding (`assumed`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_SHARED = 10_000
 
 
 class Placement(NamedTuple):
-    """Place of a pod. assumed: bound by the scheduler, but the binding was not observed yet."""
+    """Placement of a pod. assumed: the scheduler has bound the pod, but the table does not show the binding yet."""
 
     uid: str
     node: str
@@ -26,7 +26,11 @@ class Placement(NamedTuple):
 
 
 class Placements:
-    """Places of all pods. usages: by node, also of nodes that had pods. releases: how often resources were released."""
+    """Placements of all pods.
+
+    usages: by node, also of nodes that no longer have pods.
+    releases: number of times that resources were released.
+    """
 
     def __init__(self) -> None:
         self.usages: dict[str, NodeUsage] = {}
@@ -43,7 +47,7 @@ class Placements:
         return self._owned.get(owner, _NOBODY) if owner else _NOBODY
 
     def put(self, pod: Key, placement: Placement) -> None:
-        """Count this pod; replaces what was known of it."""
+        """Record the placement of this pod, in place of an earlier one."""
         placement = placement._replace(demand=self.shared(placement.demand))
         known = self._placed.get(pod)
         if known is not None:
@@ -62,7 +66,7 @@ class Placements:
             self.releases += 1
 
     def shared(self, demand: Demand) -> Demand:
-        """An equal one, the same object for equal arguments."""
+        """Return an equal Demand, the same object for equal arguments, to save memory."""
         if len(self._demands) > _MOST_SHARED:
             self._demands = {}
         return self._demands.setdefault(demand, demand)

@@ -1,8 +1,9 @@
-"""A small scheduler: binds pods to nodes. Key: pod.
+"""Small scheduler: binds pods to nodes. Key: pod.
 
-Looks at requests, nodeSelector, required node affinity, taints, cordons, host ports and claims; spreads the pods of one
-owner over zones and nodes, and prefers the emptier node. First come, first served. A pod that fits nowhere waits for a
-change of nodes or for pods that go, at least as long as its backoff (1 to 10 s), as upstream.
+It considers requests, nodeSelector, required node affinity, taints, unschedulable nodes, host ports and claims. It
+spreads the pods of one owner over zones and nodes, and prefers the node with more free resources. There are no
+priorities. A pod that fits no node is retried after a change of nodes or when pods end, but not before its backoff has
+passed (1 to 10 s), as upstream.
 
 Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/scheduler/backend/queue.
 """
@@ -69,7 +70,10 @@ MOST_WOKEN = 500
 
 
 def scheduler_watches() -> tuple[Watch[Key], ...]:
-    """Every change of a pod: a bound one may be resized, which no fact of its table shows."""
+    """Return the watches.
+
+    Every change of a pod is relevant: a resize of a bound pod changes no derived fact of the table.
+    """
     return (
         Watch(PODS, to=_pod_and_those_that_wait_for_room),
         Watch(NODES, to=_those_that_wait_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
@@ -130,7 +134,11 @@ def _waiting(tables: Tables) -> Iterable[Key]:
 
 @dataclass(slots=True)
 class _Wait:
-    """A pod that fitted nowhere. changes: the count of node changes then; until: not tried before, monotonic."""
+    """State of an unschedulable pod.
+
+    changes: the count of node changes and releases at the last attempt.
+    until: earliest time of the next attempt, in monotonic seconds.
+    """
 
     demand: Demand
     attempts: int = 0
@@ -143,7 +151,7 @@ class _Wait:
 
 
 class HollowScheduler:
-    """Key: "namespace/name" of a pod. It remembers placements, and pods that fitted nowhere."""
+    """Reconciler of the scheduler. Key: "namespace/name" of a pod. It remembers placements and unschedulable pods."""
 
     def __init__(self, *, tables: Tables, clock: Clock, volumes: PodVolumes | None = None) -> None:
         """Initialise the scheduler. volumes: None to ignore claims of pods."""
@@ -153,9 +161,9 @@ class HollowScheduler:
         self._views: dict[str, tuple[Entry, NodeView]] = {}
         self._order: list[NodeView] = []
         self._node_changes = 0
-        self._start = 0  # where the next search through the nodes begins
+        self._start = 0  # index of the node at which the next search begins
         self._waits: dict[Key, _Wait] = {}
-        self._prepared: dict[Key, str] = {}  # pods whose claims are being bound, and the node that they are for
+        self._prepared: dict[Key, str] = {}  # pods whose claims are being bound, with the chosen node
 
     def reconcile(self, key: Key) -> Reconciliation:
         placements = self._placements
@@ -190,19 +198,19 @@ class HollowScheduler:
             return (yield from self._wait(key, pod, demand, placements, message))
         if self._volumes is not None and not (yield from self._volumes.prepare(claimed, chosen)):
             self._prepared[key] = chosen.name
-            return RequeueAfter(MOST_BACKOFF)  # its claims are being bound: their changes bring us back
+            return RequeueAfter(MOST_BACKOFF)  # its claims are being bound, and their changes enqueue the pod
         yield from self._bind(key, entry, pod, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
         return None
 
     def _all_placements(self) -> Placements:
         placements = Placements()
         for entry in self._pods.entries():
-            with contextlib.suppress(ValueError):  # a malformed pod: its own reconciliation reports it
+            with contextlib.suppress(ValueError):  # an invalid pod, which its own reconciliation reports
                 self._account(placements, entry.key, entry)
         return placements
 
     def _account(self, placements: Placements, key: Key, entry: Entry | None) -> None:
-        """Count this pod as the table shows it, except for a binding that the table does not show yet."""
+        """Record the placement of a pod as the table shows it, except if the table does not show our binding yet."""
         known = placements.get(key)
         if entry is None or is_terminal(entry.facts):
             placements.remove(key)
@@ -213,7 +221,7 @@ class HollowScheduler:
             placements.remove(key)
 
     def _look_at_nodes(self) -> None:
-        """Keep what we look at in nodes up to date."""
+        """Update the views of all nodes, their order, and the count of node changes."""
         entries = self._nodes.entries()
         changed = len(entries) != len(self._views)
         for entry in entries:
@@ -229,7 +237,10 @@ class HollowScheduler:
             self._node_changes += 1
 
     def _too_early(self, key: Key, demand: Demand, placements: Placements, *, has_claims: bool) -> RequeueAfter | None:
-        """Return when to retry an unschedulable pod; None to retry now. Changes of claims are not counted."""
+        """Return a requeue if it is too early to retry an unschedulable pod, else None.
+
+        Changes of claims are not counted.
+        """
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
             return None
@@ -242,7 +253,7 @@ class HollowScheduler:
         return None
 
     def _prepared_node(self, key: Key, demand: Demand, placements: Placements, claimed: Claimed) -> NodeView | None:
-        """The node that its claims were bound for, if it still does."""
+        """Return the node for which the pod's claims were bound, or None if the pod no longer fits it."""
         known = self._views.get(self._prepared.get(key, ""))
         if known is None or self._volumes is None:
             return None
@@ -251,7 +262,7 @@ class HollowScheduler:
         return None if why else node
 
     def _choose(self, demand: Demand, placements: Placements, claimed: Claimed) -> tuple[NodeView | None, Counter[str]]:
-        """The node to bind to; None, and the reasons with how many nodes they hold on, if the pod fits nowhere."""
+        """Return the node to bind the pod to, or None and the number of nodes per reason if it fits no node."""
         order, usages = self._order, placements.usages
         enough = nodes_to_find(len(order))
         fitting: list[NodeView] = []
@@ -268,7 +279,7 @@ class HollowScheduler:
             fitting.append(node)
             if len(fitting) >= enough:
                 break
-        if order:  # all were looked at: one step on, so that equals take turns
+        if order:  # after a complete search, advance by one node, so that equal nodes take turns
             self._start = (self._start + (looked_at if looked_at < len(order) else 1)) % len(order)
         if not fitting:
             return None, reasons
@@ -289,7 +300,7 @@ class HollowScheduler:
             yield record(PODS, pod, "Normal", "Scheduled", f"Successfully assigned {key} to {placement.node}")
             return
         placements.remove(key)
-        # Gone, assigned by another program, or replaced: its event enqueues it.
+        # The pod was deleted, bound by another program, or replaced: its event enqueues it.
         if not isinstance(outcome, NotFound | Conflict):
             raise CommandError(command, outcome)
 
@@ -323,7 +334,7 @@ def _is_ours(pod: Object) -> bool:
 
 
 def unusable_message(nodes: int, why: UnresolvableError) -> str:
-    """Why no node was looked at."""
+    """Return the message if no node can be used, whatever its resources."""
     return f"0/{nodes} nodes are available: {why}."
 
 

@@ -1,10 +1,11 @@
 """Constraints of a pod's claims on the choice of its node, and the writes that precede the binding.
 
-A claim that is bound keeps its pod to the nodes of its volume. One that waits for its first consumer is given a volume
-when that pod's node is chosen: a free one that the node can reach, or one that its provisioner is to make there.
+The claim of a bound volume limits its pod to the nodes that the volume can be reached from. A claim that waits for its
+first consumer gets a volume when the pod's node is chosen: a free volume that the node can reach, or one that the
+provisioner creates for this node.
 
-Source: kubernetes v1.36 pkg/scheduler/framework/plugins/volumebinding. Not looked at: capacity of storage, limits of
-volumes on a node, zones of old volumes' labels, ReadWriteOncePod.
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/volumebinding. Not supported: storage capacity, volume limits
+of nodes, zone labels of old volumes, ReadWriteOncePod.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class UnresolvableError(Exception):
-    """No node can help. The text is kube-scheduler's."""
+    """The pod can run on no node because of its claims. The text is kube-scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingClaim:
-    """A claim that waits for its first consumer. class_: its StorageClass; node: the one that was chosen before."""
+    """Claim that waits for its first consumer. class_: its StorageClass. node: the selected node, if any."""
 
     claim: Object
     required: Requirements
@@ -64,11 +65,15 @@ class WaitingClaim:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The claims of a pod. reach: of each bound volume the alternatives of its node affinity, None for all nodes."""
+    """Claims of a pod.
+
+    reach: for each bound volume the terms of its node affinity, None for all nodes.
+    waiting: claims that wait for a consumer.
+    """
 
     reach: tuple[tuple[Term, ...] | None, ...] = ()
     waiting: tuple[WaitingClaim, ...] = ()
-    missing: bool = False  # a volume that its claim is bound to
+    missing: bool = False  # the volume of a bound claim does not exist
 
 
 NOTHING = Claimed()
@@ -81,7 +86,7 @@ class PodVolumes:
         self._classes: Lister = tables[STORAGE_CLASSES]
 
     def look(self, pod: Mapping[str, Any]) -> Claimed:
-        """Raises UnresolvableError."""
+        """Return the claims of a pod. Raises UnresolvableError."""
         reach: list[tuple[Term, ...] | None] = []
         waiting: list[WaitingClaim] = []
         missing = unbound = False
@@ -126,7 +131,7 @@ class PodVolumes:
             yield claim
 
     def misfits(self, claimed: Claimed, node: NodeView) -> tuple[str, ...]:
-        """Why a node does not do; empty if it does."""
+        """Return the reasons why the claims do not allow the node; empty if they do."""
         found: list[str] = []
         if claimed.missing:
             found.append(NOT_THERE)
@@ -137,7 +142,7 @@ class PodVolumes:
         return tuple(found)
 
     def _chosen(self, claimed: Claimed, node: NodeView) -> list[tuple[WaitingClaim, Entry | None]] | None:
-        """The volume of each claim that waits, None for one that is to be made. None if the node does not do."""
+        """Return the volume for each waiting claim (None: to be provisioned), or None if the node cannot be used."""
         chosen: list[tuple[WaitingClaim, Entry | None]] = []
         taken: set[Key] = set()
         for waiting in claimed.waiting:
@@ -164,7 +169,10 @@ class PodVolumes:
 
     @step
     def prepare(self, claimed: Claimed, node: NodeView) -> Step[bool]:
-        """Reserve volumes, and have others made, where the pod is to run. Whether all of its claims are bound."""
+        """Reserve volumes, and request the provisioning of others, for this node.
+
+        Return whether all claims are bound.
+        """
         if not claimed.waiting:
             return True
         for waiting, entry in self._chosen(claimed, node) or ():
@@ -180,7 +188,7 @@ class PodVolumes:
 
 
 def reach_of(volume: Mapping[str, Any]) -> tuple[Term, ...] | None:
-    """The alternatives of a volume's node affinity; None for all nodes."""
+    """Return the terms of a volume's node affinity; None for all nodes."""
     required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
     return None if required is None else terms_of(required)
 

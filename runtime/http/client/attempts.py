@@ -159,7 +159,7 @@ class Handle:
         """
         self.tls, self._now, self._streaming, self.streams = tls, now, streaming, streaming is not None
         self.attempt: HttpAttempt | None = None
-        self.status = 0  # of the head that came last; only of one that streams
+        self.status = 0  # status of the last head that arrived; only set when streaming
         self._parts: list[bytes] = []  # of the body
         self._head: list[bytes] = []  # lines
         self._method, self._body, self._timeout, self._fresh = "GET", b"", -1, False

@@ -68,7 +68,7 @@ class Connections:
         """End an attempt and its connection, if it is still running. on_end is not called."""
         handle = attempt.handle
         if handle is not None:
-            if handle.status:  # of a watch, whose request is sent completely
+            if handle.status:  # the attempt is a watch, whose request was sent completely
                 handle.end_without_reset()
             self._release(handle)
 

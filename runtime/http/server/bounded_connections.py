@@ -102,7 +102,7 @@ class BoundedConnections:
             connection.busy = connection.in_head = False
             connection.since = self._loop.time()
             (self._known if connection.known else self._strangers)[connection] = None
-            self._room.set()  # it may be closed for a new connection
+            self._room.set()  # an idle connection may be closed for a new one
 
     def cut_overdue(self, now: float) -> None:
         """Close connections that have waited too long; called every second. now: seconds of the loop's clock."""

@@ -101,7 +101,7 @@ class HttpConnection(ResponseWriter):
         elif self._parse(data) and (self._held or not self._request.is_complete):
             self._note_incomplete()
         if self._waiting and self._stream is not None and self._current is not None:
-            self._ignore_input(self._current)  # it arrived together with the request that streams
+            self._ignore_input(self._current)  # input that arrived together with the streaming request
 
     def _parse_on(self) -> None:
         """Parse the input, unless many requests are waiting already."""
@@ -123,7 +123,7 @@ class HttpConnection(ResponseWriter):
             self.abort()
             raise
         except httptools.HttpParserUpgrade:
-            return False  # its request is the last one: other protocols are not supported
+            return False  # an upgrade request is the last one, because other protocols are not supported
         except httptools.HttpParserError:
             if not self._is_closing:
                 self._refuse_connection(_BAD_REQUEST)

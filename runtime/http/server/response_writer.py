@@ -41,9 +41,9 @@ class ResponseWriter(Connection):
     def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._transport: asyncio.Transport
-        self._current: HttpRequest | None = None  # that is being handled
+        self._current: HttpRequest | None = None  # request that is being handled
         self._stream: StreamedBody | None = None
-        self._unsent: deque[memoryview] = deque()  # of the response, until the transport has room
+        self._unsent: deque[memoryview] = deque()  # parts of the response that wait for room in the transport
         self._is_last = False  # _unsent contains the end of the response
         self._streamed = 0  # bytes that wait in the stream
         self._held = 0  # bytes that were last reported as held
@@ -126,7 +126,7 @@ class ResponseWriter(Connection):
         if request.version == "1.1":
             end = b"Transfer-Encoding: chunked\r\n" + end
         else:
-            request.is_last = True  # else the client would not see its end
+            request.is_last = True  # otherwise the client would not notice the end of the response
         self._transport.write(b"%b%b%b\r\n" % (head, end, _CONNECTION[request.version == "1.1", request.is_last]))
 
     def write(self, request: HttpRequest, data: bytes) -> None:
