@@ -2,7 +2,7 @@
 
 A model is a dataclass, an msgspec Struct, an attrs class, a pydantic model, or any class with `from_dict` and `to_dict`
 (like those of lightkube-models). Its fields have the names of the API. Fields that the model does not define are
-ignored, and fields that are None are not written.
+ignored, and unset fields (None) are not written.
 """
 
 # ruff: noqa: N815 (fields have the names of the API)
@@ -112,7 +112,7 @@ def _dump(value: Any) -> Object:
 
 
 def _without_none(value: Any) -> Any:
-    """Return a copy without fields whose value is None, because null is never written."""
+    """Return a copy without unset fields (None), because null is never written."""
     if type(value) is dict:
         return {name: _without_none(item) for name, item in value.items() if item is not None}
     if type(value) is list:

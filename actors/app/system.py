@@ -321,7 +321,7 @@ class ControllerSystem:
         except pykka.ActorDeadError as err:
             raise LookupError(f"{spec.name} does not run") from err
         except pykka.Timeout as err:
-            raise TimeoutError(f"{spec.name} did not answer within {timeout:.0f} s") from err
+            raise TimeoutError(f"{spec.name} did not respond within {timeout:.0f} s") from err
         if not shown.found:
             raise LookupError(f"{spec.name} has no page {path!r}")
         return DebugPage(shown.body.decode(), shown.content_type)

@@ -100,7 +100,7 @@ def standing_by(elector: ElectorVitals | None, *, now: float) -> str:
     if not elector.holder:
         return "waiting for the Lease"
     left = max(0.0, elector.free_at - now)
-    return f"standing by: {elector.holder} has the Lease, which expires in {left:.0f} s unless it is renewed"
+    return f"standing by: the Lease expires in {left:.0f} s unless renewed; held by {elector.holder}"
 
 
 class Welcome:

@@ -12,8 +12,8 @@
             return RequeueAfter(60.0)
 
 `reconcile` is a generator. It yields a Command and receives its Outcome, or a list of commands, which are sent
-together, and receives the list of their outcomes in the same order. It may also yield a Record (an event), a Tell (a
-message to another actor) or an Enqueue (a key for a queue of the controller), and does not wait for these. It may be
+together, and receives the list of their outcomes in the same order. It may also yield a Record (an event), a `Tell`
+(a message to another actor) or an Enqueue (a key for a queue of the controller), which have no outcome. It may be
 closed between any two yields and run again later, so it depends on the current state, not on events. An exception is
 logged and counted, and the key is retried with backoff.
 

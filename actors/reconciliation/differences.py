@@ -53,7 +53,7 @@ def differences(wanted: Mapping[str, Any], present: Mapping[str, Any]) -> Object
 
 
 def without_none(value: Any) -> Any:
-    """Return a copy without the fields that are None, for the creation of an object."""
+    """Return a copy without unset fields (None), for the creation of an object."""
     if isinstance(value, Mapping):
         return {name: without_none(each) for name, each in value.items() if each is not None}
     if isinstance(value, list | tuple):

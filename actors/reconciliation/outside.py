@@ -1,6 +1,6 @@
 """External calls: functions with side effects outside the API server, such as requests to another service.
 
-    answer = yield from call(self._directory.remove, uid, timeout=10)  # `await` in a coroutine
+    result = yield from call(self._directory.remove, uid, timeout=10)  # `await` in a coroutine
 
 A plain function runs in a thread, an async function on an event loop, so only the calling key waits. Like every step of
 a reconciliation, it may be called again with the same arguments: after a crash, or if its result was lost.

@@ -126,7 +126,7 @@ class Queue(AnyQueue, Generic[R, K]):
     backoff: delays of the retries of a key.
     retry_qps, retry_burst: limits of the retries of all keys together; a negative qps means no limit.
     events_first: keys of events precede keys of the first list and of resyncs. Otherwise keys are first in, first out.
-    turn_of: group of a key, such as its namespace. Groups are served in turn, so that many keys of one group do not
+    turn_of: group of a key, such as its namespace. Groups are served round robin, so that many keys of one group do not
         delay the keys of another.
     reports_as: name in workqueue_* metrics if it is not `name`; queues of the same name share their series.
     """

@@ -129,7 +129,7 @@ class Expression:
     """A compiled expression, or the reason why it cannot be used.
 
     type: type of the result; dyn if it is unknown
-    problem: why the expression cannot be used; `program` is None in that case
+    problem: why the expression cannot be used; `program` is unset (None) then
     is_internal: the problem was found after the expression was valid; upstream reports such a problem as internal
     """
 

@@ -66,7 +66,7 @@ def library(*functions: Function) -> Library:
 
 
 def merged(libraries: Iterable[Library]) -> Library:
-    return library(*(each for one in libraries for each in one.values()))
+    return library(*(each for each_library in libraries for each in each_library.values()))
 
 
 _SIMPLE = {

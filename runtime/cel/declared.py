@@ -222,12 +222,12 @@ def _child_reader(schema: Schema) -> Reader | None:
 def _read_map(value: Any, each: Reader) -> Value:
     if type(value) is not dict:
         return value
-    return {key: each(one) if one is not None else None for key, one in value.items()}
+    return {key: each(element) if element is not None else None for key, element in value.items()}
 
 
 def _object_reader(schema: Schema) -> Reader | None:
     properties = schema.get("properties") or {}
-    readers = {name: one for name, of in properties.items() if (one := _child_reader(of)) is not None}
+    readers = {name: reader for name, of in properties.items() if (reader := _child_reader(of)) is not None}
     spellings = {name: escaped(name) for name in properties}
     renamed = {name: spelling for name, spelling in spellings.items() if spelling != name}
     if not readers and not renamed and not any(each.get("nullable") for each in properties.values()):
@@ -239,9 +239,9 @@ def _object_reader(schema: Schema) -> Reader | None:
         made = {
             name: held for name, held in value.items() if held is not None
         }  # a field that is null counts as missing
-        for name, one in readers.items():
+        for name, reader in readers.items():
             if name in made:
-                made[name] = one(made[name])
+                made[name] = reader(made[name])
         for name, spelling in renamed.items():
             if name in made:
                 held = made[name] if name in RESERVED else made.pop(name)
@@ -263,7 +263,7 @@ def _list_reader(schema: Schema) -> Reader | None:
     def read(value: Any) -> Value:
         if type(value) is not list:
             return value
-        elements = value if each is None else [each(one) if one is not None else None for one in value]
+        elements = value if each is None else [each(element) if element is not None else None for element in value]
         if kind == "set":
             return SetList(elements)
         return MapList(elements, keys) if kind == "map" else elements

@@ -33,13 +33,13 @@ class Injector:
     """Faults of one run.
 
     struck: number of strikes per kind.
-    told: called with each strike, if it is set.
+    on_strike: called with each strike, if it is set.
     """
 
     def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
         self.faults = tuple(faults)
         self.struck: Counter[FaultKind] = Counter()
-        self.told: Told | None = None
+        self.on_strike: Told | None = None
         self._clock = clock
         self._armed: dict[FaultKind, list[_Armed]] = {}
         for fault in self.faults:
@@ -64,7 +64,7 @@ class Injector:
         key: str = "",
         at: object = None,
     ) -> Fault | None:
-        """Return the fault that strikes at this opportunity, or None. at: the message or request, passed to `told`."""
+        """Return the fault that strikes at this opportunity, or None. at: passed to `on_strike`."""
         armed = self._armed.get(kind)
         if armed is None:
             return None
@@ -86,8 +86,8 @@ class Injector:
     def happened(self, fault: Fault, *, process: str = "", actor: str = "", at: object = None) -> None:
         """Count a strike. Called directly when a fault begins that lasts for a time."""
         self.struck[fault.kind] += 1
-        if self.told is not None:
-            self.told(fault, process, actor, at)
+        if self.on_strike is not None:
+            self.on_strike(fault, process, actor, at)
 
     def share(self, fault: Fault) -> float:
         """Return the next random number in [0, 1) of this fault's generator."""

@@ -57,7 +57,7 @@ class FaultKind(StrEnum):
     CALL_DELAYED = "call-delayed"  # is made `seconds` late
     CALL_HUNG = "call-hung"  # blocks its thread for `seconds`, or forever if that is 0
     CALL_REPEATED = "call-repeated"  # carried out twice; the controller receives the second outcome
-    # Not carried out: a function raises ConnectionError, a cloud returns `status`; seconds as in command-answered.
+    # Not carried out: a function raises ConnectionError, a cloud returns `status`; `seconds` is the Retry-After.
     CALL_ANSWERED = "call-answered"
     ANSWER_LOST = "answer-lost"  # carried out, and the outcome is lost
     ANSWER_DELAYED = "answer-delayed"  # carried out, and the outcome is `seconds` late

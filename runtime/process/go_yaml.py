@@ -68,7 +68,7 @@ class YamlError(ValueError):
 
 
 class _MergeKey:
-    """The key `<<`."""
+    """Marker for the key `<<`, which merges another map into this one."""
 
 
 _MERGED_HERE = _MergeKey()

@@ -37,9 +37,9 @@ class Version:
         machine = platform.machine()
         return f"{platform.system().lower()}/{_GO_MACHINES.get(machine, machine)}"
 
-    def describe(self, asked: str) -> str:
-        """Return the output of --version. asked: "raw" for all fields; otherwise one line."""
-        if asked != "raw":
+    def describe(self, form: str) -> str:
+        """Return the output of --version. form: "raw" for all fields; otherwise one line."""
+        if form != "raw":
             return f"Kubernetes {self.git_version}"
         return (
             f"version.Info{{Major:{quoted(self.major)}, Minor:{quoted(self.minor)}, "

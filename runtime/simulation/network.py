@@ -68,7 +68,7 @@ class SimulatedNetwork:
 
     server: the current server; a restart replaces it
     requests: (virtual time, client, request) of all processes
-    ask: answers calls of webhooks
+    ask: returns the responses of webhooks
     aggregated: by API group, the handler of an aggregated API server that an APIService names; not in discovery
     """
 

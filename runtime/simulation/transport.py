@@ -138,7 +138,7 @@ class _Exchange:
     def _resume(self, suspended: Suspended, server: ApiServer) -> None:
         network = self._network
         if network.server_is_down or network.server is not server:
-            return  # it knows nothing of the request any more
+            return  # the server was restarted, and the request is lost
         outcome = suspended.resume([network.ask(question) for question in suspended.questions])
         if isinstance(outcome, Suspended):
             self._have_answered(outcome, server)

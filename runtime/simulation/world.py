@@ -30,7 +30,7 @@ from kcm.runtime.system.actor_system import ActorSystem
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-MOST_STEPS_AT_ONCE = 200_000  # steps without time going on; more is a loop that would never end
+MOST_STEPS_AT_ONCE = 200_000  # without an advance of virtual time; more means an endless loop
 AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
 STOP = object()  # in a mailbox: what comes after it is not read
 
@@ -111,7 +111,7 @@ class World:
     def put(self, actor: Actor, frame: bytes | object) -> None:
         """Put a frame into an actor's mailbox; STOP ends the actor. Raises pykka.ActorDeadError if it is dead.
 
-        pykka's envelope is only used by calls that wait for a result, see `ask`.
+        pykka's envelope is only used for requests that wait for a result: see the method ask.
         """
         if actor not in self._actors:
             raise pykka.ActorDeadError(f"{actor.name} is dead")
@@ -244,7 +244,9 @@ class World:
             while self.step():
                 steps += 1
                 if steps > MOST_STEPS_AT_ONCE:
-                    raise HotLoopError(f"{steps} steps at {self.clock.monotonic():.3f} s, and time does not go on")
+                    raise HotLoopError(
+                        f"{steps} steps at {self.clock.monotonic():.3f} s without advance of virtual time"
+                    )
                 if done is not None and done():
                     return True
             if done is not None and done():
@@ -281,7 +283,7 @@ class World:
     def _finish(self, actor: Actor) -> None:
         """Have an actor handle its messages until it ends or hangs. Does nothing for the actor that requests this."""
         running = self.current, guard.thread
-        self.current, guard.thread = None, 0  # it is not the one that asks whose work goes on
+        self.current, guard.thread = None, 0  # another actor handles its messages now, not the caller
         while actor in self._actors and actor not in self._hung and actor is not running[0]:
             self._let(actor, self._actors[actor])
         self.current, guard.thread = running
@@ -337,7 +339,7 @@ class World:
             self.delivered(actor)
 
     def _handle(self, actor: Actor, item: Any, thread: int) -> None:
-        """Handle an item of the mailbox, or start the actor if the item is None. thread: id of the running thread."""
+        """Handle an item of the mailbox, or start the actor if there is no item. thread: id of the running thread."""
         self.current = actor
         guard.thread = thread
         try:

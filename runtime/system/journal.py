@@ -276,7 +276,7 @@ def check_place(path: Path, *, files: int) -> None:
 def _check_file(file: Path) -> None:
     try:
         if not stat.S_ISREG(file.lstat().st_mode):
-            raise JournalError(f"cannot write the journal {file}: that is no file, nor a journal")
+            raise JournalError(f"cannot write the journal {file}: it is not a regular file")
         with file.open("rb") as stream:
             beginning = stream.read(len(ANY_VERSION))
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)

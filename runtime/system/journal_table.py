@@ -39,10 +39,10 @@ class Filter:
     since: float = float("-inf")
     until: float = float("inf")
 
-    def passes(self, told: MessageSent, message: Any) -> bool:
-        if not self.since <= told.wall <= self.until:
+    def passes(self, record: MessageSent, message: Any) -> bool:
+        if not self.since <= record.wall <= self.until:
             return False
-        if not fnmatchcase(told.sender, self.actor) and not fnmatchcase(told.receiver, self.actor):
+        if not fnmatchcase(record.sender, self.actor) and not fnmatchcase(record.receiver, self.actor):
             return False
         return self.object == "*" or any(fnmatchcase(key, self.object) for key in keys_in(message))
 
@@ -79,10 +79,10 @@ def aligned(lines: Iterable[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join([*cells, line[-1]]).rstrip()
 
 
-def message_of(told: MessageSent) -> Any:
+def message_of(record: MessageSent) -> Any:
     """Decode a message; return None if the frame is lost or of another version."""
     try:
-        return decode(told.frame)
+        return decode(record.frame)
     except DecodeError:
         return None
 

@@ -14,16 +14,16 @@ class Vitals:
     """Last report of each actor, by name. Reports are immutable."""
 
     def __init__(self) -> None:
-        self._said: dict[str, object] = {}
+        self._reports: dict[str, object] = {}
 
-    def say(self, name: str, said: object) -> None:
+    def say(self, name: str, report: object) -> None:
         """Replace the last report of this name."""
-        self._said[name] = said
+        self._reports[name] = report
 
     def of(self, name: str, kind: type[T]) -> T | None:
         """Return the last report of this name, or None if it is not of this type."""
-        said = self._said.get(name)
-        return said if isinstance(said, kind) else None
+        report = self._reports.get(name)
+        return report if isinstance(report, kind) else None
 
     def forget(self, name: str) -> None:
-        self._said.pop(name, None)
+        self._reports.pop(name, None)

@@ -134,12 +134,12 @@ def _checked(resource: Resource, namespaces: Iterable[str]) -> tuple[str, ...]:
         raise TypeError(f"namespaces of a watch of {resource}: expected a tuple, got {namespaces!r}")
     found = tuple(sorted(set(namespaces), key=str))
     if not resource.namespaced:
-        raise ValueError(f"{resource} are in no namespace, and {', '.join(map(str, found))} is asked for")
+        raise ValueError(f"{resource} are cluster-scoped; the watch selects namespaces {', '.join(map(str, found))}")
     for namespace in found:
         if not namespace or "/" in namespace:
-            raise ValueError(f"namespaces of a watch of {resource}: {namespace!r} is no namespace")
+            raise ValueError(f"namespaces of a watch of {resource}: {namespace!r} is not a valid namespace")
     if not found:
-        raise ValueError(f"a watch of {resource} is in no namespace at all; None is all of them")
+        raise ValueError(f"namespaces of a watch of {resource} are empty; None selects all")
     return found
 
 

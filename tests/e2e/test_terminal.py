@@ -160,7 +160,7 @@ def test_second_manager_names_the_leader_that_it_waits_for(tmp_path: Path) -> No
         with on_terminal(f"--kubeconfig={tmp_path / 'kcm' / 'kubeconfig'}") as terminal:
             screen = terminal.until("standing by: ")
             assert any(line.startswith("Working on https://127.0.0.1:") for line in screen)
-            assert re.match(r"standing by: \S+ has the Lease, which expires in \d+ s unless it is renewed$", screen[-1])
+            assert re.match(r"standing by: the Lease expires in \d+ s unless renewed; held by \S+$", screen[-1])
 
 
 def test_work_resumes_at_once_after_a_kill(tmp_path: Path) -> None:

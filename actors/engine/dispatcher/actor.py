@@ -1,6 +1,6 @@
 """Dispatcher: the only actor that writes to the API server.
 
-Takes Submit (answered by one Settled for each command), Attach (answered by Attached), LeaseHeld, LeaseLost, Wake.
+Takes Submit (replies with one Settled for each command), Attach (replies with Attached), LeaseHeld, LeaseLost, Wake.
 
 Each client has its own rate limit, like each clientset of upstream (--kube-api-qps, --kube-api-burst). Commands of an
 old incarnation are refused, and without the lease all commands except the elector's. Outcomes are sent from the
@@ -89,8 +89,8 @@ class _Job:
 class _Replies:
     """Sends outcomes to the senders of commands, from the threads of the dispatcher, the transport and calls.
 
-    It has no mutable state of the dispatcher, because it is the only part of it that runs on several threads. It does
-    not use Actor.tell: an outcome is also sent if this incarnation was fenced after it had sent the command.
+    It has no mutable state of the dispatcher, because it is the only part of it that runs on several threads. It
+    bypasses Actor.tell, so that an outcome is sent even if this incarnation was fenced after it had sent the command.
     """
 
     def __init__(self, system: System, name: str, ledger: Ledger) -> None:

@@ -116,19 +116,23 @@ class ListWatch:
             request, client=INFORMERS, on_bytes=partial(self._bring, number), on_end=partial(self._bring_end, number)
         )
 
-    def open(self, asked: dict[str, str], *, brief: bool = False) -> None:
+    def open(self, query: dict[str, str], *, brief: bool = False) -> None:
         """Open a watch.
 
-        asked: query parameters beside selectors, bookmarks and timeout, such as its resource version.
+        query: parameters in addition to selectors, bookmarks and timeout, such as the resource version.
         brief: the server ends it well before the silence limit, even without events.
         """
         number = self._begin()
         seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
         if brief:
             seconds = min(seconds, max(2, int(self._limits.silence / 2)))
-        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
-        query |= self._selectors | asked
-
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+            **self._selectors,
+            **query,
+        }
         self._stream = self._transport.watch(
             Request(method="GET", path=self._path, query=query, accept=self._accept_watch),
             client=INFORMERS,

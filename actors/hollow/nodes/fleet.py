@@ -48,7 +48,7 @@ def zone_name(index: int) -> str:
 def make_fleet(
     *, nodes: int, zones: int, cpu: str = "32", memory: str = "128Gi", pods: int = 110
 ) -> Mapping[str, HollowNode]:
-    """Return the hollow nodes by name (from hollow-node-0), assigned to the zones in turn.
+    """Return the hollow nodes by name (from hollow-node-0), assigned to the zones round robin.
 
     Raises ValueError on invalid counts, or if there are not enough addresses.
     """

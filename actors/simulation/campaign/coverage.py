@@ -184,7 +184,7 @@ class StepsOfRun:
         self._writing_as: dict[str, set[str]] = {}  # controllers by client
         # By process, sender and ticket: controller, client and commands.
         self._submitted: dict[tuple[str, str, int], tuple[str, str, tuple[Command, ...]]] = {}
-        cluster.injector.told = self._struck
+        cluster.injector.on_strike = self._struck
         checker.watching.append(self._observe)
 
     def _observe(self, observation: Observation) -> None:

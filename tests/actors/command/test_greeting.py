@@ -181,11 +181,11 @@ def test_greeting_waits_for_a_limited_time_and_only_for_requested_nodes() -> Non
         ),
         (
             ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=22.4),
-            "standing by: host_1 has the Lease, which expires in 12 s unless it is renewed",
+            "standing by: the Lease expires in 12 s unless renewed; held by host_1",
         ),
         (
             ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=9.0),
-            "standing by: host_1 has the Lease, which expires in 0 s unless it is renewed",
+            "standing by: the Lease expires in 0 s unless renewed; held by host_1",
         ),
     ],
 )

@@ -53,7 +53,7 @@ AUTOSCALERS = (
     ),
     Mutant(
         name="a behavior does without stabilization",
-        source="what the windows are against; no issue was found that says it",
+        source="what the windows are against; no issue describes it",
         mutation=nothing_is_stabilized,
         setting=AUTOSCALERS_SETTING,
     ),

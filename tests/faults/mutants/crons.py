@@ -87,7 +87,7 @@ CRONS = (
     ),
     Mutant(
         name="a Job is cleared away before the status tells that it was started",
-        source="Kubernetes 1.36 does so; no issue was found that says it",
+        source="Kubernetes 1.36 does so; no issue describes it",
         mutation=cleared_before_it_is_noted,
         setting=replace(CRON_JOBS_FOR_LONG, draw=answers_are_lost),
     ),

@@ -53,7 +53,7 @@ def answers_are_lost(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
 DAEMONS = (
     Mutant(
         name="a node's pod gets another name at each try",
-        source="what generateName comes to when the answer to a creation is lost; no issue was found that says it",
+        source="what generateName comes to when the answer to a creation is lost; no issue describes it",
         mutation=names_are_drawn_anew,
         setting=replace(DAEMONS_SETTING, draw=answers_are_lost),
     ),

@@ -70,7 +70,7 @@ def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[s
 JOBS = (
     Mutant(
         name="a Job's pod is counted while it has its finalizer",
-        source="kubernetes/enhancements#2307, which says why there is a list of uncounted pods",
+        source="kubernetes/enhancements#2307, which explains why there is a list of uncounted pods",
         mutation=counted_with_the_finalizer_in_place,
         setting=JOBS_SETTING,
     ),
@@ -82,7 +82,7 @@ JOBS = (
     ),
     Mutant(
         name="a surplus pod of a Job is let go as the cache shows it",
-        source="deleteJobPods of Kubernetes 1.36 does so; no issue was found that says it",
+        source="deleteJobPods of Kubernetes 1.36 does so; no issue describes it",
         mutation=let_go_as_the_cache_shows_it,
         setting=replace(JOBS_SETTING, draw=pods_are_late),
     ),

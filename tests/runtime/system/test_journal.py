@@ -238,7 +238,7 @@ def test_path_that_is_not_a_regular_file_is_rejected(
     path: Path, write: Callable[..., JournalWriter], make: Callable[[Path], None]
 ) -> None:
     make(path)
-    with pytest.raises(JournalError, match="that is no file, nor a journal"):
+    with pytest.raises(JournalError, match="it is not a regular file"):
         write()
 
 

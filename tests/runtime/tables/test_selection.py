@@ -89,9 +89,14 @@ def test_table_id_is_that_of_the_resource_plus_restrictions_without_spaces() -> 
         (PODS, {"labels": {"app": "web"}}, TypeError, "labels of a watch of pods are a selector, as text"),
         (PODS, {"fields": "status.phase"}, ValueError, "expected field=value"),
         (PODS, {"namespaces": "shop"}, TypeError, "namespaces of a watch of pods: expected a tuple, got 'shop'"),
-        (PODS, {"namespaces": ()}, ValueError, "in no namespace at all; None is all of them"),
-        (PODS, {"namespaces": ("a/b",)}, ValueError, "'a/b' is no namespace"),
-        (NODES, {"namespaces": ("shop",)}, ValueError, "nodes are in no namespace, and shop is asked for"),
+        (PODS, {"namespaces": ()}, ValueError, "are empty; None selects all"),
+        (PODS, {"namespaces": ("a/b",)}, ValueError, "'a/b' is not a valid namespace"),
+        (
+            NODES,
+            {"namespaces": ("shop",)},
+            ValueError,
+            "nodes are cluster-scoped; the watch selects namespaces shop",
+        ),
     ],
 )
 def test_invalid_selection_is_rejected(resource: Any, wrong: dict[str, Any], error: type[Exception], text: str) -> None:
