@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 from typing import Protocol
 
 from kcm.protocols.late_methods import dataclass
@@ -25,7 +26,7 @@ from kcm.runtime.apiserver.registry.users import (
     allow_all,
     known_to_nobody,
 )
-from kcm.runtime.apiserver.schema.kind_checks import Shapes
+from kcm.runtime.apiserver.schema.kind_checks import Shapes, built_in_shapes
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.state import State, StoredObject
 from kcm.runtime.apiserver.storage.store import StoreChange
@@ -60,7 +61,7 @@ class Cluster:
 
     state: State
     registry: Registry
-    shapes: Shapes
+    shapes: Shapes = field(default_factory=built_in_shapes)
     clock: WallClock
     uid: Callable[[], str]
     suffix: Callable[[], str]  # five random characters for a generateName

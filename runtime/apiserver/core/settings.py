@@ -5,8 +5,9 @@ from __future__ import annotations
 from kcm.protocols.admission_plugins import WITHOUT_CONTROLLERS
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
 from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings
-from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 
 SERVICE_RANGES = ("10.96.0.0/16",)
 
@@ -34,6 +35,11 @@ class ApiSettings:
     # Do the work of the garbage collector and of the namespace controller, see stand_ins/.
     collect_garbage: bool = True
     empty_namespaces: bool = True
+
+
+def new_registry(settings: ApiSettings) -> Registry:
+    """Return a registry of the resources that are served."""
+    return Registry(with_scheduling_groups(settings.resources))
 
 
 BY_DEFAULT = ApiSettings()

@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
-from kcm.runtime.apiserver.core.settings import SERVICE_RANGES, ApiSettings
+from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.audit import AuditLog
 from kcm.runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
-from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
-from kcm.runtime.apiserver.kinds.core.service.allocation import read_service_ranges
-from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
+from kcm.runtime.apiserver.process.api_settings import api_settings
 from kcm.runtime.apiserver.process.audit_sink import audit_log
 from kcm.runtime.apiserver.process.certificates import (
     ADMIN,
@@ -50,9 +47,8 @@ from kcm.runtime.apiserver.process.kubeconfig import (
     update_kubeconfig,
 )
 from kcm.runtime.apiserver.process.listener import LOOPBACK, bounds_of, listen, renew, tls_context
-from kcm.runtime.apiserver.process.settings import RBAC, ServerSettings, parse_settings
+from kcm.runtime.apiserver.process.settings import ServerSettings, parse_settings
 from kcm.runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
-from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
@@ -141,8 +137,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
     """Serve until a signal (see run). Raises StoreUnusableError and OSError as well."""
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = settings.directory
-    _service_ranges(settings)
-    plugins, admission = _plugins(settings), _admission(settings.admission_config_file)
+    settings_of_api = api_settings(settings)
     certificates_in = directory / CERTIFICATES
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
@@ -156,7 +151,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
     store = MemoryStore() if settings.in_memory else open_store(settings, room, ending, lost)
     try:
         users = {token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)}
-        api = _api(settings, store, users, plugins=plugins, admission=admission, clock=clock, log=log)
+        api = _api(settings, settings_of_api, store, users, clock=clock, log=log)
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
         audit = audit_log(settings, clock=clock, log=log)
         front = _front(
@@ -209,73 +204,25 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
     return 0
 
 
-def _service_ranges(settings: ServerSettings) -> tuple[str, ...]:
-    """Raises CannotServeError."""
-    ranges = settings.service_ranges or SERVICE_RANGES
-    try:
-        read_service_ranges(ranges)
-    except ValueError as err:
-        raise CannotServeError(f"--service-cluster-ip-range: {err}") from err
-    return ranges
-
-
-def _plugins(settings: ServerSettings) -> frozenset[str]:
-    """The admission plugins that are on. Raises CannotServeError."""
-    try:
-        return enabled_plugins(enable=settings.enable_plugins, disable=settings.disable_plugins)
-    except ValueError as err:
-        raise CannotServeError(str(err)) from err
-
-
 def _api(
     settings: ServerSettings,
+    api_settings: ApiSettings,
     store: Store,
     users: Mapping[str, User],
     *,
-    plugins: frozenset[str],
-    admission: AdmissionSettings,
     clock: SystemClock,
     log: FilteringBoundLogger,
 ) -> ApiServer:
-    """Return the server. users: by token. Raises CannotServeError."""
+    """Return the server. users: by token."""
     directory = settings.directory
-    try:
-        kinds = served_kinds(settings.runtime_config)
-    except ValueError as err:
-        raise CannotServeError(f"--runtime-config: {err}") from err
     account_key = ensure_account_key(directory / CERTIFICATES / "service-accounts.key")
-    return ApiServer(
-        store=store,
-        clock=clock,
-        settings=ApiSettings(
-            resources=(*kinds, *AGGREGATED) if settings.metrics else kinds,
-            stand_ins=() if settings.metrics else AGGREGATED,
-            service_ranges=_service_ranges(settings),
-            role_based=settings.authorization == RBAC,
-            plugins=plugins,
-            admission=admission,
-            collect_garbage=settings.collect_garbage,
-            empty_namespaces=settings.empty_namespaces,
-        ),
-        tokens=AcceptedTokens(
-            accounts=AccountTokens(account_key),
-            legacy=_legacy_tokens(settings.account_key_file, log),  # may be the key that was made just now
-            users=users,
-            node_key=node_key(directory),
-        ),
+    tokens = AcceptedTokens(
+        accounts=AccountTokens(account_key),
+        legacy=_legacy_tokens(settings.account_key_file, log),  # may be the key that was made just now
+        users=users,
+        node_key=node_key(directory),
     )
-
-
-def _admission(path: str) -> AdmissionSettings:
-    """Raises CannotServeError."""
-    if not path:
-        return BY_DEFAULT
-    from kcm.runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
-
-    try:
-        return read_configuration(Path(path))
-    except ConfigurationError as err:
-        raise CannotServeError(f"--admission-control-config-file: {err}") from err
+    return ApiServer(store=store, clock=clock, settings=api_settings, tokens=tokens)
 
 
 def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | None:

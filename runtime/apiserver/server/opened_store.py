@@ -14,12 +14,9 @@ from kcm.runtime.apiserver.core.custom_resources import CustomResources
 from kcm.runtime.apiserver.core.expiry import Expiry
 from kcm.runtime.apiserver.core.identifiers import Identifiers
 from kcm.runtime.apiserver.core.remote_api_services import RemoteApiServices
-from kcm.runtime.apiserver.core.settings import ApiSettings
+from kcm.runtime.apiserver.core.settings import ApiSettings, new_registry
 from kcm.runtime.apiserver.core.suspended_requests import Asking
-from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
-from kcm.runtime.apiserver.registry.definitions import Registry
 from kcm.runtime.apiserver.registry.users import EVERYTHING, Authorize
-from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
 from kcm.runtime.apiserver.server.transactions import Transactions
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
 from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
@@ -58,8 +55,7 @@ def open_store(
     authenticator = TokenAuthenticator(state, clock.now, tokens)
     cluster = Cluster(
         state=state,
-        registry=Registry(with_scheduling_groups(settings.resources)),
-        shapes=built_in_shapes(),
+        registry=new_registry(settings),
         clock=clock,
         uid=identifiers.uid,
         suffix=identifiers.suffix,
