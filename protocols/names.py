@@ -2,8 +2,6 @@
 
 Each function returns the errors as texts, an empty list for a valid value.
 
-Each function returns what is wrong, as texts; an empty list if nothing is.
-
 Source: apimachinery pkg/api/validate/content/{dns,kube,path,errors}.go (v1.36).
 """
 

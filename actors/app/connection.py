@@ -47,10 +47,10 @@ def connect(
 
     accounts: clients that act as the service account of their name.
     others: clients that act as another user.
-    program: what API servers record as the field manager of writes.
+    program: name that API servers record as the field manager of writes.
     programs: clients whose requests are those of another program, with its suffix in the user agent; see UserAgents.
 
-    Raises ConfigError if the TLS files are invalid, ValueError if a program's name is.
+    Raises ConfigError if the TLS files are invalid, ValueError if the name of a program is invalid.
     """
     if not config.verify and config.server.startswith("https://"):
         log.warning("the server's certificate is not verified", server=config.server, config=config.origin)

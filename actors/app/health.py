@@ -209,9 +209,8 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
 def calls_check(calls: Calls, *, clock: Clock) -> Check:
     """Return a check for hung outside calls, including those of a cloud provider.
 
-    It is a separate check: a restart frees the threads of hung calls, but new calls may hang at once. A probe that
-        should
-    not restart the process for that excludes it (?exclude=calls).
+    It is a separate check: a restart frees the threads of hung calls, but new calls may hang at once. A probe
+    that should not restart the process for that excludes it (?exclude=calls).
     """
 
     def check() -> str | None:

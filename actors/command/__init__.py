@@ -1,5 +1,5 @@
 """`run-kcm`: the command line of the controller manager. Read run_kcm.py first.
 
-running: the work, once the flags are read. starting: what a run stands on, made from its flags. manifests: --apply.
-greeting: what people are shown. wait: until another run is ready.
+run: the run after the flags are parsed. run_setup: its parts, created from the flags. manifests: --apply.
+greeting: output for users. wait: waits until another run is ready.
 """

@@ -32,7 +32,7 @@ SUMMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """Flags whose counterparts belong to the controller manager."""
+    """Flags whose counterparts in a run with controllers belong to the controller manager."""
 
     service_cluster_ip_range: tuple[str, ...] = flag(
         ("10.96.0.0/16",), "CIDR range of Services, which is never allocated to nodes. Two ranges for dual-stack."

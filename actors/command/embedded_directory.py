@@ -16,7 +16,7 @@ def directory_of(embedded: EmbeddedServerOptions, *, given: Collection[str], clo
     given: names of the flags on the command line. closing: removes the temporary directory.
     """
     if embedded.in_memory and "embedded-dir" not in given:
-        # Two runs in memory would otherwise meet in .kcm/, where one of them would be refused.
+        # Otherwise two runs in memory would both use .kcm/, and the second would be refused.
         temporary = tempfile.TemporaryDirectory(prefix="kcm-", ignore_cleanup_errors=True)
         return Path(closing.enter_context(temporary)).resolve()
     return Path(embedded.directory)

@@ -1,4 +1,4 @@
-"""Greeting once the cluster can be used, and status line that is kept current, on the terminal of run-kcm."""
+"""Greeting after the start of the embedded cluster, and a live status line, on the terminal of run-kcm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def greeting(
     """Return the text that is shown once the embedded cluster can be used. Its export line can be copied.
 
     not_built: names of the requested controllers that are not part of this release.
-    is_kept: whether the cluster is stored for the next run.
+    is_kept: the cluster is stored for the next run.
     """
     what = "without nodes"
     if nodes:
@@ -58,7 +58,7 @@ def greeting(
 
 
 def not_built_line(names: Sequence[str]) -> str:
-    """Return a line about requested controllers that are not part of this release. The log has their names."""
+    """Return a line about requested controllers that are not part of this release. The log contains their names."""
     return f"Not built yet: {counted(len(names), 'controller')} of kube-controller-manager (docs/mixed-cluster.md)."
 
 
@@ -118,9 +118,9 @@ class Welcome:
         self._said = self._is_complete = False
 
     def look(self, now: float) -> str:
-        """Return what the cluster still waits for, "" once the nodes are ready. To be called a few times a second.
+        """Return why the cluster is not ready, "" once the nodes are ready. Call this a few times a second.
 
-        now: monotonic.
+        now: monotonic seconds.
         """
         if self._is_complete:
             return ""
@@ -151,10 +151,10 @@ def is_ready(node: Object) -> bool:
 
 
 class LiveLine:
-    """Line at the bottom of a terminal that is redrawn in place. Elsewhere only lasting lines are written.
+    """Status line at the bottom of a terminal, redrawn in place. On other outputs only permanent lines are written.
 
-    The cursor waits at its beginning, so that log lines overwrite it; it is then drawn again below them.
-    live: whether it is shown, so that callers need not compute its text otherwise.
+    The cursor stays at its beginning, so that log lines overwrite it; it is then drawn again below them.
+    live: the line is shown; otherwise callers need not compute its text.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -163,14 +163,14 @@ class LiveLine:
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Draw the line. To be called a few times a second, also with the same text: log lines may have replaced it."""
+        """Draw the line. Call this a few times a second, even with the same text: log lines may have overwritten it."""
         if self.live:
             columns = shutil.get_terminal_size().columns
             write_or_forget(self._stream, f"{ERASE}{text[: columns - 1]}\r")
             self._shown = True
 
     def say(self, text: str) -> None:
-        """Write lasting lines."""
+        """Write permanent lines."""
         self.end()
         write_or_forget(self._stream, f"{text}\n")
 

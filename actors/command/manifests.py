@@ -1,4 +1,4 @@
-"""Loads manifests (--apply): each document is applied to the server as `kubectl apply --server-side` would."""
+"""Loads manifests (--apply): applies each document on the server, like `kubectl apply --server-side`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LARGEST, MOST_EVENTS = 256 * 1024 * 1024, 50_000_000  # limits of a file; high, 
 
 
 class ManifestError(StartError):
-    """A manifest cannot be loaded; the text contains file, line and problem."""
+    """A manifest cannot be loaded. The text contains file, line and problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An object and where it was read: "FILE:LINE" of its document."""
+    """Object of a manifest. where: "FILE:LINE" of its document."""
 
     where: str
     obj: Object

@@ -1,9 +1,9 @@
-"""The run of the controller manager after its flags are parsed: connect, serve, lead and work, until it is ended.
+"""Run of the controller manager after its flags are parsed: connect, serve, lead and work, until it is ended.
 
 Without a given cluster it starts its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 130 after
 Ctrl-C before the work began, otherwise 1 with one line about the error.
 
-A terminal shows a greeting, a live line, warnings and errors; log lines of level info appear there with --v.
+A terminal shows a greeting, a status line, warnings and errors; info log lines appear there with --v.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ REFUSALS = (
 
 
 def carry_out(arguments: Sequence[str], options: Options, installed: Installed) -> int:
-    """Run until the end of the process, and return its exit code. arguments: from which the options were parsed."""
+    """Run until the end of the process, and return its exit code. arguments: the command line of the options."""
     keep_one_heap()
     clock = SystemClock()
     quiet = is_quiet(options)
@@ -187,7 +187,7 @@ def log_start(launch: Launch, version: Version) -> int:
     for warning in launch.options.warnings:
         log.warning(warning)
     for trouble in launch.installed.troubles:
-        log.error("installed controller left out", error=trouble)
+        log.error("installed controller skipped", error=trouble)
     log_missing_controllers(launch)
     descriptors = raise_limit()
     if descriptors < FEW:

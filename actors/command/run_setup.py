@@ -1,4 +1,4 @@
-"""Parts of a run, from its flags: the embedded cluster, fault plan, journal, pages and system."""
+"""Parts of a run, created from its flags: the embedded cluster, fault plan, journal, pages and system."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
     from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 
-CONTROLLER_MANAGER = "kube-controller-manager"  # our name to API servers: field manager, component of events
-ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
+CONTROLLER_MANAGER = "kube-controller-manager"  # field manager of writes, and component of events
+ORPHANED = 10.0  # seconds that an API server may take to end after its manager was killed
 
 
 class StartError(Exception):
-    """The command cannot start; the text is one line for the operator."""
+    """The command cannot start. The text is one line for the operator."""
 
 
 class Interrupted(Exception):
     """A signal arrived before the work began."""
 
 
-MUTATION_DETECTOR = "KUBE_CACHE_MUTATION_DETECTOR"  # client-go's
+MUTATION_DETECTOR = "KUBE_CACHE_MUTATION_DETECTOR"  # environment variable of client-go
 TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # as Go reads booleans
 
 
@@ -70,7 +70,7 @@ def is_true(environ: Mapping[str, str], name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Values of the process that the parts of a run need."""
+    """Values that the parts of a run need."""
 
     arguments: tuple[str, ...]
     options: Options
@@ -94,7 +94,7 @@ class Launch:
 
 
 def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
-    """Start the embedded cluster, unless another cluster is given; it is stopped last."""
+    """Start the embedded cluster, unless another cluster is given. It is stopped last."""
     options = launch.options
     if not launch.embeds_cluster:
         if options.embedded.apply:

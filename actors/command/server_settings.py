@@ -9,7 +9,7 @@ from kcm.runtime.apiserver.process.settings import ServerSettings
 
 
 def server_settings(server: EmbeddedServerOptions, directory: Path) -> ServerSettings:
-    """Return the settings that these flags determine. The caller adds what depends on its controllers."""
+    """Return the settings that these flags determine. The caller adds those that depend on its controllers."""
     return ServerSettings(
         directory=directory,
         port=server.port,

@@ -1,6 +1,6 @@
 """`run-kcm wait`: wait until the cluster of another run-kcm is ready, for scripts and CI.
 
-Ready: the nodes are ready, the manifests of --apply are applied, and the controllers work.
+The cluster is ready when the nodes are ready, the manifests of --apply are applied, and the controllers work.
 Exit codes: 0 when it is ready, 1 with one line on what is missing, 2 if the arguments cannot be read.
 """
 
@@ -45,7 +45,7 @@ def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callabl
     """Return once the cluster is ready. Raises NotReadyError, and OSError if the directory may not be read.
 
     timeout: seconds.
-    A process that ran and has ended fails the wait at once. One that does not run yet is waited for, since scripts
+    If the process has ended, the wait fails at once. If it does not run yet, the wait continues, because scripts
     start `run-kcm … &` and `run-kcm wait` at the same time.
     """
     end, before = clock.monotonic() + timeout, ObservedStart()

@@ -1,4 +1,4 @@
-"""Validation of general options, with the error texts of kube-controller-manager where it has them.
+"""Validation of general options, with the error texts of kube-controller-manager where they exist.
 
 Texts: KubeControllerManagerOptions.Validate and what it calls, Kubernetes 1.36. A controller's own checks are in its
 spec (ControllerSpec.checks).

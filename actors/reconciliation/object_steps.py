@@ -1,6 +1,6 @@
 """Steps that compare an object with its wanted state and write the differences.
 
-Finalizers surround what is created outside the cluster:
+A finalizer protects objects that are created outside the cluster:
 
     if is_deleting(tenant):
         if FINALIZER in finalizers_of(tenant):

@@ -30,7 +30,7 @@ class Opened(Struct, frozen=True):
 class MessageSent(Struct, frozen=True):
     """A message was put into a mailbox.
 
-    number: of the message in its session, from 1.
+    number: number of the message in its session, from 1.
     incarnation: of the receiver; 0 if no actor had that name.
     cause: number of the message whose handler sent this one; 0 if it was not sent by a handler (the clock, the server,
         people).

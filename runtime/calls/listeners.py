@@ -59,7 +59,7 @@ class SourceHost(Protocol):
     """Interface for running sources."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """Run a source on a thread of its own, or the coroutine that it returns on the event loop (is_async).
+        """Run a source on a separate thread, or, if is_async, the coroutine that it returns on the event loop.
 
         ended: called once, on any thread, with the exception, or None if it returned or was cancelled.
         Returns a function that cancels the source, which has no effect on a thread.

@@ -49,9 +49,8 @@ GROWING = frozenset(
 class _Attribute:
     """Access path to a value: a base and steps from it.
 
-    charge: cost besides that of the steps; 0 if this is a branch of a conditional or the key of another attribute. A
-        test
-    (has) is free of this charge.
+    charge: cost besides that of the steps; 0 if this is a branch of a conditional or the key of another attribute.
+        A test (has) is free of this charge.
     """
 
     base: Closure

@@ -25,7 +25,7 @@ def load_config(
     context: str = "",
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClientConfig:
-    """Return the settings from the file of --kubeconfig, from --master alone, or those of the pod.
+    """Return the settings from the file of --kubeconfig, from --master alone, or from the pod's service account.
 
     --master replaces the file's URL; alone, it is used without credentials. As kube-controller-manager, and unlike
     kubectl, this ignores KUBECONFIG and the home directory. Raises ConfigError, one line.

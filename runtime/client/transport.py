@@ -68,8 +68,7 @@ class HttpTransport:
         timeout: seconds, for requests without a timeout.
         connect_timeout: seconds.
         connections: with more connections, etcd commits more writes at once, which saves the server CPU. But each
-            begins
-            with a handshake: 128 cost a burst of a thousand writes more than they save.
+            begins with a handshake: 128 cost a burst of a thousand writes more than they save.
         accounts: clients that act as the service account of their name, with tokens that are requested by the
             credentials of `config`.
         others: by client, credentials that replace those of `config`.

@@ -326,8 +326,8 @@ class ActorSpec:
     """Declaration of an actor, from which each incarnation is built.
 
     build: makes an incarnation, not yet started.
-    never_blocks: it never waits (for the network, locks, other actors) and may run on any thread, so it needs no thread
-        of its own.
+    never_blocks: the actor never waits (for the network, locks, other actors), so it needs no thread of its own and
+        runs on the carrier.
     """
 
     name: str

@@ -46,7 +46,7 @@ class Spawner(Protocol):
         """
 
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
-        """Call `what` every `every` seconds, on a thread other than those of the actors and of the clock.
+        """Call `what` every `every` seconds, on a separate thread that neither actors nor the clock use.
 
         Return a function that ends the repetition. `what` must not raise.
         """

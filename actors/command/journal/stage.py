@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RecordedClock:
-    """Implements Clock with the recorded times. Alarms are ignored: the journal has the messages that they caused."""
+    """Clock with the recorded times. Alarms are ignored, because the journal contains the messages that they caused."""
 
     def __init__(self) -> None:
         self._monotonic = self._offset = 0.0
@@ -55,7 +55,7 @@ class RecordedClock:
 
 
 class NoSpawner:
-    """Runs no thread: actors are called by the replay."""
+    """Spawner without threads: the replay calls the actors."""
 
     def start(self, actor: Actor) -> None:
         actor.on_start()
@@ -77,7 +77,7 @@ class NoSpawner:
 
 
 class NoTransport:
-    """Implements Transport without a server: responses are in the journal."""
+    """Transport without a server: the journal contains the responses."""
 
     def send(self, request: Request, **_: Any) -> None:  # noqa: ARG002
         return
@@ -118,7 +118,7 @@ class ReplayStage:
         self._informers: dict[str, tuple[int, Actor]] = {}  # by name: incarnation, and the actor
 
     def build(self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None]) -> Actor:
-        """Build an actor in a system of its own, whose messages go only to the tap."""
+        """Build an actor in a separate system. Its messages are passed only to the tap."""
         return self._build(spec, incarnation, tap, self._log)
 
     def _build(

@@ -34,6 +34,12 @@ class DiscoveredTables:
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
+        """Create the tables of one controller, at first none.
+
+        shared: all tables of the system, by Resource.id.
+        queue: receives the keys of objects of these tables.
+        subscribe: called with the Resource.id of an added table.
+        """
         self._discovers, self._shared, self._tables, self._keys = discovers, shared, tables, keys
         self._queue, self._readiness, self._subscribe = queue, readiness, subscribe
         self._clock, self._log = clock, log

@@ -49,7 +49,7 @@ class _Attempt:
 
 
 class Work:
-    """Running reconciliations of a controller. len() is the number of those that wait for outcomes.
+    """Running reconciliations of a controller. len() is the number of reconciliations that wait for outcomes.
 
     ticket: number of the last Submit.
     reconciled, failed: number of reconciliations that succeeded and failed.
@@ -255,7 +255,7 @@ class Work:
     def _fail(self, attempt: _Attempt, err: Exception) -> None:
         """End the task with this error.
 
-        After a Conflict of an update whose object is still the one in the tables, the object is read live first. The
+        After a Conflict of an update whose basis is still the version in the tables, the object is read live first. The
         overlay then shows the newer version, and the retry does not repeat the conflict while the watch is late. The
         read is done by a generator (own_writes.refresh) instead of the reconciler's; it ends with the same error.
         """

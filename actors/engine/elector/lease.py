@@ -1,4 +1,4 @@
-"""The Lease as last observed, and attempts to acquire it: generators of commands that receive the outcomes."""
+"""Lease as last observed, and attempts to acquire it: generators that yield commands and receive the outcomes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class ObservedLease:
         return False
 
     def record(self, what: str) -> Record:
-        """Return an event about the lease. what: what we did."""
+        """Return an event about the lease. what: action of this process, for the message."""
         election = self._election
         meta = metadata(self._observed or {})
         return Record(

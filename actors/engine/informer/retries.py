@@ -55,7 +55,7 @@ class Outage:
         return True
 
     def wait(self, informer: str) -> None:
-        """Add an informer, by its actor's name, to those that `end` returns."""
+        """Add an informer, by its actor's name, to the informers that `end` returns."""
         self._waiting[informer] = None
 
     def end(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class DiscoveredInformers:
             self._manager.tell(informer_name(served.resource.id), Unsubscribe(controller_name(controller)))
 
     def _discovering(self) -> dict[str, Discovered[object]]:
-        """Return the enabled controllers that discover resources, with what they discover."""
+        """Return the enabled controllers that discover resources, with their Discovered."""
         controllers = ((name, self._plan.controllers[name].discovers) for name in self._steering.wanted(self._plan))
         return {name: discovers for name, discovers in controllers if discovers is not None}
 

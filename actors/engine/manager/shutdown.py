@@ -47,7 +47,7 @@ class Shutdown:
         return self._until if self._until is not None else math.inf
 
     def begin(self) -> None:
-        """Drain the controllers. Those that are stopped or not started yet are not started any more."""
+        """Drain the running controllers. Stopped controllers, and those not started yet, are not started any more."""
         if self.begun:
             return
         self._until = self._manager.clock.monotonic() + self._within

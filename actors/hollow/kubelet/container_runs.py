@@ -1,7 +1,7 @@
 """Behaviour of a container: set by annotations, or predicted from its command line or image, or a default.
 
 The default is to run forever. An init container whose command line is unknown ends at once, and a container of a pod
-that runs to completion after a second: a Job's, or one that Helm waits for.
+that runs to completion after a second: a pod of a Job, or a hook of a Helm release.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Connections:
                 self._free.pop(0).curl.close()  # the oldest, whose certificates may be outdated
 
     def _watch_socket(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
-        """Set what to watch a descriptor for (SOCKETFUNCTION)."""
+        """Start, change or end the watch of a descriptor, as libcurl requests (SOCKETFUNCTION)."""
         self._readiness.watch(descriptor, 0 if what == REMOVE else what)
 
     def _process_soon(self) -> None:

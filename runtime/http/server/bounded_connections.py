@@ -2,9 +2,8 @@
 
 Every client that reaches the port can open connections without sending anything, and each uses a descriptor and
 memory. When the limit is reached, the connection that has waited longest is closed for a new one, connections of
-unknown
-users first: so probes are served while a client fills the port. A connection whose request is being handled stays open.
-Times are those of Go's http.Server in kubernetes v1.36 apiserver/pkg/server/secure_serving.go.
+unknown users first: so probes are served while a client fills the port. A connection whose request is being handled
+stays open. Times are those of Go's http.Server in kubernetes v1.36 apiserver/pkg/server/secure_serving.go.
 """
 
 from __future__ import annotations

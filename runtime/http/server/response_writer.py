@@ -159,8 +159,7 @@ class ResponseWriter(Connection):
         """Pass as much to the transport as it has room for, and the rest when there is room again.
 
         A transport buffers everything that it receives: with TLS a whole list would be in memory twice, and a client
-            that reads
-        slowly could not be distinguished from a client that does not read.
+        that reads slowly could not be distinguished from a client that does not read.
         """
         self._unsent += map(memoryview, filter(None, parts))
         self._is_last = is_last
