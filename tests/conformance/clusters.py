@@ -19,8 +19,8 @@ from pathlib import Path
 
 from kcm.actors.controllers.built_in import BUILT_IN
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import Program, ending, free_port, managing, spawn, until
 from tests.e2e.real_server import RealServer, real_server
-from tests.e2e.running import Program, ending, free_port, managing, spawn, until
 
 NODES = 3
 NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tests.e2e.running import ROOT
+from tests.e2e.programs import ROOT
 
 FOCUS = "|".join(
     (

@@ -21,7 +21,7 @@ import yaml
 
 from kcm.protocols.hollow_nodes import WEBHOOK
 from tests.e2e.kubectl import Api
-from tests.e2e.running import ending, spawn
+from tests.e2e.programs import ending, spawn
 
 AGNHOST = "agnhost"  # the program's name, beside e2e.test
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

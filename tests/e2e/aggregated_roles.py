@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 LABEL = "example.com/aggregate-to-monitoring"
 GETS = {"verbs": ["get"], "apiGroups": [""], "resources": ["services"]}
@@ -38,8 +38,10 @@ def aggregate(kubectl: Kubectl) -> dict[str, Any]:
     until(
         lambda: rules(kubectl, "monitoring") == [LISTS, GETS], "by name", why=lambda: str(role(kubectl, "monitoring"))
     )
-    fields = [one for one in role(kubectl, "monitoring")["metadata"]["managedFields"] if one["manager"] == MANAGER]
-    seen["owned"] = [{**one, "time": ""} for one in fields]
+    fields = [
+        entry for entry in role(kubectl, "monitoring")["metadata"]["managedFields"] if entry["manager"] == MANAGER
+    ]
+    seen["owned"] = [{**entry, "time": ""} for entry in fields]
 
     kubectl("patch", "clusterrole", "monitoring", "--type=merge", "-p", json.dumps({"rules": [GETS]}))
     until_rules([LISTS, GETS], "a change by hand does not stay")

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 INFO, SIGNATURE = "cluster-info", "jws-kubeconfig-"
 KUBECONFIG = "apiVersion: v1\nkind: Config\n"
@@ -54,7 +54,7 @@ class Tokens:
         return {field.removeprefix(SIGNATURE) for field in self.data() if field.startswith(SIGNATURE)}
 
     def there(self) -> set[str]:
-        names = (one["metadata"]["name"] for one in self.system.items("secrets"))
+        names = (secret["metadata"]["name"] for secret in self.system.items("secrets"))
         return {name for name in names if name.startswith("bootstrap-token-")}
 
     def clear(self) -> None:

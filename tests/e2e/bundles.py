@@ -1,9 +1,9 @@
-"""Manifests that others publish, sent object by object to the embedded server and, where it is at hand, to a real one.
+"""Published manifests, sent object by object to the embedded server and, if available, to a kube-apiserver.
 
     python -m tests.e2e.bundles DIRECTORY --write
 
-DIRECTORY has a directory OWNER+NAME for each repository of BUNDLES, with these files of it. What was answered
-is kept in bundle_answers.json, names and answers alone; --write writes it anew, from the real server's answers.
+DIRECTORY has a directory OWNER+NAME with the listed files of each repository in BUNDLES. bundle_answers.json contains
+the names of the objects and the responses to them; --write records it again from the responses of the real server.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import yaml
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import until
 from tests.e2e.real_server import binaries, real_server
-from tests.e2e.running import until
 
 ANSWERS = Path(__file__).with_name("bundle_answers.json")
 BUNDLES = {
@@ -38,11 +38,11 @@ BUNDLES = {
 CREATED, THERE, UNREADABLE = "created", "already exists", "no object"
 
 Object = dict[str, Any]
-Answers = dict[str, dict[str, str]]  # bundle → "file kind/name" → what was answered
+Answers = dict[str, dict[str, str]]  # bundle → "file kind/name" → response
 
 
 def objects_of(directory: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Object]]:
-    """Each object with its file; definitions first, so that their kinds are there, and webhooks last."""
+    """Yield each object with its file: definitions first, since they add kinds, and webhooks last."""
     files = dict.fromkeys(file for pattern in patterns for file in sorted(directory.glob(pattern)))
     found: list[tuple[str, Object]] = []
     for file in files:
@@ -56,7 +56,7 @@ def objects_of(directory: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str
             )
             found += [(str(file.relative_to(directory)), item) for item in items or () if is_object(item)]
     rank = {"Namespace": 0, "CustomResourceDefinition": 1}
-    found.sort(key=lambda one: rank.get(one[1]["kind"], 9 if "WebhookConfiguration" in one[1]["kind"] else 5))
+    found.sort(key=lambda entry: rank.get(entry[1]["kind"], 9 if "WebhookConfiguration" in entry[1]["kind"] else 5))
     yield from found
 
 
@@ -92,7 +92,7 @@ class Target:
             return THERE if status.get("reason") == "AlreadyExists" else f"{status.get('reason')}: {status['message']}"
         if obj["kind"] == "CustomResourceDefinition":
             self._await_definition(obj)
-        if "WebhookConfiguration" in obj["kind"]:  # nobody is there to answer
+        if "WebhookConfiguration" in obj["kind"]:  # its service does not exist
             self._api.request("DELETE", f"{path}/{meta['name']}")
         return CREATED
 
@@ -105,7 +105,9 @@ class Target:
             except urllib.error.HTTPError as err:
                 err.close()
                 return None
-            found = self._served[api_version] = {one["kind"]: one for one in listed if "/" not in one["name"]}
+            found = self._served[api_version] = {
+                listed_kind["kind"]: listed_kind for listed_kind in listed if "/" not in listed_kind["name"]
+            }
         return found.get(kind)
 
     def _await_definition(self, obj: Object) -> None:
@@ -130,10 +132,10 @@ class Target:
 def answers(api: Api, directory: Path) -> Answers:
     target, found = Target(api), Answers()
     for bundle, patterns in BUNDLES.items():
-        said = found[bundle] = {}
+        of_bundle = found[bundle] = {}
         for file, obj in objects_of(directory / bundle, patterns):
             key = f"{file} {obj['kind']}/{(obj.get('metadata') or {}).get('name', '')}"
-            said[key] = target.answer(obj)
+            of_bundle[key] = target.answer(obj)
     return found
 
 
@@ -153,10 +155,10 @@ def of_real(directory: Path, where: Path, assets: Path) -> Answers:
 
 def differences(embedded: Answers, real: Answers) -> list[str]:
     return [
-        f"{bundle} {key}:\n  real:     {said}\n  embedded: {embedded[bundle].get(key)}"
+        f"{bundle} {key}:\n  real:     {answer}\n  embedded: {embedded[bundle].get(key)}"
         for bundle, expected in real.items()
-        for key, said in expected.items()
-        if embedded.get(bundle, {}).get(key) != said
+        for key, answer in expected.items()
+        if embedded.get(bundle, {}).get(key) != answer
     ]
 
 
@@ -171,8 +173,10 @@ def main() -> int:
         real = (
             of_real(arguments.directory, Path(where), assets) if assets is not None else json.loads(ANSWERS.read_text())
         )
-    for bundle, said in real.items():
-        print(bundle, dict(Counter(one if one in (CREATED, THERE) else "refused" for one in said.values())))
+    for bundle, of_bundle in real.items():
+        print(
+            bundle, dict(Counter(answer if answer in (CREATED, THERE) else "refused" for answer in of_bundle.values()))
+        )
     found = differences(embedded, real)
     print("\n".join(found) or "No difference.")
     if arguments.write and assets is not None:

@@ -12,8 +12,8 @@ from zlib import crc32
 import pytest
 
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, managing
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.running import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, managing
 
 NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
@@ -71,7 +71,7 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """kube-apiserver with hollow nodes, without a controller manager."""
+    """Real kube-apiserver with hollow nodes, without a controller manager."""
     assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("real")
     with real_server(directory, assets) as server, hollow_nodes(server.kubeconfig, directory / "hollow.log"):
@@ -80,7 +80,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 @pytest.fixture(scope="module")
 def on_real(real: RealServer) -> Iterator[Site]:
-    """kube-apiserver with hollow nodes and kcm."""
+    """Real kube-apiserver with hollow nodes and kcm."""
     controllers = ",".join((*CONTROLLERS, *OF_SERVICES, *MORE))
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
     with managing(real.directory / "kcm.log", *flags) as manager:
@@ -89,7 +89,7 @@ def on_real(real: RealServer) -> Iterator[Site]:
 
 @pytest.fixture(params=["own_cluster", pytest.param("on_real", marks=pytest.mark.cluster)])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """Both clusters in turn. The manager's log of the test is printed if it fails."""
+    """The embedded and the real cluster, one after the other. Prints the manager's log of the test if it fails."""
     found: Site = request.getfixturevalue(request.param)
     before = len(found.manager.program.text())
     yield found
@@ -98,5 +98,5 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture
 def kubectl(site: Site, request: pytest.FixtureRequest) -> Kubectl:
-    """kubectl for a namespace of the test."""
+    """Access with kubectl to a namespace of the test."""
     return site.namespace(f"t{crc32(request.node.nodeid.encode())}")

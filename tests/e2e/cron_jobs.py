@@ -1,6 +1,6 @@
-"""CronJobs of every sort, and what users do with them. But for one their slots lie months back: none is waited for.
+"""CronJobs of every kind and user actions on them. All but one have slots that are months old, so that no test waits.
 
-Nobody runs their Jobs. What no server would accept, or let a user set, is written into etcd.
+No kubelet runs the Jobs. Objects that no server accepts and fields that users cannot set are written into etcd.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from kcm.protocols.times import format_time, parse_time
 from tests.e2e.finished_jobs import finish
 from tests.e2e.kubectl import Kubectl, Object, name_of, uid_of
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 CRON_JOBS, JOBS = "batch/v1/cronjobs", "batch/v1/jobs"
 LONG_AGO = "2024-06-01T00:00:00Z"
@@ -70,9 +70,9 @@ POLICY = "refuse-jobs-of-tests"
 def refuse_jobs(kubectl: Kubectl) -> None:
     """Refuse Jobs whose names have the prefix, in all namespaces."""
     rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
-    said = {"expression": f"!object.metadata.name.startsWith('{REFUSED}-')", "message": "not today"}
+    validation = {"expression": f"!object.metadata.name.startsWith('{REFUSED}-')", "message": "not today"}
     version = "admissionregistration.k8s.io/v1"
-    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [said], "failurePolicy": "Fail"}
+    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation], "failurePolicy": "Fail"}
     binding = {"policyName": POLICY, "validationActions": ["Deny"]}
     for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
         kubectl.apply({"apiVersion": version, "kind": kind, "metadata": {"name": POLICY}, "spec": spec})
@@ -197,7 +197,7 @@ class Scene:
     def jobs(self, of: str) -> list[str]:
         """Names, those of earlier slots first."""
         uid = self.uid(of)
-        return sorted(name_of(one) for one in self.kubectl.items(JOBS) if uid in str(one["metadata"]))
+        return sorted(name_of(job) for job in self.kubectl.items(JOBS) if uid in str(job["metadata"]))
 
     def change(self, name: str, **spec: Any) -> None:
         self.kubectl("patch", "cronjob", name, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
@@ -216,21 +216,21 @@ class Scene:
     def until_told(self, name: str, reason: str, text: str = "") -> None:
         def is_told() -> bool:
             return any(
-                (one["involvedObject"]["name"], one["reason"]) == (name, reason) and text in one["message"]
-                for one in self.kubectl.items("events")
+                (event["involvedObject"]["name"], event["reason"]) == (name, reason) and text in event["message"]
+                for event in self.kubectl.items("events")
             )
 
         until(is_told, f"{reason} of {name}", why=self.kubectl.state)
 
     def force(self, name: str, spec: Object | None = None, **meta: Any) -> None:
-        """Changed past the server."""
-        one = self.kubectl.get(CRON_JOBS, name)
-        metadata = {key: value for key, value in one["metadata"].items() if key != "resourceVersion"}
+        """Change the stored object in etcd, without validation by the server."""
+        stored = self.kubectl.get(CRON_JOBS, name)
+        metadata = {key: value for key, value in stored["metadata"].items() if key != "resourceVersion"}
         known = {"apiVersion": "batch/v1", "kind": "CronJob"}
-        one = {**known, **one, "metadata": metadata | meta, "spec": one["spec"] | (spec or {})}
+        stored = {**known, **stored, "metadata": metadata | meta, "spec": stored["spec"] | (spec or {})}
         key, value = (
             base64.b64encode(text.encode()).decode()
-            for text in (f"/registry/cronjobs/{self.kubectl.namespace}/{name}", json.dumps(one))
+            for text in (f"/registry/cronjobs/{self.kubectl.namespace}/{name}", json.dumps(stored))
         )
         body = json.dumps({"key": key, "value": value}).encode()
         with urllib.request.urlopen(f"{self._etcd}/v3/kv/put", body, timeout=10.0):

@@ -49,4 +49,7 @@ def numbers(kubectl: Kubectl) -> dict[str, int]:
 def revisions(kubectl: Kubectl) -> dict[str, int]:
     """Return the revision numbers by the image of the template."""
     found = kubectl.items(REVISIONS)
-    return {one["data"]["spec"]["template"]["spec"]["containers"][0]["image"]: one["revision"] for one in found}
+    return {
+        revision["data"]["spec"]["template"]["spec"]["containers"][0]["image"]: revision["revision"]
+        for revision in found
+    }

@@ -1,6 +1,6 @@
-"""A proxy between a manager and an API server that does to their talk what a bad day does: to be told while it runs.
+"""Proxy between a manager and an API server that injects faults, which a test can change while the proxy runs.
 
-It counts what passes, so that a test knows how often a manager asked, and for what.
+It counts the requests by resource and verb.
 """
 
 from __future__ import annotations
@@ -26,20 +26,14 @@ PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
 
 @dataclass
 class Weather:
-    """What happens to requests. A test changes it while the proxy runs.
+    """Faults of the proxy. A test changes them while the proxy runs."""
 
-    trouble: chance that a request meets one of the faults; odds of its own for each test: seed. watch_delay: seconds
-    that lines of a watch come late. cuts: how many more times a watch breaks in the middle of a line. idle: seconds
-    without a line after which a watch is cut, as balancers do; None is never.
-    mutate: from a line of a watch (its path, the line) the lines to pass on.
-    """
-
-    trouble: float = 0.0
+    trouble: float = 0.0  # probability that a request meets one of the faults
     faults: tuple[str, ...] = FAULTS
-    watch_delay: float = 0.0
-    cuts: int = 0
-    idle: float | None = None
-    mutate: Callable[[str, bytes], list[bytes]] = lambda _path, line: [line]
+    watch_delay: float = 0.0  # seconds by which lines of a watch are delayed
+    cuts: int = 0  # number of times that a watch will break in the middle of a line
+    idle: float | None = None  # seconds without a line after which a watch is cut, as load balancers do; None: never
+    mutate: Callable[[str, bytes], list[bytes]] = lambda _path, line: [line]  # path and line of a watch → lines to send
     seed: int = 1
     requests: Counter[str] = field(default_factory=Counter)  # by "METHOD resource", watches as "WATCH resource"
     hit: Counter[str] = field(default_factory=Counter)  # by fault
@@ -71,7 +65,7 @@ class FaultyProxy:
             content = await answer.read()
             if request.method == "POST" and answer.status == 201:
                 self._weather.created.append(request.path)
-            if fault == "timeout":  # it was done, and the answer is lost
+            if fault == "timeout":  # the server handled the request, and the response is lost
                 await asyncio.sleep(0.5)
             if fault in ("timeout", "cut"):
                 _cut(request)
@@ -163,7 +157,7 @@ def faulty_proxy(kubeconfig: Path, weather: Weather) -> Iterator[Proxied]:
 
 
 async def _serve(api: Api, weather: Weather, serving: Future[tuple[int, Callable[[], object]]]) -> None:
-    """serving: gets the port, and what ends it."""
+    """Serve until stopped. Sets the result of `serving` to the port and a function that stops the proxy."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     connector = TCPConnector(ssl=api.tls or False, limit=0)
     async with ClientSession(connector=connector, timeout=ClientTimeout(total=None)) as session:

@@ -6,10 +6,10 @@ import json
 import time
 from typing import Any
 
-from tests.e2e.comparing import Snapshot, normalised
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.manifests import job
-from tests.e2e.running import until
+from tests.e2e.programs import until
+from tests.e2e.snapshots import Snapshot, normalised
 
 CHANCE = ("managedFields", "resourceVersion")  # of pods: kubelets have their part in it
 FOREVER = "sleep 1000"
@@ -120,9 +120,9 @@ def active(kubectl: Kubectl, name: str) -> int:
 def conditions(kubectl: Kubectl, name: str) -> list[str]:
     status = kubectl.get("batch/v1/jobs", name).get("status") or {}
     found = []
-    for one in status.get("conditions", ()):
-        said = "" if one["status"] == "True" else f"={one['status']}"
-        found.append(f"{one['type']}{said} {one.get('reason', '')}")
+    for condition in status.get("conditions", ()):
+        suffix = "" if condition["status"] == "True" else f"={condition['status']}"
+        found.append(f"{condition['type']}{suffix} {condition.get('reason', '')}")
     return found
 
 
@@ -130,17 +130,19 @@ def left(kubectl: Kubectl) -> Snapshot:
     """Return the specs, statuses, pods and events of the Jobs, without what kubelets write."""
     time.sleep(3)  # the last events
     found: dict[str, list[Object]] = {"jobs": [], "pods": [], "events": []}
-    for one in kubectl.items("batch/v1/jobs"):
-        found["jobs"].append({"name": one["metadata"]["name"], "spec": one["spec"], "status": one.get("status")})
-    for one in kubectl.items("pods"):
-        meta = {name: value for name, value in one["metadata"].items() if name not in CHANCE}
+    for item in kubectl.items("batch/v1/jobs"):
+        found["jobs"].append({"name": item["metadata"]["name"], "spec": item["spec"], "status": item.get("status")})
+    for pod in kubectl.items("pods"):
+        meta = {name: value for name, value in pod["metadata"].items() if name not in CHANCE}
         meta["labels"] = {name: value for name, value in meta["labels"].items() if "topology" not in name}
-        found["pods"].append({"metadata": meta, "spec": one["spec"], "phase": one["status"]["phase"]})
-    for one in kubectl.items("events"):
-        if one["source"].get("component") == "job-controller":
-            said = {name: one[name] for name in ("type", "reason", "message", "count")}
-            found["events"].append({**said, "of": one["involvedObject"]["name"]})
-    return {what: sorted(_text(normalised(one, kubectl.namespace, {})) for one in some) for what, some in found.items()}
+        found["pods"].append({"metadata": meta, "spec": pod["spec"], "phase": pod["status"]["phase"]})
+    for event in kubectl.items("events"):
+        if event["source"].get("component") == "job-controller":
+            fields = {name: event[name] for name in ("type", "reason", "message", "count")}
+            found["events"].append({**fields, "of": event["involvedObject"]["name"]})
+    return {
+        what: sorted(_text(normalised(entry, kubectl.namespace, {})) for entry in some) for what, some in found.items()
+    }
 
 
 def _text(value: Object) -> str:

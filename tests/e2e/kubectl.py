@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.running import GLANCE, PATIENCE, until
+from tests.e2e.programs import GLANCE, PATIENCE, until
 
 Object = dict[str, Any]
 JSON = "application/json"
@@ -82,7 +82,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """kubectl for one namespace."""
+    """Command kubectl for one namespace."""
 
     api: Api
     namespace: str

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.e2e.kubectl import Api, Object
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 GROUP = "metrics.k8s.io"
 SERVICE = {"name": "metrics", "namespace": "default"}
@@ -58,7 +58,7 @@ def _register(api: Api, port: int) -> None:
 
     def available() -> bool:
         conditions = (api.get(f"{path}/v1beta1.{GROUP}").get("status") or {}).get("conditions") or ()
-        return any(one["type"] == "Available" and one["status"] == "True" for one in conditions)
+        return any(condition["type"] == "Available" and condition["status"] == "True" for condition in conditions)
 
     until(available, "metrics are served", why=lambda: json.dumps(api.get(f"{path}/v1beta1.{GROUP}")))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 
-from tests.e2e.running import GLANCE, PATIENCE, ROOT, ending, run_kcm, until
+from tests.e2e.programs import GLANCE, PATIENCE, ROOT, ending, run_kcm, until
 
 MOST_PAUSE = 1.6  # seconds between two attempts
 ANY = "..."  # a line of the page that stands for any lines
@@ -34,20 +34,20 @@ _DRAWN = [
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Example:
     """Command of a page with its output."""
 
     command: str
     output: tuple[str, ...]
 
 
-def commands(page: str) -> list[Said]:
+def commands(page: str) -> list[Example]:
     """Return the commands of all blocks of the page, in their order."""
     found = []
     for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = text.replace("\\\n", " ").partition("\n")
-            found.append(Said(command, tuple(output.splitlines())))
+            found.append(Example(command, tuple(output.splitlines())))
     return found
 
 
@@ -58,13 +58,13 @@ def plain(line: str) -> str:
     return line.strip()
 
 
-def differences(said: Said, printed: str) -> str:
+def differences(step: Example, printed: str) -> str:
     """Return how the output differs, or "". The order of lines is ignored, as it is that of drawn names."""
-    wanted = sorted(plain(line) for line in said.output if line.strip() and line != ANY)
+    wanted = sorted(plain(line) for line in step.output if line.strip() and line != ANY)
     found = sorted(plain(line) for line in printed.splitlines() if line.strip())
     missing = [line for line in wanted if wanted.count(line) > found.count(line)]
-    if missing or (ANY not in said.output and wanted != found):
-        return f"$ {said.command}\n{printed}\ninstead of\n" + "\n".join(said.output)
+    if missing or (ANY not in step.output and wanted != found):
+        return f"$ {step.command}\n{printed}\ninstead of\n" + "\n".join(step.output)
     return ""
 
 
@@ -77,13 +77,13 @@ def check_page(name: str, directory: Path) -> None:
     manager = run_kcm(directory / "log", f"--embedded-dir={directory / '.kcm'}", *flags)
     with ending(manager.program):
         until(lambda: "export KUBECONFIG" in manager.program.text(), "it greets", why=manager.program.text)
-        for said in rest:
-            carry_out(said, directory)
+        for step in rest:
+            carry_out(step, directory)
 
 
-def carry_out(said: Said, directory: Path) -> None:
-    deadline, pause = monotonic() + (PATIENCE if said.command.startswith(LOOKS) else 0.0), GLANCE
-    while wrong := differences(said, run(said.command, directory)):
+def carry_out(step: Example, directory: Path) -> None:
+    deadline, pause = monotonic() + (PATIENCE if step.command.startswith(LOOKS) else 0.0), GLANCE
+    while wrong := differences(step, run(step.command, directory)):
         assert monotonic() < deadline, wrong
         sleep(pause)  # growing: each attempt starts a process
         pause = min(2 * pause, MOST_PAUSE)

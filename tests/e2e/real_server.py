@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.e2e.kubectl import Api
-from tests.e2e.running import CONTROLLERS, Program, ending, free_port, spawn, until
+from tests.e2e.programs import CONTROLLERS, Program, ending, free_port, spawn, until
 
 TOKEN = "admin-token"
 MANAGER_TOKEN = "manager-token"  # of the user system:kube-controller-manager

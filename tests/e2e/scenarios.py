@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.e2e.kubectl import Kubectl, Object, name_of
-from tests.e2e.running import ROOT, until
+from tests.e2e.programs import ROOT, until
 
 Printed = dict[str, str]
 Scenario = Callable[[Kubectl], Printed]
@@ -251,7 +251,7 @@ def annotated(kubectl: Kubectl) -> Printed:
 
 
 def many_pods(kubectl: Kubectl) -> Printed:
-    """More to say than events are for: they are combined, and then withheld."""
+    """Create enough pods that their events are combined and then dropped."""
     kubectl.apply(workload("ReplicaSet", "web", 30))
     kubectl.until_pods(30)
     until_status(kubectl, "apps/v1/replicasets", "web", replicas=30, readyReplicas=30)

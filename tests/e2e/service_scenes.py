@@ -1,6 +1,6 @@
-"""What happens to Services, pods and hand-written Endpoints in a namespace, for whoever keeps EndpointSlices there.
+"""Scenarios of Services, pods and hand-written Endpoints in a namespace, for a controller of EndpointSlices.
 
-There is no kubelet: a scene says of each pod what one would. A scene calls `look` where all must have settled.
+There is no kubelet: a scenario writes the status of each pod itself. It calls `look` where all must have settled.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ def edited_by_others(user: User) -> None:
     user.look("its endpoints were changed")
     user.annotate(name, resource=resource, labels={"mine": "x"}, annotations={"mine": "y"})
     user.look("it was labelled")
-    for one in user.slices():
-        user.delete(resource, one["metadata"]["name"])
+    for slice_ in user.slices():
+        user.delete(resource, slice_["metadata"]["name"])
     user.look("all were deleted")
     user.delete("endpoints", "web")
     user.look("the endpoints were deleted")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.e2e.kubectl import Kubectl, Object, name_of, uid_of
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 REVISIONS, SETS, CLAIMS = "apps/v1/controllerrevisions", "apps/v1/statefulsets", "persistentvolumeclaims"
 
@@ -48,9 +48,9 @@ def until_status(kubectl: Kubectl, name: str, **wanted: Any) -> None:
 
     def is_so() -> bool:
         obj = kubectl.get(SETS, name)
-        said = obj.get("status", {})
-        observed = said.get("observedGeneration") == obj["metadata"]["generation"]
-        return observed and all(said.get(field, 0) == value for field, value in wanted.items())
+        status = obj.get("status", {})
+        observed = status.get("observedGeneration") == obj["metadata"]["generation"]
+        return observed and all(status.get(field, 0) == value for field, value in wanted.items())
 
     until(is_so, f"the status of {name} says {wanted}", why=lambda: f"{status(kubectl, name)}\n{kubectl.state()}")
 
@@ -85,10 +85,10 @@ def revisions(kubectl: Kubectl) -> list[tuple[str, int, str, str]]:
     """Return names, numbers, hashes and data of the revisions, which are the same in each run."""
     return sorted(
         (
-            one["metadata"]["name"],
-            one["revision"],
-            one["metadata"]["labels"]["controller.kubernetes.io/hash"],
-            json.dumps(one["data"]),
+            revision["metadata"]["name"],
+            revision["revision"],
+            revision["metadata"]["labels"]["controller.kubernetes.io/hash"],
+            json.dumps(revision["data"]),
         )
-        for one in kubectl.items(REVISIONS)
+        for revision in kubectl.items(REVISIONS)
     )

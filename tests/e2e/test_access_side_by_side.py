@@ -1,5 +1,5 @@
-"""Who may in, on the embedded API server and on a real kube-apiserver: the same requests, the same answers, and the
-same lines in the audit log. All come from the administrator, who acts as others.
+"""Access control of the embedded API server and of kube-apiserver: the same requests must have the same responses and
+the same lines in the audit log. The administrator sends all of them and impersonates other users.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.manifests import pod
+from tests.e2e.programs import until
 from tests.e2e.real_server import assets_or_skip, real_server
-from tests.e2e.running import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(200)]
 
@@ -267,7 +267,7 @@ STEPS = [
     Step("DELETE", f"{JUDGING}/side-p", user=""),
     Step("DELETE", f"{JUDGING}/side-q", user=""),
     Step("DELETE", f"{JUDGED}/side-b", user=""),
-    # Pods, which are held to nothing here.
+    # Pods, to which no policy applies here.
     Step("POST", f"{NAMESPACE}/pods", POD, user=""),
     Step("PATCH", f"{NAMESPACE}/pods/p", {"metadata": {"labels": {"a": "b"}}}, type=MERGE, user=""),
     # Devices.
@@ -332,8 +332,8 @@ class Side:
     def noted(self, count: int) -> list[dict[str, Any]]:
         def events() -> list[dict[str, Any]]:
             lines = self.audit.read_text().splitlines() if self.audit.exists() else []
-            found = [one for line in lines if (one := json.loads(line)).get("userAgent") == "side"]
-            return [one for one in found if "openshift" not in one["requestURI"]]
+            found = [event for line in lines if (event := json.loads(line)).get("userAgent") == "side"]
+            return [event for event in found if "openshift" not in event["requestURI"]]
 
         until(lambda: len(events()) >= count, "all is noted", why=lambda: f"{len(events())} of {count}")
         return events()
@@ -341,7 +341,7 @@ class Side:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    """Ours and the real one."""
+    """Return the embedded server and the real one."""
     assets = assets_or_skip()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -375,7 +375,7 @@ OF_ONE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "managedFields",
 def comparable(answer: Any) -> Any:
     """Return the answer without what each server generates."""
     if isinstance(answer, list):
-        return [comparable(one) for one in answer]
+        return [comparable(item) for item in answer]
     if not isinstance(answer, dict):
         return answer
     return {name: comparable(value) for name, value in answer.items() if name not in OF_ONE_SERVER}
@@ -411,15 +411,15 @@ def test_the_answers_and_what_is_noted_are_the_same(sides: tuple[Side, Side]) ->
 
 
 def test_bootstrap_roles_are_those_of_the_real_server(sides: tuple[Side, Side]) -> None:
-    """But for those of the fork that it was built from, and for the hollow nodes'."""
+    """Roles of the fork that the real server was built from, and those of hollow nodes, are left out."""
     found = []
     for side in sides:
         objects = {}
         for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
-            for one in side.send(Step("GET", f"{RBAC}/{plural}", user=""))[1]["items"]:
-                meta = one["metadata"]
+            for policy in side.send(Step("GET", f"{RBAC}/{plural}", user=""))[1]["items"]:
+                meta = policy["metadata"]
                 if (meta.get("labels") or {}).get("kubernetes.io/bootstrapping") and "openshift" not in meta["name"]:
-                    shown = {name: value for name, value in one.items() if name not in ("kind", "apiVersion")}
+                    shown = {name: value for name, value in policy.items() if name not in ("kind", "apiVersion")}
                     objects[plural, meta.get("namespace", ""), meta["name"]] = comparable(shown)
         found.append(objects)
     assert found[0] == found[1]
@@ -442,8 +442,8 @@ TARGETS = (
         for query in ("watch=1", "watch=true", "watch=0", "fieldSelector=metadata.name=y")
     ),
     *(
-        f"{IN_DEFAULT}/secrets?fieldSelector={one}"
-        for one in ("metadata.name=x", "metadata.name==x", "metadata.name!=x")
+        f"{IN_DEFAULT}/secrets?fieldSelector={selector}"
+        for selector in ("metadata.name=x", "metadata.name==x", "metadata.name!=x")
     ),
     f"{IN_DEFAULT}/secrets?fieldSelector=metadata.name=y,metadata.name=x",
     f"{IN_DEFAULT}/secrets?fieldSelector=metadata.name=y&fieldSelector=metadata.name=x",
@@ -499,7 +499,7 @@ def test_targets_are_authorized_and_served_alike(
 
 
 def _outline(answer: tuple[int, Any]) -> tuple[int, Any]:
-    """The status, with the kind of an object, or why there is none. What is not found has no text in common."""
+    """Return the status with the kind of the object, or with the error message except for 404, whose texts differ."""
     status, body = answer
     if status == 404 or not isinstance(body, dict):
         return status, "" if status != 200 else str(body)[:12]

@@ -1,6 +1,5 @@
 """Accounts, tokens and certificates: the real kube-controller-manager and ours, one after the other on one
-kube-apiserver, with the same key and the same authority. What they leave behind must be the same, and what they say in
-tokens.
+kube-apiserver, with the same key and the same authority. The resulting objects and the claims in tokens must be equal.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.programs import ending, free_port, run_kcm, spawn, until
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import ending, free_port, run_kcm, spawn, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -53,13 +52,13 @@ def secret(name: str, account: str, **data: str) -> dict[str, Any]:
 
 
 def account(name: str, *secrets: str) -> dict[str, Any]:
-    listed = [{"name": one} for one in secrets]
+    listed = [{"name": secret} for secret in secrets]
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}, "secrets": listed}
 
 
 def steps(kubectl: Kubectl) -> None:
     def there(resource: str) -> set[str]:
-        return {one["metadata"]["name"] for one in kubectl.items(resource)}
+        return {item["metadata"]["name"] for item in kubectl.items(resource)}
 
     def data(name: str) -> dict[str, str]:
         found: dict[str, str] = kubectl.get("secrets", name).get("data") or {}
@@ -89,12 +88,12 @@ def steps(kubectl: Kubectl) -> None:
 
 def plain(kubectl: Kubectl, value: Any) -> Any:
     """Return the object without uids, times, versions and the name of the namespace."""
-    accounts = {one["metadata"]["uid"]: one["metadata"]["name"] for one in kubectl.items("serviceaccounts")}
+    accounts = {account["metadata"]["uid"]: account["metadata"]["name"] for account in kubectl.items("serviceaccounts")}
     if isinstance(value, dict):
         dropped = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
-        return {key: plain(kubectl, one) for key, one in value.items() if key not in dropped}
+        return {key: plain(kubectl, child) for key, child in value.items() if key not in dropped}
     if isinstance(value, list):
-        return [plain(kubectl, one) for one in value]
+        return [plain(kubectl, child) for child in value]
     if isinstance(value, str):
         for uid, name in accounts.items():
             value = value.replace(uid, f"<uid of {name}>")
@@ -109,16 +108,16 @@ def left(kubectl: Kubectl) -> dict[str, Any]:
             obj["metadata"].get("annotations", {}).pop("kubectl.kubernetes.io/last-applied-configuration", None)
             for key, value in obj.get("data", {}).items() if resource == "secrets" else ():
                 text = base64.b64decode(value).decode()
-                obj["data"][key] = said(text) if key == "token" else text
+                obj["data"][key] = claims(text) if key == "token" else text
             found[f"{resource} {obj['metadata']['name']}"] = plain(kubectl, obj)
-    found["events"] = plain(kubectl, [one["message"] for one in kubectl.items("events")])
+    found["events"] = plain(kubectl, [event["message"] for event in kubectl.items("events")])
     return found
 
 
-def said(token: str) -> list[Any]:
+def claims(token: str) -> list[Any]:
     """Head and claims as they stand, field by field in their order, and how long the signature is."""
     head, body, signature = token.split(".")
-    parts = [base64.urlsafe_b64decode(one + "=" * (-len(one) % 4)).decode() for one in (head, body)]
+    parts = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode() for part in (head, body)]
     return [*parts, len(signature)]
 
 

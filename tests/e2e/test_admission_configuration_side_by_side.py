@@ -1,5 +1,5 @@
-"""One admission configuration, on the embedded API server and on a real kube-apiserver: the same requests, the same
-answers and warnings.
+"""One admission configuration on the embedded API server and on a real kube-apiserver: the same requests must have the
+same responses and warnings.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ STEPS: list[tuple[str, str, Any, str]] = [
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
-    """Ours and the real one."""
+    """Return the embedded server and the real one."""
     assets, place = assets_or_skip(), tmp_path_factory.mktemp("configured")
     configuration = place / "admission.yaml"
     configuration.write_text(CONFIGURATION)

@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e.aggregated_roles import MANAGER, aggregate, clear, rules
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import CONTROLLERS, managing, until
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def test_a_role_has_the_rules_of_those_that_it_selects(kubectl: Kubectl) -> None
 
 @pytest.mark.cluster
 def test_viewers_may_view_resources_that_are_aggregated_later(on_real_server: Kubectl) -> None:
-    """On the real server alone: ours keeps nobody from anything."""
+    """Check this only on the real server: the embedded cluster of this test allows every request."""
     people = on_real_server
     people("create", "clusterrole", "copy", "--verb=get", "--resource=customresourcedefinitions")
     people("create", "clusterrolebinding", "jane-views", "--clusterrole=view", "--user=jane")

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.manifests import deployment
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 HPAS = "autoscaling/v2/horizontalpodautoscalers"
 

@@ -1,5 +1,5 @@
-"""Autoscalers of every sort, with the real kube-controller-manager and with ours, on one kube-apiserver: the same
-sizes, conditions, metrics and events. Nobody acts on the StatefulSets that are scaled; their pods are made by hand.
+"""Autoscalers of every kind with the real kube-controller-manager and with ours, on one kube-apiserver: the same sizes,
+conditions, metrics and events. No controller acts on the scaled StatefulSets; the test creates their pods.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object
 from tests.e2e.manifests import pod
 from tests.e2e.metrics_backend import metrics_backend
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, until
+from tests.e2e.snapshots import Snapshot, differences, normalised
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -137,7 +137,10 @@ def scene(kubectl: Kubectl) -> Snapshot:
     kubectl.until_pods(len(PODS))
     for some in (AUTOSCALERS, LATER):  # of two with the same pods the first is looked at alone once
         kubectl.apply(*some)
-        until(lambda: all(one.get("status", {}).get("conditions") for one in kubectl.items(HPAS)), "all were looked at")
+        until(
+            lambda: all(autoscaler.get("status", {}).get("conditions") for autoscaler in kubectl.items(HPAS)),
+            "all were looked at",
+        )
     before = left(kubectl)
     for _ in range(20):
         time.sleep(2.5 * PERIOD)
@@ -150,18 +153,19 @@ def scene(kubectl: Kubectl) -> Snapshot:
 
 def left(kubectl: Kubectl) -> Snapshot:
     events = {
-        (one["type"], one["reason"], one["involvedObject"]["name"], one["message"])
-        for one in kubectl.items("events")
-        if one["source"].get("component") == "horizontal-pod-autoscaler"
+        (event["type"], event["reason"], event["involvedObject"]["name"], event["message"])
+        for event in kubectl.items("events")
+        if event["source"].get("component") == "horizontal-pod-autoscaler"
     }
     found = {
         "autoscalers": [
-            json.dumps({"name": one["metadata"]["name"], **_in_order(one["status"])}, sort_keys=True)
-            for one in kubectl.items(HPAS)
+            json.dumps({"name": autoscaler["metadata"]["name"], **_in_order(autoscaler["status"])}, sort_keys=True)
+            for autoscaler in kubectl.items(HPAS)
         ],
         "events": [f"{kind} {reason} of {of}: {text}" for kind, reason, of, text in events],
         "sizes": [
-            f"{one['metadata']['name']}: {one['spec'].get('replicas')}" for one in kubectl.items("apps/v1/statefulsets")
+            f"{stateful_set['metadata']['name']}: {stateful_set['spec'].get('replicas')}"
+            for stateful_set in kubectl.items("apps/v1/statefulsets")
         ],
     }
     words = {what: normalised(list({*map(_sorted, lines)}), kubectl.namespace, {}) for what, lines in found.items()}
@@ -171,7 +175,9 @@ def left(kubectl: Kubectl) -> Snapshot:
 def _in_order(status: Object) -> Object:
     return {
         **status,
-        "conditions": [[one[f] for f in ("type", "status", "reason", "message")] for one in status["conditions"]],
+        "conditions": [
+            [condition[f] for f in ("type", "status", "reason", "message")] for condition in status["conditions"]
+        ],
     }
 
 
@@ -196,4 +202,4 @@ def test_autoscalers_are_the_same_as_with_kube_controller_manager(measured: Real
     found = differences(theirs, ours)
     if found:
         pytest.fail(found, pytrace=False)
-    assert any('"ValidMetricFound"' in one for one in theirs["autoscalers"])
+    assert any('"ValidMetricFound"' in text for text in theirs["autoscalers"])

@@ -1,6 +1,5 @@
-"""Controllers that act as service accounts of their own, on a real kube-apiserver with RBAC: each does each of its
-kinds of writes, upstream's bootstrap roles allow all of it, and the roles that simulated runs are held to are the
-server's.
+"""Controllers with their own service accounts on a real kube-apiserver with RBAC: each sends all of its kinds of
+writes, upstream's bootstrap roles allow them, and the roles that simulated runs check are those of the server.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_
 from tests.bench.writes import audit_flags, audit_log
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object
+from tests.e2e.programs import hollow_nodes, managing, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.running import hollow_nodes, managing, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -37,8 +36,8 @@ ACCOUNT = "system:serviceaccount:kube-system:"
 DAY = 86400.0
 LABELS = {"app": "web"}
 SYSTEM = "/api/v1/namespaces/kube-system"
-# By account: every kind of write that its controllers do. Not here: what happens by a conflict or a lost response
-# alone, and PodCertificateRequests after 15 minutes; simulated runs are held to that
+# By account: all kinds of writes of its controllers, except those that only follow a conflict or a lost response, and
+# PodCertificateRequests after 15 minutes, which simulated runs check
 # (actors/simulation/invariants/common/bootstrap_roles.py).
 WRITES = {
     "bootstrap-signer": {"update configmaps"},
@@ -310,7 +309,8 @@ def _slices(kubectl: Kubectl, service: str) -> str:
 def _objects(kubectl: Kubectl) -> None:
     kubectl("create", "quota", "few", "--hard=count/configmaps=100")
     until(
-        lambda: "kube-root-ca.crt" in {one["metadata"]["name"] for one in kubectl.items("configmaps")}, "certificates"
+        lambda: "kube-root-ca.crt" in {config_map["metadata"]["name"] for config_map in kubectl.items("configmaps")},
+        "certificates",
     )
     kubectl("patch", "configmap", "kube-root-ca.crt", "--patch", json.dumps({"data": {"ca.crt": "other"}}))
     for owner, cascade in (("front", "foreground"), ("kept", "orphan")):
@@ -344,7 +344,7 @@ def _certificates(kubectl: Kubectl) -> None:
 
 def _nodes(kubectl: Kubectl) -> None:
     """One is tainted, another is silent, a third is silent and gone from the cloud; pods are on each."""
-    tainted, silent, gone = sorted({one["spec"]["nodeName"] for one in kubectl.ready_pods()})[:3]
+    tainted, silent, gone = sorted({pod["spec"]["nodeName"] for pod in kubectl.ready_pods()})[:3]
     kubectl("taint", "node", tainted, "broken=yes:NoExecute")
     kubectl("annotate", "node", silent, "hollow.kcm.dev/silent=true")
     kubectl("annotate", "node", gone, "hollow.kcm.dev/silent=true", "cloud.kcm.dev/instance=gone")
@@ -381,9 +381,9 @@ def test_each_controller_may_do_all_that_it_does(site: Site) -> None:
         return {account: writes for account, writes in missed.items() if writes}
 
     until(lambda: not missing(), "each has written all that it writes", within=120.0, why=lambda: str(missing()))
-    refused = {(one.account, one.what, one.path) for one in requests(log) if one.status == 403}
-    # Of a namespace that is being deleted: the server refuses to create anything there, whoever asks.
-    assert {one for one in refused if "/namespaces/roles-going/" not in one[2]} == set()
+    refused = {(request.account, request.what, request.path) for request in requests(log) if request.status == 403}
+    # The server rejects all creations in a namespace that is being deleted.
+    assert {request for request in refused if "/namespaces/roles-going/" not in request[2]} == set()
 
 
 def test_the_roles_that_simulated_runs_are_held_to_are_the_servers(site: Site) -> None:

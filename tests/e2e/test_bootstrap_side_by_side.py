@@ -13,8 +13,8 @@ from tests.e2e import aggregated_roles
 from tests.e2e.aggregated_roles import GETS, aggregate, rules
 from tests.e2e.bootstrap_tokens import Tokens, join_and_leave
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import CONTROLLERS, managing, stays, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, stays, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -62,7 +62,7 @@ def test_the_same_rules_are_aggregated(real: RealServer) -> None:
         until(lambda: all(rules(kubectl, name) for name in OF_USERS), "the roles for users have rules")
         theirs = aggregate(kubectl)
         of_users = {name: rules(kubectl, name) for name in OF_USERS}
-        # Upstream's apply says nothing where nothing is selected: what another wrote stays.
+        # Upstream applies no rules if no role is selected, so the rules of another field manager stay.
         stale(kubectl)
         stays(lambda: rules(kubectl, "stale") == [GETS], "the rules of a user", seconds=3.0)
     aggregated_roles.clear(kubectl)

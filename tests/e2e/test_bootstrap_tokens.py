@@ -11,8 +11,8 @@ import pytest
 
 from tests.e2e.bootstrap_tokens import Tokens, join_and_leave
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import CONTROLLERS, managing
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import CONTROLLERS, managing
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from tests.e2e.bundles import ANSWERS, differences, of_embedded
 
 DIRECTORY = os.environ.get("KCM_BUNDLES", "")
 PROMETHEUS = "prometheus-operator+prometheus-operator example/user-guides"
-# What is answered in another way.
+# Objects with different responses.
 KNOWN = {
-    # Refused by both servers, in other words: upstream says as well which rules were not checked, and Go's path.
+    # Rejected by both servers with different texts: upstream also lists the unchecked rules, and has Go's path.
     f"{PROMETHEUS}/scrapeclass/scrapeclass-example-definition.yaml Prometheus/",
     "kubernetes+examples _archived/volumes/fibre_channel/fc.yaml Pod/fibre-channel-example-pod",
 }
@@ -27,5 +27,5 @@ KNOWN = {
 )
 def test_published_manifests_are_answered_as_by_kube_apiserver(tmp_path: Path) -> None:
     found = differences(of_embedded(Path(DIRECTORY), tmp_path), json.loads(ANSWERS.read_text()))
-    assert [one for one in found if one.partition(":\n")[0] not in KNOWN] == []
+    assert [difference for difference in found if difference.partition(":\n")[0] not in KNOWN] == []
     assert len(found) <= len(KNOWN)

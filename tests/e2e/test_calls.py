@@ -13,7 +13,7 @@ from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.specs import itself
 from kcm.steps import call, must
 from tests.e2e.kubectl import Api
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -62,8 +62,14 @@ def test_a_controller_calls_what_is_outside(tmp_path: Path) -> None:
             until(lambda: identities(api) == ["id of a", "id of b", "id of c"], "all have an identity")
     assert {name.rpartition("-")[0] for name in directory.threads} == {"calls"}
     assert "calls-loop" in directory.threads
-    until(lambda: not any(one.name.startswith("calls-") for one in threading.enumerate()), "its threads have ended")
+    until(
+        lambda: not any(thread.name.startswith("calls-") for thread in threading.enumerate()), "its threads have ended"
+    )
 
 
 def identities(api: Api) -> list[str]:
-    return sorted(one["data"]["identity"] for one in api.get(PATH)["items"] if "identity" in (one.get("data") or {}))
+    return sorted(
+        config_map["data"]["identity"]
+        for config_map in api.get(PATH)["items"]
+        if "identity" in (config_map.get("data") or {})
+    )

@@ -1,4 +1,4 @@
-"""`kubectl certificate approve` and `deny`, and what becomes of requests: on our cluster, whose own authority signs,
+"""`kubectl certificate approve` and `deny`, and their results: on our cluster, whose own authority signs,
 and on a real kube-apiserver, where the controllers have no more rights than upstream's bootstrap role gives them.
 """
 
@@ -19,8 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, private_key, request_pem
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import managing, until
 from tests.e2e.real_server import assets_or_skip, real_server
-from tests.e2e.running import managing, until
 
 pytestmark = pytest.mark.slow
 
@@ -125,8 +125,8 @@ def test_a_person_is_let_in_with_what_was_approved(kubectl: Kubectl, tmp_path: P
 def test_kubelets_get_theirs_and_servers_wait_for_people(kubectl: Kubectl) -> None:
     kubectl.apply(asked("kubelet", KUBELET, request_pem(*NODE), "digital signature", "client auth"))
     until_state(kubectl, "kubelet", "Approved,Issued")
-    said = kubectl("get", "csr", "kubelet", "--output=jsonpath={.status.conditions[0].reason}")
-    assert said == "AutoApproved"
+    reason = kubectl("get", "csr", "kubelet", "--output=jsonpath={.status.conditions[0].reason}")
+    assert reason == "AutoApproved"
     made = certificate(kubectl, "kubelet")
     assert purposes(made) == [ExtendedKeyUsageOID.CLIENT_AUTH]
     assert made.subject.rfc4514_string() == "CN=system:node:n,O=system:nodes"
@@ -159,8 +159,8 @@ def test_request_that_the_signer_refuses_has_condition_failed(kubectl: Kubectl) 
     kubectl.apply(asked("greedy", CLIENT, request_pem("eve"), "client auth", "server auth"))
     kubectl("certificate", "approve", "greedy")
     until_state(kubectl, "greedy", "Approved,Failed")
-    said = kubectl("get", "csr", "greedy", "--output=jsonpath={.status.conditions[?(@.type=='Failed')].message}")
-    assert said == "invalid usage for client certificate: server auth"
+    message = kubectl("get", "csr", "greedy", "--output=jsonpath={.status.conditions[?(@.type=='Failed')].message}")
+    assert message == "invalid usage for client certificate: server auth"
 
 
 def test_requests_for_masters_are_refused_and_foreign_signers_ignored(kubectl: Kubectl) -> None:

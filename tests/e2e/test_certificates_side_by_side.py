@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import ending, free_port, spawn, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.running import ending, free_port, spawn, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -79,15 +79,15 @@ def ask(api: Api, name: str, case: Case) -> None:
 
 def is_settled(api: Api, name: str, case: Case) -> bool:
     status = api.get(f"{REQUESTS}/{name}")["status"]
-    types = {one["type"] for one in status.get("conditions", ())}
+    types = {condition["type"] for condition in status.get("conditions", ())}
     return case.settled == "" or case.settled in types or case.settled in status
 
 
 def seen(api: Api, name: str) -> Any:
     found = api.get(f"{REQUESTS}/{name}")
     conditions = [
-        {field: value for field, value in one.items() if not field.startswith("last")}
-        for one in found["status"].get("conditions", ())
+        {field: value for field, value in condition.items() if not field.startswith("last")}
+        for condition in found["status"].get("conditions", ())
     ]
     return found["spec"], conditions, content(found["status"].get("certificate", ""))
 
@@ -100,7 +100,7 @@ def content(certificate: str) -> Any:
         made.subject.rfc4514_string(),
         made.issuer.rfc4514_string(),
         made.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-        [(one.oid.dotted_string, one.critical, repr(one.value)) for one in made.extensions],
+        [(extension.oid.dotted_string, extension.critical, repr(extension.value)) for extension in made.extensions],
         (made.not_valid_after_utc - made.not_valid_before_utc).total_seconds(),
         made.signature_algorithm_oid.dotted_string,
     )

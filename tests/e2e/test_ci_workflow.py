@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.kubectl import Api
-from tests.e2e.running import PATIENCE, ROOT, ending, spawn, until
+from tests.e2e.programs import PATIENCE, ROOT, ending, spawn, until
 
 WORKFLOW = ROOT / "examples" / "github-actions.yml"
 KCM = (sys.executable, "-P", "-m", "kcm.actors.command")

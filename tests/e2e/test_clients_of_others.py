@@ -188,7 +188,7 @@ class TestTheOfficialClient:
         try:
             assert candidates["a"].stdout is not None
             assert candidates["b"].stdout is not None
-            ready, _, _ = select.select([one.stdout for one in candidates.values()], [], [], 60)
+            ready, _, _ = select.select([candidate.stdout for candidate in candidates.values()], [], [], 60)
             (first,) = {ready[0].readline().strip()} if ready else {""}
             assert first in candidates
             (second,) = {*candidates} - {first}
@@ -198,9 +198,9 @@ class TestTheOfficialClient:
             assert select.select([follower], [], [], 60)[0], "nobody follows"
             assert follower.readline() == f"{second}\n"
         finally:
-            for one in candidates.values():
-                one.kill()
-                one.communicate()
+            for candidate in candidates.values():
+                candidate.kill()
+                candidate.communicate()
 
 
 class TestLightkube:
@@ -223,7 +223,7 @@ class TestLightkube:
         client.apply(ConfigMap(metadata=ObjectMeta(name="light", namespace="default"), data={"a": "c"}), force=True)
         assert client.get(ConfigMap, "light", namespace="default").data == {"a": "c"}
         client.patch(ConfigMap, "light", {"data": {"d": "e"}}, namespace="default", patch_type=PatchType.MERGE)
-        names = [one.metadata.name for one in client.list(ConfigMap, namespace="*", chunk_size=2)]
+        names = [config_map.metadata.name for config_map in client.list(ConfigMap, namespace="*", chunk_size=2)]
         assert "light" in names
         kind, shown = next(client.watch(ConfigMap, namespace="default", fields={"metadata.name": "light"}))
         assert (kind, shown.metadata.name) == ("ADDED", "light")
@@ -232,7 +232,7 @@ class TestLightkube:
             client.get(ConfigMap, "light", namespace="default")
 
 
-# It leaves its connections to the end of the process, and knows no Kubernetes 1.36 yet.
+# kr8s keeps its connections open until the process ends, and does not support Kubernetes 1.36 yet.
 @pytest.mark.filterwarnings(
     "ignore:Kubernetes version", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -250,7 +250,7 @@ class TestKr8s:
         pod.create()
         assert pod.exists()
         pod.label({"tier": "front"})
-        assert [one.name for one in kr8s.get("pods", namespace="default", label_selector="tier=front", api=api)] == [
+        assert [pod.name for pod in kr8s.get("pods", namespace="default", label_selector="tier=front", api=api)] == [
             "k"
         ]
         pod.patch({"metadata": {"annotations": {"a": "b"}}})

@@ -17,7 +17,7 @@ import yaml
 
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.running import ROOT, ending, run_kcm, until
+from tests.e2e.programs import ROOT, ending, run_kcm, until
 from tests.e2e.scenarios import until_status, workload
 
 

@@ -1,11 +1,11 @@
-"""CronJobs through kubectl: Jobs are started in time, told of, kept up to a limit, and started no more."""
+"""CronJobs through kubectl: Jobs are started in time, recorded in events, kept up to a limit, and suspended."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 TICKS = """
 apiVersion: batch/v1

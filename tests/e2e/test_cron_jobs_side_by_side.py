@@ -11,20 +11,20 @@ import time
 import pytest
 
 from kcm.protocols.times import parse_time
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.cron_jobs import CRON_JOBS, JOBS, Scene, refuse_jobs
 from tests.e2e.kubectl import Kubectl, name_of
+from tests.e2e.programs import CONTROLLERS, managing
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing
+from tests.e2e.snapshots import Snapshot, differences, normalised
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NAME = "cronjob-controller"
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MINUTE = re.compile(r"(?<=-)\d{8}\b")  # in names of Jobs
-# Others are said each time that the CronJob is looked at, which the real one sometimes does by an old status.
-SAID_ONCE = "SuccessfulCreate"
+# Other events are recorded at each sync, and the real controller sometimes syncs with an old status.
+RECORDED_ONCE = "SuccessfulCreate"
 
 
 def _recently() -> float:
@@ -46,20 +46,20 @@ def found(kubectl: Kubectl) -> Snapshot:
             slot = meta.get("annotations", {}).get(SCHEDULED) or item.get("status", {}).get("lastScheduleTime")
             if slot and parse_time(slot) < _recently():
                 objects["slots"].append(f"{name_of(item)} {slot}")
-        plain = (normalised(json.loads(_without_recent(json.dumps(one))), kubectl.namespace, {}) for one in items)
-        objects[resource] = sorted(json.dumps(one, indent=1, sort_keys=True) for one in plain)
-    objects["events"] = told(kubectl)
+        plain = (normalised(json.loads(_without_recent(json.dumps(item))), kubectl.namespace, {}) for item in items)
+        objects[resource] = sorted(json.dumps(item, indent=1, sort_keys=True) for item in plain)
+    objects["events"] = event_texts(kubectl)
     return objects
 
 
-def told(kubectl: Kubectl) -> list[str]:
+def event_texts(kubectl: Kubectl) -> list[str]:
     texts = []
     for event in kubectl.items("events"):
         if event["source"].get("component") == NAME:
-            count = event["count"] if event["reason"] == SAID_ONCE else "or more"
+            count = event["count"] if event["reason"] == RECORDED_ONCE else "or more"
             of = event["involvedObject"]
-            said = f"{of['kind']} {of['name']} {event['type']} {event['reason']} {event['message']} {count}"
-            texts.append(str(normalised(_without_recent(said), kubectl.namespace, {})))
+            text = f"{of['kind']} {of['name']} {event['type']} {event['reason']} {event['message']} {count}"
+            texts.append(str(normalised(_without_recent(text), kubectl.namespace, {})))
     return sorted(texts)
 
 
@@ -91,5 +91,5 @@ def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
     with managing(real.directory / "crons.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "crons-ours"), real.etcd)
-    for stage, one in theirs.items():
-        assert not differences(one, ours[stage]), f"{stage}\n{differences(one, ours[stage])}"
+    for stage, snapshot in theirs.items():
+        assert not differences(snapshot, ours[stage]), f"{stage}\n{differences(snapshot, ours[stage])}"

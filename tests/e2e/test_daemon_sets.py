@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.e2e.daemon_sets import NAME, daemon_set, image_of, nodes_of, numbers, revisions
 from tests.e2e.kubectl import Kubectl, name_of
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 
 def test_a_daemon_set_is_rolled_out_and_back(kubectl: Kubectl) -> None:

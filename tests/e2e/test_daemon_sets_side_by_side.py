@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from kcm.protocols.hashing import template_hash
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.daemon_sets import REVISIONS, SETS, daemon_set, pods_of
 from tests.e2e.hashed_templates import TEMPLATES, hashed
 from tests.e2e.kubectl import Kubectl, name_of
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, until
+from tests.e2e.snapshots import Snapshot, differences, normalised
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,9 +35,9 @@ def until_status(kubectl: Kubectl, name: str, **wanted: int) -> None:
 
     def is_so() -> bool:
         obj = kubectl.get(SETS, name)
-        said = obj.get("status", {})
-        observed = said.get("observedGeneration") == obj["metadata"]["generation"]
-        return observed and all(said.get(field, 0) == value for field, value in wanted.items())
+        status = obj.get("status", {})
+        observed = status.get("observedGeneration") == obj["metadata"]["generation"]
+        return observed and all(status.get(field, 0) == value for field, value in wanted.items())
 
     until(is_so, f"the status of {name} says {wanted}", why=kubectl.state)
 
@@ -63,7 +63,7 @@ def created(kubectl: Kubectl) -> None:
 def updated(kubectl: Kubectl) -> None:
     text = {"metadata": {"annotations": {"example.com/text": "<2 & more>"}}}
     patch_of(kubectl, "agent", {"template": text})
-    until_everywhere(kubectl, "agent")  # else chance says how many pods the second change finds anew
+    until_everywhere(kubectl, "agent")  # else the number of updated pods at the second change is random
     kubectl("set", "image", "daemonset/agent", "c=v2")
     kubectl("set", "image", "daemonset/surging", "c=v2")
     kubectl("set", "image", "daemonset/by-hand", "c=v2")
@@ -127,15 +127,15 @@ def patch_of(kubectl: Kubectl, name: str, spec: Any) -> None:
 
 
 def pod_on(kubectl: Kubectl, name: str, node: str) -> Any:
-    """The one that stays."""
+    """Return the set's pod on the node."""
     return next(pod for pod in pods_of(kubectl, name) if pod["spec"].get("nodeName") == node)
 
 
 def found(kubectl: Kubectl) -> Snapshot:
-    """All objects but the events; in pods nothing of whoever runs them."""
+    """Return all objects except events, and pods without the fields that kubelet and scheduler write."""
     revisions = kubectl.items(REVISIONS)
-    words = {one["metadata"]["labels"][HASH]: f"<{json.dumps(one['data'])}>" for one in revisions}
-    exactly = [f"{name_of(one)} {one['revision']} {json.dumps(one['data'])}" for one in revisions]
+    words = {revision["metadata"]["labels"][HASH]: f"<{json.dumps(revision['data'])}>" for revision in revisions}
+    exactly = [f"{name_of(revision)} {revision['revision']} {json.dumps(revision['data'])}" for revision in revisions]
     objects: Snapshot = {"revisions, exactly": sorted(exactly)}
     for resource in (SETS, REVISIONS, "pods"):
         items = kubectl.items(resource)
@@ -151,13 +151,13 @@ def found(kubectl: Kubectl) -> Snapshot:
     return objects
 
 
-def told(kubectl: Kubectl) -> list[str]:
+def event_texts(kubectl: Kubectl) -> list[str]:
     """Return the events of the sets with their counts."""
     times: Counter[str] = Counter()
     for event in kubectl.items("events"):
         if event["involvedObject"]["kind"] == "DaemonSet":
-            said = f"{event['source'].get('component')} {event['type']} {event['reason']} {event['message']}"
-            times[str(normalised(said, kubectl.namespace, {}))] += event["count"]
+            text = f"{event['source'].get('component')} {event['type']} {event['reason']} {event['message']}"
+            times[str(normalised(text, kubectl.namespace, {}))] += event["count"]
     return sorted(f"{count} times {text}" for text, count in times.items())
 
 
@@ -165,7 +165,7 @@ def settled(kubectl: Kubectl) -> Snapshot:
     """Return the snapshot after it was unchanged for a second, since events are written late."""
     before: Snapshot = {}
     for _ in range(30):
-        now = {**found(kubectl), "events": told(kubectl)}
+        now = {**found(kubectl), "events": event_texts(kubectl)}
         if now == before:
             return now
         before = now
@@ -187,8 +187,10 @@ def test_revisions_bear_the_same_names(real: RealServer) -> None:
         kubectl = in_namespace(real.kubeconfig, "hashed-templates")
         kubectl.apply(*map(hashed, TEMPLATES))
         until(lambda: len(kubectl.items(REVISIONS)) == len(TEMPLATES), "all are recorded", why=kubectl.state)
-    names = {one["metadata"]["labels"]["app"]: name_of(one) for one in kubectl.items(REVISIONS)}
-    ours = {name_of(one): template_hash(one["spec"]["template"], None) for one in kubectl.items(SETS)}
+    names = {revision["metadata"]["labels"]["app"]: name_of(revision) for revision in kubectl.items(REVISIONS)}
+    ours = {
+        name_of(daemon_set): template_hash(daemon_set["spec"]["template"], None) for daemon_set in kubectl.items(SETS)
+    }
     assert names == {name: f"{name}-{hash}" for name, hash in ours.items()}
 
 
@@ -204,5 +206,7 @@ def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
     )
     with managing(real.directory / "daemons.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "daemons-ours"))
-    for stage, one, other in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(one, other), f"{stage.__name__}\n{differences(one, other)}"
+    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
+        assert not differences(real_snapshot, our_snapshot), (
+            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
+        )

@@ -18,8 +18,8 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.programs import CONTROLLERS, free_port, managing, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, free_port, managing, until
 from tests.e2e.test_namespace import CONTAINERS, DEPLOYMENT, SERVICE, config, is_gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -33,11 +33,11 @@ GRAPH = "/debug/controllers/garbage-collector-controller/graph"
 def namespace_of(kubectl: Kubectl) -> Object:
     """Return the namespace without times, uids and versions."""
     found = kubectl.api.get(f"/api/v1/namespaces/{kubectl.namespace}")
-    told = [
-        (one["type"], one["status"], one["reason"], one["message"], sorted(one))
-        for one in found["status"].get("conditions", ())
+    conditions = [
+        (condition["type"], condition["status"], condition["reason"], condition["message"], sorted(condition))
+        for condition in found["status"].get("conditions", ())
     ]
-    return {"spec": found["spec"], "phase": found["status"]["phase"], "conditions": told}
+    return {"spec": found["spec"], "phase": found["status"]["phase"], "conditions": conditions}
 
 
 def left(kubectl: Kubectl) -> list[tuple[str, str, Any, Any]]:
@@ -46,7 +46,7 @@ def left(kubectl: Kubectl) -> list[tuple[str, str, Any, Any]]:
     for resource in ("apps/v1/deployments", "apps/v1/replicasets", "pods", "configmaps", "services"):
         for obj in kubectl.items(resource):
             meta = obj["metadata"]
-            owners = [(one["kind"], one.get("blockOwnerDeletion")) for one in meta.get("ownerReferences", ())]
+            owners = [(owner["kind"], owner.get("blockOwnerDeletion")) for owner in meta.get("ownerReferences", ())]
             found.append((resource, meta["name"].split("-")[0], owners, meta.get("finalizers")))
     return sorted(found, key=str)
 
@@ -93,7 +93,7 @@ def cascade(site: RealServer, whose: str, policy: str) -> list[Any]:
 
 
 def owned_across_namespaces(site: RealServer, whose: str) -> Any:
-    """A ConfigMap names an owner that is in another namespace: an event says so, and it is deleted."""
+    """Create a ConfigMap with an owner in another namespace, which gets an event and is deleted."""
     owners, dependents = (in_namespace(site.kubeconfig, f"{what}-{whose}") for what in ("owners", "dependents"))
     owners.apply(config("owner"))
     uid = owners.get("configmaps", "owner")["metadata"]["uid"]
@@ -102,11 +102,19 @@ def owned_across_namespaces(site: RealServer, whose: str) -> Any:
     child["metadata"]["ownerReferences"] = [reference]
     dependents.apply(child)
     events = until(lambda: dependents.items("events"), "an event")
-    until(lambda: not [one for one in dependents.items("configmaps") if one["metadata"]["name"] == "child"], "it goes")
-    told = [
-        (one["type"], one["reason"], one["source"], one["message"], one["involvedObject"]["name"]) for one in events
+    until(
+        lambda: (
+            not [
+                config_map for config_map in dependents.items("configmaps") if config_map["metadata"]["name"] == "child"
+            ]
+        ),
+        "it goes",
+    )
+    facts = [
+        (event["type"], event["reason"], event["source"], event["message"], event["involvedObject"]["name"])
+        for event in events
     ]
-    return [tuple(str(part).replace(uid, "UID").replace(whose, "WHOSE") for part in one) for one in told]
+    return [tuple(str(part).replace(uid, "UID").replace(whose, "WHOSE") for part in event) for event in facts]
 
 
 def asked(port: int, path: str) -> tuple[int, str, str]:
@@ -155,7 +163,7 @@ def owner_graph(site: RealServer, whose: str, port: int) -> Any:
         for obj in kubectl.items(resource):
             meta = obj["metadata"]
             uids[meta["uid"]] = meta["name"] if resource == "configmaps" else resource.rpartition("/")[2]
-    names = {meta["name"] for meta in (one["metadata"] for one in kubectl.items("pods"))}
+    names = {meta["name"] for meta in (pod["metadata"] for pod in kubectl.items("pods"))}
 
     def plain(text: str) -> str:
         for uid, name in uids.items():
@@ -202,7 +210,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
                 seen["an owner elsewhere"] = owned_across_namespaces(server, whose)
                 seen["the owner graph"] = owner_graph(server, whose, port)
             found[whose] = seen
-        print({whose: {what: one for what, one in seen.items() if "seconds" in what} for whose, seen in found.items()})
+        print(
+            {
+                whose: {what: seconds for what, seconds in seen.items() if "seconds" in what}
+                for whose, seen in found.items()
+            }
+        )
         yield found
 
 

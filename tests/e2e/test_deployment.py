@@ -1,11 +1,11 @@
-"""A Deployment's life with kubectl, on our own cluster and on a real kube-apiserver: what is printed and told."""
+"""A Deployment's life with kubectl, on our own cluster and on a real kube-apiserver: output and events."""
 
 from __future__ import annotations
 
 import re
 
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.running import until
+from tests.e2e.programs import until
 from tests.e2e.scenarios import deployment, paused_deployment
 
 SUCCESS = 'deployment "redis" successfully rolled out'
@@ -18,13 +18,13 @@ def messages(kubectl: Kubectl, source: str) -> list[str]:
         rs["metadata"]["name"]: rs["spec"]["template"]["spec"]["containers"][0]["image"]
         for rs in kubectl.items("apps/v1/replicasets")
     }
-    told = []
+    lines = []
     for event in sorted(events, key=lambda event: event["metadata"]["name"]):
         text = event["message"]
         for name, image in images.items():
             text = re.sub(rf"{name}(-[a-z0-9]{{5}})?", f"<{image}>", text)
-        told.append(f"{event['type']} {event['reason']}: {text} x{event['count']}")
-    return told
+        lines.append(f"{event['type']} {event['reason']}: {text} x{event['count']}")
+    return lines
 
 
 def test_a_deployment_is_created_with_upstreams_events(kubectl: Kubectl) -> None:

@@ -12,8 +12,8 @@ import pytest
 from tests.e2e.conftest import in_namespace
 from tests.e2e.hashed_templates import TEMPLATES, hashed
 from tests.e2e.kubectl import Kubectl, Object, name_of
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, until
 from tests.e2e.scenarios import until_reason, until_rolled_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -36,12 +36,12 @@ def our_manager(real: RealServer, name: str) -> Iterator[None]:
 def replica_sets(kubectl: Kubectl) -> dict[str, tuple[str, str, int]]:
     """Return uid, revision and size of each ReplicaSet by name."""
     return {
-        name_of(one): (
-            one["metadata"]["uid"],
-            one["metadata"]["annotations"]["deployment.kubernetes.io/revision"],
-            one["spec"]["replicas"],
+        name_of(replica_set): (
+            replica_set["metadata"]["uid"],
+            replica_set["metadata"]["annotations"]["deployment.kubernetes.io/revision"],
+            replica_set["spec"]["replicas"],
         )
-        for one in kubectl.items(REPLICA_SETS)
+        for replica_set in kubectl.items(REPLICA_SETS)
     }
 
 
@@ -69,13 +69,16 @@ def names_given(kubectl: Kubectl) -> tuple[set[str], set[str], set[int]]:
     """Return the names of ReplicaSets for the corpus of templates, then those after a collision, and their counts."""
     kubectl.apply(*(hashed(name, "Deployment") for name in TEMPLATES))
     until(lambda: len(kubectl.items(REPLICA_SETS)) == len(TEMPLATES), "all are created", why=kubectl.state)
-    first = {f"{name_of(one)} {one['metadata']['labels'][HASH_LABEL]}" for one in kubectl.items(REPLICA_SETS)}
+    first = {
+        f"{name_of(replica_set)} {replica_set['metadata']['labels'][HASH_LABEL]}"
+        for replica_set in kubectl.items(REPLICA_SETS)
+    }
     names = sorted(map(name_of, kubectl.items(REPLICA_SETS)))
     kubectl("delete", "deployments,replicasets,pods", "--all", "--wait=false")
     kubectl.apply(*map(unowned_replica_set, names))
     kubectl.apply(*(hashed(name, "Deployment") for name in TEMPLATES))
     until(lambda: len(kubectl.items(REPLICA_SETS)) == 2 * len(TEMPLATES), "all are created again", why=kubectl.state)
-    counts = {one["status"]["collisionCount"] for one in kubectl.items(DEPLOYMENTS)}
+    counts = {deployment["status"]["collisionCount"] for deployment in kubectl.items(DEPLOYMENTS)}
     second = set(map(name_of, kubectl.items(REPLICA_SETS)))
     kubectl("delete", "deployments,replicasets,pods", "--all", "--wait=false")
     return first, second, counts

@@ -1,4 +1,4 @@
-"""Resources found by discovery over HTTP: the census counts what comes, breaks and goes on the embedded API server."""
+"""Resources found by discovery over HTTP: the census follows resources that appear, break and are deleted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from kcm.runtime.client.connection_settings import load_config
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import SystemClock
 from tests.e2e.kubectl import Api
-from tests.e2e.running import until
+from tests.e2e.programs import until
 from tests.support.census import Census, census
 
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OTHERS = ("census-controller", "infrastructure")  # checks that the broken resource does not concern
-SILENCE = 2.0  # seconds without a sign of life after which a watch is renewed; health speaks after twice that
+SILENCE = (
+    2.0  # seconds without a sign of life after which a watch is renewed; the health check fails after twice that time
+)
 
 
 class _Refused:
@@ -36,7 +38,7 @@ class _Refused:
 
 
 class Breakable:
-    """Implements Transport. Lists and watches of one collection fail while the test says so."""
+    """Transport whose lists and watches of a collection fail while `broken` names it."""
 
     def __init__(self, through: Transport) -> None:
         self._through = through
@@ -136,7 +138,7 @@ def test_census_continues_while_a_resource_appears_breaks_and_is_deleted(scene: 
     # A table in which nothing changes is silent for longer than this test's limit: its server sends few bookmarks.
     noise = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "noise"}}
     scene.api.request("POST", "/api/v1/namespaces/default/configmaps", noise)
-    until(lambda: not any(scene.system.checks()[one]() for one in OTHERS), "the other checks pass meanwhile")
+    until(lambda: not any(scene.system.checks()[name]() for name in OTHERS), "the other checks pass meanwhile")
     scene.create_pod("c")
     scene.until_counted({"pods": 3, "things.example.com": 1})
 

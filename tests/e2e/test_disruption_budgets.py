@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.e2e.budgets import allowed, budget, evict
 from tests.e2e.kubectl import Kubectl, name_of
 from tests.e2e.manifests import deployment, pod
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -27,7 +27,7 @@ def test_a_drain_waits_until_its_budget_allows_it(kubectl: Kubectl) -> None:
         until(lambda: allowed(kubectl, "drained") == (1, 3, 2, 3), "one is allowed", why=kubectl.state)
         assert f"node/{node} drained" in kubectl(*drain, "60s")
         left = kubectl.until_pods(3, "app=drained")
-        assert node not in {one["spec"]["nodeName"] for one in left}
+        assert node not in {pod["spec"]["nodeName"] for pod in left}
         until(lambda: allowed(kubectl, "drained") == (1, 3, 2, 3), "the new one counts", why=kubectl.state)
     finally:
         kubectl("uncordon", node)
@@ -41,8 +41,8 @@ def test_no_more_go_at_once_than_is_allowed(kubectl: Kubectl) -> None:
     until(lambda: allowed(kubectl, "many") == (2, 6, 4, 6), "two are allowed", why=kubectl.state)
     with ThreadPoolExecutor(max_workers=6) as users:
         done = list(users.map(lambda name: evict(kubectl, name), names))
-    assert sorted(one.returncode for one in done) == [0, 0, 1, 1, 1, 1]
-    assert all(REFUSED in one.stderr for one in done if one.returncode)
+    assert sorted(eviction.returncode for eviction in done) == [0, 0, 1, 1, 1, 1]
+    assert all(REFUSED in eviction.stderr for eviction in done if eviction.returncode)
     until(lambda: len(kubectl.items("pods", "app=many")) == 4, "four are left", why=kubectl.state)
     until(lambda: allowed(kubectl, "many") == (0, 4, 4, 4), "none more", why=kubectl.state)
     assert "disruptedPods" not in kubectl.get("policy/v1/poddisruptionbudgets", "many")["status"]
@@ -56,8 +56,8 @@ def test_eviction_is_answered_according_to_its_budget(kubectl: Kubectl) -> None:
     assert REFUSED in evict(kubectl, "web", deleteOptions={"dryRun": ["All"]}).stderr
     kubectl.apply(budget("other", "web", maxUnavailable=1))
     two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-    told = evict(kubectl, "web")
-    assert two in told.stdout + told.stderr
+    eviction = evict(kubectl, "web")
+    assert two in eviction.stdout + eviction.stderr
     kubectl("delete", "pdb", "other", "web")
     wrong = evict(kubectl, "web", deleteOptions={"preconditions": {"uid": "1"}})
     assert "the UID in the precondition (1) does not match the UID in record" in wrong.stderr

@@ -1,5 +1,5 @@
-"""Budgets of every sort, with the real kube-controller-manager and with ours, on one kube-apiserver: the same status of
-each, the same events, and the same conditions of the pods. How often an event was told is a matter of time.
+"""Budgets of every kind with the real kube-controller-manager and with ours, on one kube-apiserver: their status, the
+events and the conditions of the pods must be equal. Counts of events depend on timing and are not compared.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.e2e.budgets import allowed, budget, evict
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import Site, in_namespace
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.manifests import deployment, pod
+from tests.e2e.programs import until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import until
+from tests.e2e.snapshots import Snapshot, differences, normalised
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -63,7 +63,7 @@ def scene(kubectl: Kubectl) -> Snapshot:
     until(
         lambda: (
             {app: allowed(kubectl, app) for app in COUNTED} == COUNTED
-            and all("SyncFailed" in said(kubectl, app) for app in NOT_COUNTED)
+            and all("SyncFailed" in message_of(kubectl, app) for app in NOT_COUNTED)
         ),
         "all are counted that can be",
         why=lambda: str({app: allowed(kubectl, app) for app in COUNTED}),
@@ -120,27 +120,29 @@ def reference(owner: Object) -> Object:
     }
 
 
-def said(kubectl: Kubectl, name: str) -> str:
+def message_of(kubectl: Kubectl, name: str) -> str:
     return json.dumps(kubectl.get("policy/v1/poddisruptionbudgets", name)["status"])
 
 
 def target(kubectl: Kubectl, name: str) -> Object:
     conditions = kubectl.get("pods", name)["status"]["conditions"]
-    found: list[Object] = [one for one in conditions if one["type"] == "DisruptionTarget"]
+    found: list[Object] = [condition for condition in conditions if condition["type"] == "DisruptionTarget"]
     return found[0] if found else {}
 
 
 def left(kubectl: Kubectl) -> Snapshot:
     events = {
-        (one["type"], one["reason"], one["involvedObject"]["kind"], one["message"])
-        for one in kubectl.items("events")
-        if one["source"].get("component") == "controllermanager"
+        (event["type"], event["reason"], event["involvedObject"]["kind"], event["message"])
+        for event in kubectl.items("events")
+        if event["source"].get("component") == "controllermanager"
     }
     shown = [f"{kind} {reason} of a {of}: {chosen(text)}" for kind, reason, of, text in events]
     found = {
         "budgets": [
-            json.dumps({"name": one["metadata"]["name"], "managed": managers(one), **one["status"]}, sort_keys=True)
-            for one in kubectl.items("policy/v1/poddisruptionbudgets")
+            json.dumps(
+                {"name": budget["metadata"]["name"], "managed": managers(budget), **budget["status"]}, sort_keys=True
+            )
+            for budget in kubectl.items("policy/v1/poddisruptionbudgets")
         ],
         "events": shown,
         "target": [json.dumps(target(kubectl, "alone"), sort_keys=True)],
@@ -149,14 +151,16 @@ def left(kubectl: Kubectl) -> Snapshot:
 
 
 def chosen(text: str) -> str:
-    """The real one chooses any of several budgets, ours the first."""
+    """Replace the name of the chosen budget: upstream chooses any of several budgets, kcm the first."""
     return re.sub('"[a-z]+" arbitrarily', '"<one>" arbitrarily', text)
 
 
 def managers(obj: Object) -> list[str]:
     """Return operation, subresource and fields of each entry of managedFields."""
     fields = obj["metadata"]["managedFields"]
-    return sorted(f"{one['operation']} {one.get('subresource', '')} {json.dumps(one['fieldsV1'])}" for one in fields)
+    return sorted(
+        f"{entry['operation']} {entry.get('subresource', '')} {json.dumps(entry['fieldsV1'])}" for entry in fields
+    )
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.conftest import in_namespace
-from tests.e2e.running import managing, run_kcm, until
+from tests.e2e.programs import managing, run_kcm, until
 
 RANGES = "--service-cluster-ip-range=10.97.0.0/16,fd00:97::/112"
 CLUSTER = ("--allocate-node-cidrs", "--cluster-cidr=10.44.0.0/16,fd00:44::/48")
@@ -17,7 +17,9 @@ def test_services_and_pods_have_addresses_of_both_families(tmp_path: Path) -> No
     with managing(tmp_path / "kcm.log", f"--embedded-dir={place}", "--hollow-nodes=2", RANGES, *CLUSTER):
         kubectl = in_namespace(place / "kubeconfig", "dual")
         nodes = kubectl.api.get("/api/v1/nodes")["items"]
-        until(lambda: all(ranges_of(kubectl.api.get(f"/api/v1/nodes/{name_of(one)}")) == 2 for one in nodes), "ranges")
+        until(
+            lambda: all(ranges_of(kubectl.api.get(f"/api/v1/nodes/{name_of(node)}")) == 2 for node in nodes), "ranges"
+        )
         kubectl("create", "deployment", "web", "--image=nginx", "--replicas=2", "--port=80")
         kubectl("expose", "deployment", "web")
         assert families(kubectl.get("services", "web")) == ["IPv4"]
@@ -29,7 +31,7 @@ def test_services_and_pods_have_addresses_of_both_families(tmp_path: Path) -> No
         kubectl.until_complete("web")
 
         def found() -> dict[str, int]:
-            return {one["addressType"]: len(one.get("endpoints") or ()) for one in kubectl.items(SLICES)}
+            return {slice_["addressType"]: len(slice_.get("endpoints") or ()) for slice_ in kubectl.items(SLICES)}
 
         until(lambda: found() == {"IPv4": 2, "IPv6": 2}, "pods are found by both addresses", why=kubectl.state)
         kubectl("patch", "service", "web", "-p", '{"spec": {"ipFamilyPolicy": "SingleStack"}}')

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.kubectl import Api
-from tests.e2e.running import ROOT, ending, run_kcm, until
+from tests.e2e.programs import ROOT, ending, run_kcm, until
 
 PLAN = """
 seed: 7

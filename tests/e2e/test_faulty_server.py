@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.conftest import in_namespace
 from tests.e2e.faulty_proxy import FAULTS, Weather, faulty_proxy
 from tests.e2e.kubectl import Kubectl, pod_history
-from tests.e2e.running import Manager, hollow_nodes, managing, stays, until
+from tests.e2e.programs import Manager, hollow_nodes, managing, stays, until
 from tests.e2e.scenarios import until_rolled_out, until_status, workload
 
 REPLICAS = 4
@@ -83,10 +83,10 @@ def test_watches_cut_by_an_idle_timeout_do_not_count_as_failures(server: Path, t
         until(lambda: met.weather.hit["idle"] > 200, "watches are cut again and again", why=met.manager.program.text)
         met.kubectl.apply(workload("Deployment", "web", REPLICAS, "web:1"))
         until_rolled_out(met.kubectl, "web", REPLICAS, "web:1")
-        said = met.manager.program.text()
-    assert "watch broke, opening it again" in said
-    assert "watch failed, retrying" not in said
-    assert "API server does not respond" not in said
+        log = met.manager.program.text()
+    assert "watch broke, opening it again" in log
+    assert "watch failed, retrying" not in log
+    assert "API server does not respond" not in log
 
 
 @pytest.mark.parametrize("delay", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])

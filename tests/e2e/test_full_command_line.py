@@ -13,8 +13,8 @@ from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.reconciliation.specs import switched_on
 from tests.e2e.bootstrap_tokens import INFO, KUBECONFIG, Tokens
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import Manager, ending, hollow_nodes, run_kcm, until
 from tests.e2e.real_server import assets_or_skip, real_server, write_keys
-from tests.e2e.running import Manager, ending, hollow_nodes, run_kcm, until
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
 
@@ -92,4 +92,6 @@ def test_the_full_command_line_starts_all_controllers(
 
 def _addresses(kubectl: Kubectl) -> int:
     slices = kubectl.items("discovery.k8s.io/v1/endpointslices", "kubernetes.io/service-name=web")
-    return sum(bool(one["conditions"].get("ready")) for slice_ in slices for one in slice_.get("endpoints") or ())
+    return sum(
+        bool(endpoint["conditions"].get("ready")) for slice_ in slices for endpoint in slice_.get("endpoints") or ()
+    )

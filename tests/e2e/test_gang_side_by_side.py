@@ -22,8 +22,8 @@ from kcm.runtime.client.api import Request
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Object
 from tests.e2e.manifests import job
+from tests.e2e.programs import ending, run_kcm, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import ending, run_kcm, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -113,16 +113,16 @@ def test_bootstrap_roles_have_the_same_rights(gated: RealServer) -> None:
     api = Api(gated.kubeconfig)
     for plural, kind in (("clusterroles", "ClusterRole"), ("clusterrolebindings", "ClusterRoleBinding")):
         found = {
-            one["metadata"]["name"]: one for one in api.get(f"/apis/rbac.authorization.k8s.io/v1/{plural}")["items"]
+            role["metadata"]["name"]: role for role in api.get(f"/apis/rbac.authorization.k8s.io/v1/{plural}")["items"]
         }
-        wanted = [one for one in with_workloads(bootstrap_policy()) if one["kind"] == kind]
-        for one in wanted:
-            name = one["metadata"]["name"]
-            if "aggregationRule" in one or "ClusterTrustBundle" in str(one) or name not in found:
+        wanted = [role for role in with_workloads(bootstrap_policy()) if role["kind"] == kind]
+        for role in wanted:
+            name = role["metadata"]["name"]
+            if "aggregationRule" in role or "ClusterTrustBundle" in str(role) or name not in found:
                 continue
-            if "workloads" in str(one) or "podgroup" in str(one):
-                assert _rights(one) == _rights(found[name]), name
-        named = {one["metadata"]["name"] for one in wanted}
+            if "workloads" in str(role) or "podgroup" in str(role):
+                assert _rights(role) == _rights(found[name]), name
+        named = {role["metadata"]["name"] for role in wanted}
         assert {name for name in found if name.startswith("system:controller:podgroup")} <= named
 
 

@@ -1,4 +1,4 @@
-"""`kubectl delete --cascade=…`: what becomes of what a Deployment owns, on our cluster and a real kube-apiserver."""
+"""Dependents of a Deployment after `kubectl delete --cascade=…`, on our cluster and on a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.manifests import deployment
-from tests.e2e.running import until
+from tests.e2e.programs import until
 from tests.e2e.test_namespace import CRD, GROUP, config
 
 LABELS = {"app": "web"}

@@ -41,7 +41,7 @@ class Helm:
     def history(self, release: str) -> list[tuple[int, str]]:
         """Revisions with their states."""
         revisions = json.loads(self("history", release, "--output=json"))
-        return [(one["revision"], one["status"]) for one in revisions]
+        return [(revision["revision"], revision["status"]) for revision in revisions]
 
 
 @pytest.fixture

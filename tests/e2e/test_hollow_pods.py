@@ -9,7 +9,7 @@ import pytest
 from kcm.protocols.times import parse_time
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def shows(kubectl: Kubectl, pod: str, state: str) -> str:
 
 
 def events_about(kubectl: Kubectl, pod: str) -> list[tuple[str, str]]:
-    found: list[Object] = [one for one in kubectl.items("events") if one["involvedObject"]["name"] == pod]
-    return [(one["reason"], one["message"]) for one in found]
+    found: list[Object] = [event for event in kubectl.items("events") if event["involvedObject"]["name"] == pod]
+    return [(event["reason"], event["message"]) for event in found]
 
 
 def test_a_bare_pod_that_fails_has_failed(kubectl: Kubectl) -> None:
@@ -56,9 +56,9 @@ def test_a_pod_whose_image_cannot_be_pulled_never_runs(kubectl: Kubectl) -> None
     shows(kubectl, "web", "ImagePullBackOff")
     assert kubectl.get("pods", "web")["status"]["phase"] == "Pending"
     until(lambda: ("Failed", "Error: ImagePullBackOff") in events_about(kubectl, "web"), "events", why=kubectl.state)
-    told = events_about(kubectl, "web")
-    assert ("Pulling", 'Pulling image "registry.invalid/web:1"') in told
-    assert ("BackOff", 'Back-off pulling image "registry.invalid/web:1"') in told
+    events = events_about(kubectl, "web")
+    assert ("Pulling", 'Pulling image "registry.invalid/web:1"') in events
+    assert ("BackOff", 'Back-off pulling image "registry.invalid/web:1"') in events
     kubectl("set", "image", "pod/web", "web=nginx")
     until(lambda: container_of(kubectl, "web").get("ready"), "it runs with another image", why=kubectl.state)
     kubectl("delete", "pod", "web", "--timeout=20s")
@@ -87,8 +87,8 @@ def test_init_containers_and_probes_are_waited_for(kubectl: Kubectl) -> None:
     waited = parse_time(setup["state"]["terminated"]["startedAt"]) - parse_time(proxy["state"]["running"]["startedAt"])
     assert waited >= 3
     until(lambda: container_of(kubectl, "hangs").get("restartCount"), "it is killed and restarted", why=kubectl.state)
-    told = [reason for reason, _ in events_about(kubectl, "hangs")]
-    assert {"Unhealthy", "Killing"} <= set(told)
+    reasons = [reason for reason, _ in events_about(kubectl, "hangs")]
+    assert {"Unhealthy", "Killing"} <= set(reasons)
     kubectl("delete", "-f", "examples/hollow-pods.yml", "--timeout=30s")
 
 

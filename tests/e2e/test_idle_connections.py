@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.e2e.conftest import in_namespace
-from tests.e2e.running import Manager, Program, ending, free_port, spawn, until, until_working
+from tests.e2e.programs import Manager, Program, ending, free_port, spawn, until, until_working
 from tests.e2e.scenarios import workload
 
 # The API server keeps 128 for itself, the manager's own connections are some 70: that many again for strangers, or the

@@ -14,7 +14,7 @@ import pytest
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api, Kubectl, Object, PodHistory, pod_history, uid_of
-from tests.e2e.running import (
+from tests.e2e.programs import (
     CONTROLLERS,
     Manager,
     ending,
@@ -78,7 +78,7 @@ class Bare:
 
     @contextmanager
     def server_gone(self) -> Iterator[None]:
-        """It was killed, connections are refused; another comes up in its place."""
+        """Kill the server, so that connections are refused; at the end, start another on the same port."""
         self.server.child.kill()
         self.server.stop()
         yield
@@ -88,7 +88,7 @@ class Bare:
 
     @contextmanager
     def server_stopped(self) -> Iterator[None]:
-        """It takes connections and answers none, as one that swaps or is behind a partition."""
+        """Stop the server process: connections are accepted, and requests get no response, as behind a partition."""
         os.kill(self.server.child.pid, signal.SIGSTOP)
         yield
         os.kill(self.server.child.pid, signal.SIGCONT)
@@ -142,7 +142,7 @@ def test_a_server_that_is_killed_and_comes_back_is_worked_with_again(bare: Bare)
 
 
 def unanswered(manager: Manager) -> float:
-    """Requests that came to nothing; a watch that was open and is cut is none."""
+    """Return the number of requests without a response. A watch that is cut while it is open does not count."""
     return manager.metric("rest_client_requests_total", code="<error>")
 
 

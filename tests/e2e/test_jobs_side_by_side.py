@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences
 from tests.e2e.conftest import Site, in_namespace
 from tests.e2e.jobs import left, scene
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.real_server import RealServer, real_manager
+from tests.e2e.snapshots import Snapshot, differences
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 

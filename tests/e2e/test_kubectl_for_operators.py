@@ -1,4 +1,4 @@
-"""kubectl commands of operators for nodes, access, certificates and directories, on the API server alone."""
+"""Commands of operators with kubectl for nodes, access, certificates and directories, on the API server alone."""
 
 from __future__ import annotations
 
@@ -141,9 +141,9 @@ def test_a_directory_is_applied_by_kustomize(kubectl: Kubectl, tmp_path: Path) -
         "resources: [pod.yaml]\nnamePrefix: my-\nimages: [{name: nginx, newTag: '7'}]\n"
         "configMapGenerator: [{name: settings, literals: [a=b]}]\n"
     )
-    said = kubectl("apply", "-k", str(tmp_path))
-    assert "pod/my-web created\n" in said
-    assert "configmap/my-settings-" in said
+    output = kubectl("apply", "-k", str(tmp_path))
+    assert "pod/my-web created\n" in output
+    assert "configmap/my-settings-" in output
     assert kubectl("diff", "-k", str(tmp_path)) == ""
     assert kubectl.json("get", "pod", "my-web")["spec"]["containers"][0]["image"] == "nginx:7"
     kubectl("delete", "-k", str(tmp_path), "--now")

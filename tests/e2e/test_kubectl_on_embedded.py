@@ -1,4 +1,4 @@
-"""kubectl on the embedded API server alone, without controllers."""
+"""Commands of kubectl on the embedded API server alone, without controllers."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tests.e2e.kubectl import Api, Object
+from tests.e2e.programs import Manager, Program, ending, free_port, run_kcm, spawn, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.running import Manager, Program, ending, free_port, run_kcm, spawn, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -53,7 +53,7 @@ def allow(server: RealServer, *verbs: str) -> None:
     }
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": "kube-system"}]
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME}
-    if NAME not in {one["metadata"]["name"] for one in api.get(f"{ROLES}/roles")["items"]}:
+    if NAME not in {role["metadata"]["name"] for role in api.get(f"{ROLES}/roles")["items"]}:
         api.request("POST", f"{ROLES}/roles", role)
         binding = {"metadata": {"name": NAME}, "roleRef": reference, "subjects": subjects}
         api.request("POST", f"{ROLES}/rolebindings", binding)

@@ -13,8 +13,8 @@ import pytest
 from kcm.protocols.objects import Object
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import CONTROLLERS, managing, until
 
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 CLOUD = "--cloud-provider=fake"
@@ -51,11 +51,11 @@ def external_ip(kubectl: Kubectl) -> str:
     return kubectl("get", "svc", "web", "--no-headers").split()[3]
 
 
-def told(kubectl: Kubectl) -> list[str]:
+def event_reasons(kubectl: Kubectl) -> list[str]:
     """Reasons of events of the load balancer, in the order of their first time."""
     events: list[Object] = kubectl.items("events")
-    mine = [one for one in events if one.get("source", {}).get("component") == "service-controller"]
-    return [one["reason"] for one in sorted(mine, key=lambda one: one["metadata"]["creationTimestamp"])]
+    mine = [event for event in events if event.get("source", {}).get("component") == "service-controller"]
+    return [event["reason"] for event in sorted(mine, key=lambda event: event["metadata"]["creationTimestamp"])]
 
 
 def test_a_service_gets_an_address_and_loses_it(people: Kubectl) -> None:
@@ -65,22 +65,25 @@ def test_a_service_gets_an_address_and_loses_it(people: Kubectl) -> None:
     service = people.get("services", "web")
     assert service["metadata"]["finalizers"] == [FINALIZER]
     assert service["status"]["loadBalancer"] == {"ingress": [{"ip": address, "ipMode": "VIP"}]}
-    until(lambda: {"EnsuringLoadBalancer", "EnsuredLoadBalancer"} <= set(told(people)), "people are told")
+    until(lambda: {"EnsuringLoadBalancer", "EnsuredLoadBalancer"} <= set(event_reasons(people)), "people are told")
 
     name, label = node["metadata"]["name"], "node.kubernetes.io/exclude-from-external-load-balancers"
     people("label", "node", name, f"{label}=true")
-    until(lambda: "UpdatedLoadBalancer" in told(people), "its hosts are updated")
+    until(lambda: "UpdatedLoadBalancer" in event_reasons(people), "its hosts are updated")
     people("label", "node", name, f"{label}-")
 
     people("patch", "service", "web", "-p", '{"spec": {"type": "ClusterIP"}}')
     until(lambda: not people.get("services", "web")["metadata"].get("finalizers"), "the load balancer is gone")
     assert external_ip(people) == "<none>"
-    until(lambda: "DeletedLoadBalancer" in told(people), "people are told")
+    until(lambda: "DeletedLoadBalancer" in event_reasons(people), "people are told")
 
     people("patch", "service", "web", "-p", '{"spec": {"type": "LoadBalancer"}}')
     until(lambda: external_ip(people).startswith("203.0.113."), "it has an address again")
     people("delete", "service", "web")
-    until(lambda: "web" not in {one["metadata"]["name"] for one in people.items("services")}, "the service is gone")
+    until(
+        lambda: "web" not in {service["metadata"]["name"] for service in people.items("services")},
+        "the service is gone",
+    )
 
 
 def test_a_service_of_a_class_is_left_to_another_controller(people: Kubectl) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import in_namespace
-from tests.e2e.running import Manager, managing, stays, until
+from tests.e2e.programs import Manager, managing, stays, until
 from tests.e2e.scenarios import workload
 
 HOLLOW, SERVER = b"kcm.actors.hollow.process", b"kcm.runtime.apiserver.process"
@@ -26,7 +26,7 @@ class Own:
     directory: Path
 
     def process(self, module: bytes) -> int | None:
-        """The id of the child that runs this module; None while there is none."""
+        """Return the id of the child that runs this module, or None if no child does."""
         for pid in self.manager.program.descendants():
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -65,8 +65,8 @@ def test_killed_hollow_cluster_is_logged_and_restarted(own: Own) -> None:
 def test_a_directory_that_is_deleted_ends_the_run_with_its_reason(own: Own) -> None:
     shutil.rmtree(own.directory)
     assert own.manager.program.process.wait(20.0) == 1
-    (said,) = [line for line in own.manager.program.text().splitlines() if '"command failed"' in line]
-    assert f"{own.directory} was deleted, moved or replaced while the embedded cluster ran" in said
+    (failure,) = [line for line in own.manager.program.text().splitlines() if '"command failed"' in line]
+    assert f"{own.directory} was deleted, moved or replaced while the embedded cluster ran" in failure
     assert own.process(SERVER) is None
     assert not own.directory.exists()
 

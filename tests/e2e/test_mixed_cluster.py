@@ -12,8 +12,8 @@ import pytest
 from kcm.actors.controllers.unbuilt import UNBUILT
 from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import ROOT, ending, free_port, spawn, until
 from tests.e2e.real_server import assets_or_skip, real_server
-from tests.e2e.running import ROOT, ending, free_port, spawn, until
 from tests.e2e.scenarios import until_status, workload
 
 PAGE = ROOT / "docs" / "mixed-cluster.md"

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.specs import itself
 from kcm.steps import Retry, TerminalError, call, ensure
 from tests.e2e.kubectl import Api
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Greeter:
         name = page.metadata.name
         self.tries[name] = self.tries.get(name, 0) + 1
         if page.data["who"] == "nobody":
-            raise TerminalError("there is nobody to greet")
+            raise TerminalError("no one to greet")
         if self.tries[name] < 3:
             raise Retry("not yet", after=0.05)
         greeting = await call(self.greeting, page.data["who"])
@@ -71,7 +71,7 @@ def test_a_coroutine_greets_by_models(tmp_path: Path) -> None:
             api.request("POST", PATH, {"metadata": {"name": name}, "data": {"who": name}})
         with api_transport(cluster.kubeconfig) as transport, ControllerSystem(transport=transport, controllers=(spec,)):
             until(lambda: data(api, "anna").get("greeting") == "hello anna", "Anna is greeted")
-            until(lambda: any(one["reason"] == "Greeted" for one in events(api)), "and that is recorded")
+            until(lambda: any(event["reason"] == "Greeted" for event in events(api)), "and that is recorded")
     (greeter,) = greeters
     assert greeter.tries == {"anna": 3, "nobody": 1}
 

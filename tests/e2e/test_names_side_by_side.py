@@ -12,8 +12,8 @@ import pytest
 from tests.bench.writes import WRITES, audit_flags, audit_log
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object, name_of
+from tests.e2e.programs import CONTROLLERS, OF_SERVICES, hollow_nodes, managing, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, OF_SERVICES, hollow_nodes, managing, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -111,7 +111,7 @@ def delete_everything(kubectl: Kubectl) -> None:
 
 
 def is_there(kubectl: Kubectl) -> bool:
-    names = {name_of(one) for one in kubectl.api.get("/api/v1/namespaces")["items"]}
+    names = {name_of(namespace) for namespace in kubectl.api.get("/api/v1/namespaces")["items"]}
     return kubectl.namespace in names
 
 

@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 
 from kcm.actors.controllers.apimachinery.namespace.content import PAGE
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 Object = dict[str, Any]
 LABELS = {"app": "web"}
@@ -52,7 +52,7 @@ def config(name: str, *finalizers: str) -> Object:
 def conditions(kubectl: Kubectl) -> dict[str, tuple[str, str, str]]:
     namespace = kubectl.api.get(f"/api/v1/namespaces/{kubectl.namespace}")
     found = namespace["status"].get("conditions", ())
-    return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
+    return {condition["type"]: (condition["status"], condition["reason"], condition["message"]) for condition in found}
 
 
 def is_gone(kubectl: Kubectl) -> bool:
@@ -116,7 +116,7 @@ def test_namespace_is_deleted_with_its_content_and_names_what_remains(kubectl: K
 
 
 def test_many_objects_go_and_one_that_is_held_keeps_the_namespace(kubectl: Kubectl) -> None:
-    """More than a page, of two resources: pods without a node, which nobody runs, and ConfigMaps."""
+    """Delete more than a page of two resources: pods that are never scheduled, and ConfigMaps."""
     for number in range(2 * PAGE + 5):
         body = config(f"c{number}", *(["example.com/hold"] if number == PAGE else []))
         kubectl.api.request("POST", kubectl.path("configmaps"), body)

@@ -22,8 +22,8 @@ from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.client.api import Request, Response, Stream, Transport
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import until
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import until
 from tests.support.mirror import LABEL, MIRROR, NAMESPACES, OF, WHOLE, mirror
 
 RULES = [
@@ -100,8 +100,10 @@ def configmap(api: Api, namespace: str, name: str, app: str) -> None:
 
 
 def mirrored(api: Api) -> list[str]:
-    secrets = [one for namespace in NAMESPACES for one in api.get(f"/api/v1/namespaces/{namespace}/secrets")["items"]]
-    return sorted(one["metadata"]["annotations"][OF] for one in secrets if LABEL in labels_of(one))
+    secrets = [
+        secret for namespace in NAMESPACES for secret in api.get(f"/api/v1/namespaces/{namespace}/secrets")["items"]
+    ]
+    return sorted(secret["metadata"]["annotations"][OF] for secret in secrets if LABEL in labels_of(secret))
 
 
 def system_of(transport: Transport, spec: ControllerSpec, log: FilteringBoundLogger) -> ControllerSystem:
@@ -130,7 +132,7 @@ def tell_a_story(admin: Api, transport: Listening, log: FilteringBoundLogger) ->
 
 def beyond_its_namespaces(paths: Iterable[str]) -> list[str]:
     theirs = tuple(f"/namespaces/{namespace}/" for namespace in NAMESPACES)
-    return [path for path in paths if not any(one in path for one in theirs)]
+    return [path for path in paths if not any(part in path for part in theirs)]
 
 
 def test_on_the_embedded_server_an_operator_asks_for_nothing_beyond_its_namespaces(
@@ -160,7 +162,7 @@ def test_an_operator_with_a_role_in_its_namespaces_runs_and_asks_for_nothing_els
     assert beyond_its_namespaces(transport.paths) == []
     assert transport.refused == []
 
-    # The same account may not look at all of it, and one that wants to is told so.
+    # The same account may not list all namespaces, which fails the health check of a controller that does.
     with api_transport(operators) as through:
         transport = Listening(through)
         with system_of(transport, WHOLE, log) as system:

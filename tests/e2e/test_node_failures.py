@@ -1,7 +1,7 @@
-"""Nodes fail one by one, zone by zone, and all at once, as people see it with kubectl; periods are short.
+"""Failures of single nodes, of zones and of all nodes at once, observed with kubectl; periods are short.
 
-The same with the real kube-controller-manager and with ours on one kube-apiserver: flags, conditions, taints, events
-and what becomes of pods are compared.
+kcm and kube-controller-manager run with the same flags on one kube-apiserver; conditions, taints, events and the
+evictions of pods are compared.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.comparing import UID
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object, is_ready, name_of, uid_of
+from tests.e2e.programs import CONTROLLERS, hollow_nodes, managing, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, hollow_nodes, managing, until
 from tests.e2e.scenarios import workload
+from tests.e2e.snapshots import UID
 
 NODES, REPLICAS = 6, 6
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -45,7 +45,7 @@ def people(tmp_path: Path) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RealServer]:
-    """A real kube-apiserver with hollow nodes of its own, and nobody who manages."""
+    """Start a real kube-apiserver with its own hollow nodes and without a controller manager."""
     assets = assets_or_skip()
     with (
         real_server(tmp_path, assets) as server,
@@ -115,7 +115,7 @@ def speak(kubectl: Kubectl, *which: str) -> None:
 
 
 def begin(kubectl: Kubectl) -> list[Object]:
-    """All nodes speak every second, and a replica set has its pods, which leave lost nodes soon."""
+    """Set heartbeats of one second and create a ReplicaSet whose pods leave lost nodes soon."""
     until(lambda: len(ready_nodes(kubectl)) == NODES, "all nodes are ready")
     kubectl("annotate", "nodes", "--all", "hollow.kcm.dev/heartbeat-seconds=1", "--overwrite")
     manifest = workload("ReplicaSet", "web", REPLICAS)
@@ -139,8 +139,8 @@ def until_moved(kubectl: Kubectl, lost: set[str]) -> None:
     until(moved, f"pods are where nodes are not lost: {sorted(lost)}", why=kubectl.state)
 
 
-def told(kubectl: Kubectl, words: dict[str, str]) -> set[tuple[str, str, str, str]]:
-    """(component, type, reason, message) of what was told of nodes and of this namespace's pods."""
+def event_facts(kubectl: Kubectl, words: dict[str, str]) -> set[tuple[str, str, str, str]]:
+    """Return (component, type, reason, message) of the events of nodes and of the pods in the namespace."""
     events = kubectl.api.get("/api/v1/namespaces/default/events")["items"] + kubectl.items("events")
     found = set()
     for event in events:
@@ -187,7 +187,7 @@ def story(kubectl: Kubectl) -> Story:
     until_tainted(kubectl, set(by_zone[first]))
     until_ready(kubectl, set(by_zone[second]))
     until_moved(kubectl, set(by_zone[first]))
-    seen["told"] = told(kubectl, words)
+    seen["events"] = event_facts(kubectl, words)
     return seen
 
 
@@ -211,7 +211,7 @@ def test_pods_leave_lost_nodes_and_lost_zones_but_stay_when_all_nodes_are_lost(p
     status_unknown = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     lost = seen["conditions of a lost node"]
     assert lost == dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), status_unknown)
-    assert seen["told"] == {
+    assert seen["events"] == {
         ("node-controller", "Normal", "NodeNotReady", "Node <node> status is now: NodeNotReady"),
         ("node-controller", "Warning", "NodeNotReady", "Node is not ready"),
         ("taint-eviction-controller", "Normal", "TaintManagerEviction", "Marking for deletion Pod <namespace>/<pod>"),

@@ -21,8 +21,8 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, managing, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -117,14 +117,14 @@ class Nodes:
         """All but times, uids and versions."""
         seen: list[Any] = []
         for node in self.nodes():
-            told = [
+            conditions = [
                 (each["type"], each["status"], each.get("reason"), each.get("message"))
                 for each in node["status"]["conditions"]
             ]
             taints = sorted(
                 (taint["key"], taint["effect"], "timeAdded" in taint) for taint in node["spec"].get("taints", ())
             )
-            seen.append((node["metadata"]["name"], sorted(told), taints, node["metadata"]["labels"]))
+            seen.append((node["metadata"]["name"], sorted(conditions), taints, node["metadata"]["labels"]))
         pods = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
         return seen + [(pod["metadata"]["name"], condition(pod, "Ready")["status"]) for pod in pods]
 
@@ -233,7 +233,9 @@ def both(server: RealServer) -> dict[str, dict[str, Any]]:
 def tainted_to_evict(seen: list[Any]) -> bool:
     """Report whether look() saw a node with a NoExecute taint."""
     return any(
-        effect == "NoExecute" for _, _, taints, *_ in (one for one in seen if len(one) > 2) for _, effect, _ in taints
+        effect == "NoExecute"
+        for _, _, taints, *_ in (entry for entry in seen if len(entry) > 2)
+        for _, effect, _ in taints
     )
 
 
@@ -244,7 +246,7 @@ STEPS = ("all well", "one silent", "a zone silent", "all silent", "all back", "e
 def test_results_are_the_same_as_with_kube_controller_manager(both: dict[str, dict[str, Any]], step: str) -> None:
     ours, real = both["ours"][step], both["real"][step]
     if isinstance(ours, list):
-        differing = [(one, other) for one, other in zip_longest(ours, real) if one != other]
+        differing = [(entry, other) for entry, other in zip_longest(ours, real) if entry != other]
         assert not differing, "ours, and the real manager's"
     assert ours == real
 

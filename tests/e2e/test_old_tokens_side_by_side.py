@@ -14,8 +14,8 @@ import pytest
 
 from kcm.runtime.simulation.keys import authority_pair
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import ending, free_port, spawn, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.running import ending, free_port, spawn, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -77,7 +77,7 @@ def prepare(api: Api) -> None:
 
 def published(api: Api) -> list[str]:
     """Names of the bundles of the API server's signer."""
-    names = [one["metadata"]["name"] for one in api.get(BUNDLES)["items"]]
+    names = [bundle["metadata"]["name"] for bundle in api.get(BUNDLES)["items"]]
     return [name for name in names if name.startswith(PREFIX)]
 
 
@@ -94,8 +94,8 @@ def work(api: Api, authority: str) -> dict[str, Any]:
     until(lambda: INVALID in (api.get(f"{NAMESPACE}/secrets/unused")["metadata"].get("labels") or {}), "it is marked")
     secrets = api.get(f"{NAMESPACE}/secrets")["items"]
     return {
-        "bundles": {one["metadata"]["name"]: one["spec"]["signerName"] for one in api.get(BUNDLES)["items"]},
-        "secrets": {one["metadata"]["name"]: one["metadata"].get("labels") for one in secrets},
+        "bundles": {bundle["metadata"]["name"]: bundle["spec"]["signerName"] for bundle in api.get(BUNDLES)["items"]},
+        "secrets": {secret["metadata"]["name"]: secret["metadata"].get("labels") for secret in secrets},
     }
 
 

@@ -18,8 +18,8 @@ from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.programs import GLANCE, Manager, ending, free_port, run_kcm, until, until_working
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import GLANCE, Manager, ending, free_port, run_kcm, until, until_working
 
 pytestmark = [pytest.mark.slow]
 
@@ -35,21 +35,18 @@ def body(resource: str, name: str) -> Object:
     if resource == "secrets":
         return meta
     container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "50m"}}}
-    # Nobody runs it, and it is gone as soon as it is deleted.
+    # The pod is never scheduled, so that it is deleted at once.
     return {**meta, "spec": {"nodeSelector": {"kubernetes.io/os": "none"}, "containers": [container]}}
 
 
 @dataclass
 class Crowd:
-    """Who creates as much as goes, and deletes some of it again.
-
-    most: of each resource, how many there were at once. created: of each, how often; refused: how often.
-    """
+    """Clients that create as many objects as the quota allows, and delete some of them again."""
 
     kubectl: Kubectl
-    most: dict[str, int] = field(default_factory=dict)
-    created: Counter[str] = field(default_factory=Counter)
-    refused: int = 0
+    most: dict[str, int] = field(default_factory=dict)  # largest number of objects at a time, by resource
+    created: Counter[str] = field(default_factory=Counter)  # number of creations, by resource
+    refused: int = 0  # number of rejected creations
     _turns: Iterator[int] = field(default_factory=count)
     _kept: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))  # paths, by creator
 
@@ -57,7 +54,7 @@ class Crowd:
     def at_work(self) -> Iterator[None]:
         ended = threading.Event()
         work: list[Callable[[threading.Event, int], None]] = [self._create] * CREATORS + [self._look]
-        threads = [threading.Thread(target=one, args=(ended, number)) for number, one in enumerate(work)]
+        threads = [threading.Thread(target=target, args=(ended, number)) for number, target in enumerate(work)]
         for thread in threads:
             thread.start()
         try:
@@ -95,7 +92,7 @@ class Crowd:
         return 201
 
     def _look(self, ended: threading.Event, _number: int) -> None:
-        """A list is of one moment."""
+        """Count the objects with one list, so that all counts are of the same moment."""
         while not ended.wait(GLANCE / 2):
             for resource in RESOURCES:
                 try:
@@ -106,14 +103,14 @@ class Crowd:
 
     def was_held(self) -> bool:
         """There was something of each resource, and never too much."""
-        return all(0 < self.most[one] <= MOST for one in RESOURCES)
+        return all(0 < self.most[resource] <= MOST for resource in RESOURCES)
 
     def until_some_more(self) -> None:
         """Wait until more objects of each resource are created, and more creations are refused."""
         created, refused = self.created.copy(), self.refused
 
         def get_on() -> bool:
-            return self.refused > refused and all(self.created[one] > created[one] for one in RESOURCES)
+            return self.refused > refused and all(self.created[resource] > created[resource] for resource in RESOURCES)
 
         until(get_on, "they get on", why=self._why)
 
@@ -170,7 +167,7 @@ def test_a_quota_holds_while_all_of_an_embedded_cluster_is_killed(tmp_path: Path
 
 
 def killed_again_and_again(kubectl: Kubectl, directory: Path, *flags: str) -> Crowd:
-    """The manager alone: the server goes on, and charges."""
+    """Kill the manager repeatedly while the server continues to charge the quota."""
     given = (*flags, "--leader-elect=false", f"--controllers={CONTROLLER}")
     crowd = None
     for number in range(KILLS):

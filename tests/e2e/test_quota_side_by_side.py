@@ -1,5 +1,5 @@
-"""Quotas of every sort, with the real kube-controller-manager and with ours, on one kube-apiserver: the same status of
-each, in the beginning and after what is given back. Neither tells events of quotas.
+"""Quotas of every kind with the real kube-controller-manager and with ours, on one kube-apiserver: each quota must have
+the same status, at first and after objects are deleted. Neither manager records events of quotas.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import Site, in_namespace
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.manifests import pod
+from tests.e2e.programs import until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import until
+from tests.e2e.snapshots import Snapshot, differences, normalised
 from tests.e2e.test_disruption_side_by_side import scaled_kind
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 STILL = 4  # seconds without a change
 GPU = "example.com/gpu"
-# More than a node of anybody here has: nobody runs these pods, so that none of them changes by itself.
+# No node here has this label, so these pods are never scheduled and do not change.
 NOWHERE = {"kubernetes.io/os": "none"}
 QUOTAS: dict[str, Object] = {
     "compute": {
@@ -221,7 +221,8 @@ def until_still(kubectl: Kubectl, wanted: dict[str, Object]) -> None:
 
     def used() -> dict[str, Object]:
         return {
-            one["metadata"]["name"]: one.get("status", {}).get("used", {}) for one in kubectl.items("resourcequotas")
+            quota["metadata"]["name"]: quota.get("status", {}).get("used", {})
+            for quota in kubectl.items("resourcequotas")
         }
 
     def counted() -> bool:
@@ -232,17 +233,19 @@ def until_still(kubectl: Kubectl, wanted: dict[str, Object]) -> None:
 
     until(counted, str(wanted), why=lambda: json.dumps(used(), indent=1))
     seen: list[object] = []
-    while len(seen) < STILL or any(one != seen[-1] for one in seen[-STILL:]):
+    while len(seen) < STILL or any(usage != seen[-1] for usage in seen[-STILL:]):
         seen.append(used())
         time.sleep(1.0)
 
 
 def left(kubectl: Kubectl, when: str) -> Snapshot:
     lines = [
-        json.dumps({"name": one["metadata"]["name"], "status": one["status"]}, sort_keys=True, indent=1)
-        for one in kubectl.items("resourcequotas")
+        json.dumps({"name": quota["metadata"]["name"], "status": quota["status"]}, sort_keys=True, indent=1)
+        for quota in kubectl.items("resourcequotas")
     ]
-    events = [one["message"] for one in kubectl.items("events") if one["involvedObject"]["kind"] == "ResourceQuota"]
+    events = [
+        event["message"] for event in kubectl.items("events") if event["involvedObject"]["kind"] == "ResourceQuota"
+    ]
     return {when: sorted(normalised(lines, kubectl.namespace, {})), f"events, {when}": events}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.kubectl import Api
-from tests.e2e.running import PATIENCE, ROOT, ending, run_kcm, until
+from tests.e2e.programs import PATIENCE, ROOT, ending, run_kcm, until
 
 
 def lines_under(heading: str) -> list[str]:
@@ -45,14 +45,14 @@ def follow(heading: str, start: list[str], kubectl: list[str], directory: Path) 
 
 
 def test_commands_of_the_first_steps_succeed(tmp_path: Path) -> None:
-    said = follow("Try it", ["--apply", "examples/nginx-rc.yml"], lines_under("Try it"), tmp_path)
-    assert 'deployment "redis" successfully rolled out' in said
+    output = follow("Try it", ["--apply", "examples/nginx-rc.yml"], lines_under("Try it"), tmp_path)
+    assert 'deployment "redis" successfully rolled out' in output
 
 
 @pytest.mark.slow
 def test_nodes_fail_by_one_annotation(tmp_path: Path) -> None:
     start, *kubectl = lines_under("Let nodes fail")
-    said = follow("Let nodes fail", shlex.split(start)[1:], kubectl, tmp_path)
-    assert len(re.findall(r"^hollow-node-[02] +NotReady .* zone-a$", said, re.MULTILINE)) == 2
-    assert len(re.findall(r"^hollow-node-1 +Ready .* zone-b$", said, re.MULTILINE)) == 1
-    assert len(re.findall("^node/hollow-node-. condition met$", said, re.MULTILINE)) == 2 + 3
+    output = follow("Let nodes fail", shlex.split(start)[1:], kubectl, tmp_path)
+    assert len(re.findall(r"^hollow-node-[02] +NotReady .* zone-a$", output, re.MULTILINE)) == 2
+    assert len(re.findall(r"^hollow-node-1 +Ready .* zone-b$", output, re.MULTILINE)) == 1
+    assert len(re.findall("^node/hollow-node-. condition met$", output, re.MULTILINE)) == 2 + 3

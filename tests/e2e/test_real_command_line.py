@@ -1,4 +1,4 @@
-"""The flags of kube-controller-manager are those that kcm knows; see docs/next-release.md."""
+"""Comparison of the flags of kube-controller-manager with those of kcm; see docs/next-release.md."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import UNBUILT
 from kcm.actors.options.feature_gates import BULK, GATES
 from kcm.actors.options.known_gates import ALPHA, BETA
+from tests.e2e.programs import ROOT
 from tests.e2e.real_server import binaries
-from tests.e2e.running import ROOT
 
 # Flags and controllers that OpenShift's builds have beside upstream's.
 NOT_UPSTREAM = {"unsupported-kube-api-over-localhost", "service-ca-certificate-publisher-controller"}
@@ -43,7 +43,7 @@ def test_every_flag_is_understood(real_help: str) -> None:
 
 
 def test_controllers_have_the_same_names_and_are_off_where_they_are_off(real_help: str) -> None:
-    known = {one.name: one.on_by_default for one in (*BUILT_IN, *UNBUILT)}
+    known = {spec.name: spec.on_by_default for spec in (*BUILT_IN, *UNBUILT)}
     assert set(known) == names(real_help, "All controllers") - NOT_UPSTREAM
     assert {name for name, on in known.items() if not on} == names(real_help, "Disabled-by-default controllers")
 
@@ -139,12 +139,12 @@ def _refusal(text: str) -> str:
 
 
 def test_every_feature_gate_can_be_named_to_the_real_program() -> None:
-    """It ends for want of a cluster, after it has read its flags."""
+    """The program ends because it has no cluster, after it has parsed its flags."""
     assets = binaries()
     if assets is None or not (assets / "kube-controller-manager").exists():
         pytest.skip("there is no kube-controller-manager: KUBEBUILDER_ASSETS names the directory with it")
     settings = ",".join(f"{name}={str(gate.default).lower()}" for name, gate in GATES.items() if name not in OURS)
     command = [str(assets / "kube-controller-manager"), "--secure-port=0", f"--feature-gates={settings}"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_SERVICE")}
-    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environ).stderr
-    assert "feature gate" not in "".join(line for line in said.splitlines() if '"command failed"' in line)
+    errors = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environ).stderr
+    assert "feature gate" not in "".join(line for line in errors.splitlines() if '"command failed"' in line)

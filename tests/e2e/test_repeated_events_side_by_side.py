@@ -9,8 +9,8 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Object
+from tests.e2e.programs import ending, run_kcm, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import ending, run_kcm, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.manifests import pod
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 CREATORS = 8
 
@@ -35,7 +35,7 @@ def refused(kubectl: Kubectl, *arguments: str, given: str = "") -> str:
 def test_a_namespace_stays_within_its_quota_and_gets_back_what_is_deleted(kubectl: Kubectl) -> None:
     kubectl("create", "quota", "small", "--hard=count/configmaps=4,pods=2,requests.cpu=1,services.nodeports=0")
     until(lambda: "configmaps" in str(kubectl.get("resourcequotas", "small").get("status")), "it is counted")
-    roots = len(kubectl.items("configmaps"))  # kube-root-ca.crt, where somebody publishes it
+    roots = len(kubectl.items("configmaps"))  # kube-root-ca.crt, if its publisher runs
     for number in range(4 - roots):
         kubectl("create", "configmap", f"c{number}")
     message = refused(kubectl, "create", "configmap", "more")
@@ -149,8 +149,8 @@ def test_containers_get_defaults_and_are_held_to_limits(kubectl: Kubectl) -> Non
     until(create, "a container has defaults")
     made = kubectl.get("pods", "a")
     assert made["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "300m"}, "requests": {"cpu": "200m"}}
-    said = made["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
-    assert said == "LimitRanger plugin set: cpu request for container a; cpu limit for container a"
+    annotation = made["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
+    assert annotation == "LimitRanger plugin set: cpu request for container a; cpu limit for container a"
     api = kubectl.api
     for resources, words in (
         ({"limits": {"cpu": "2"}}, "maximum cpu usage per Container is 1, but limit is 2"),

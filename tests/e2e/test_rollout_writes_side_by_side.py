@@ -1,8 +1,8 @@
-"""What a rolling update of 500 pods behind a Service costs in writes of slices and Endpoints, with the real manager and
-with ours, by the server's audit log. How many changes one write takes along is a matter of time: the numbers vary.
+"""Number of writes of slices and Endpoints during a rolling update of 500 pods behind a Service, with the real manager
+and with ours, from the server's audit log. The numbers vary, because the changes in one write depend on timing.
 
-Slices and Endpoints on a busy machine of two cores, in turn:
-the real one 71 and 28, 64 and 37, 65 and 31; ours 64 and 34, 62 and 38, 62 and 35.
+Slices and Endpoints in alternating runs on a busy machine with two cores:
+kube-controller-manager 71 and 28, 64 and 37, 65 and 31; kcm 64 and 34, 62 and 38, 62 and 35.
 docs/decisions/2026-11-23-slices-leave-changes-time-to-gather.md has more.
 """
 
@@ -16,8 +16,8 @@ import pytest
 from tests.bench.writes import audit_flags, audit_log, writes_in, writes_until_quiet
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.programs import CONTROLLERS, OF_SERVICES, hollow_nodes, managing
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, OF_SERVICES, hollow_nodes, managing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 

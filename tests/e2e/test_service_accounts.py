@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.programs import managing, run_kcm, until
 from tests.e2e.real_server import RealServer
-from tests.e2e.running import managing, run_kcm, until
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def data_of(kubectl: Kubectl, resource: str, name: str) -> dict[str, str]:
 
 
 def names(kubectl: Kubectl, resource: str) -> set[str]:
-    return {one["metadata"]["name"] for one in kubectl.items(resource)}
+    return {item["metadata"]["name"] for item in kubectl.items(resource)}
 
 
 def test_a_namespace_has_its_account_and_its_certificates(kubectl: Kubectl) -> None:
@@ -91,9 +91,9 @@ def test_a_token_secret_is_filled_and_goes_with_its_account(kubectl: Kubectl, si
     assert base64.b64decode(data["namespace"]).decode() == kubectl.namespace
     assert base64.b64decode(data["ca.crt"]).startswith(b"-----BEGIN CERTIFICATE-----")
     token = base64.b64decode(data["token"]).decode()
-    said = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
-    assert said["sub"] == f"system:serviceaccount:{kubectl.namespace}:builder"
-    assert said["kubernetes.io/serviceaccount/secret.name"] == "builder-token"
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["sub"] == f"system:serviceaccount:{kubectl.namespace}:builder"
+    assert claims["kubernetes.io/serviceaccount/secret.name"] == "builder-token"
     refused = kubectl.run("get", "serviceaccounts", f"--token={token}").stderr
     assert "Unauthorized" not in refused
     today = datetime.now(UTC)
@@ -130,7 +130,9 @@ def test_controllers_act_as_accounts_of_their_own(kubectl: Kubectl, site: Site) 
     until(lambda: len(kubectl.items("pods")) == 2, "two pods", why=site.manager.program.text)
     kubectl("delete", "deployment", "web")
     until(lambda: kubectl.items("pods") == [], "no pods", why=site.manager.program.text)
-    there = {one["metadata"]["name"] for one in Kubectl(Api(site.kubeconfig), "kube-system").items("serviceaccounts")}
+    there = {
+        account["metadata"]["name"] for account in Kubectl(Api(site.kubeconfig), "kube-system").items("serviceaccounts")
+    }
     assert {"deployment-controller", "replicaset-controller", "generic-garbage-collector"} <= there
     assert "tokens-controller" not in there
 
@@ -150,4 +152,4 @@ def test_a_pod_of_a_new_namespace_finds_a_token(own_accounts: Site) -> None:
     spec = api.request("POST", "/api/v1/namespaces/at-once/pods", pod)["spec"]
     (mount,) = spec["containers"][0]["volumeMounts"]
     assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
-    assert [one["name"] for one in spec["volumes"]] == [mount["name"]]
+    assert [volume["name"] for volume in spec["volumes"]] == [mount["name"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.protocols.objects import Object
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 SLICES = "discovery.k8s.io/v1/endpointslices"
 
@@ -15,15 +15,15 @@ def slices(kubectl: Kubectl) -> list[Object]:
 
 def ready_pods(kubectl: Kubectl) -> set[str]:
     return {
-        one["targetRef"]["name"]
+        endpoint["targetRef"]["name"]
         for slice_ in slices(kubectl)
-        for one in slice_.get("endpoints") or ()
-        if one["conditions"]["ready"]
+        for endpoint in slice_.get("endpoints") or ()
+        if endpoint["conditions"]["ready"]
     }
 
 
 def pods(kubectl: Kubectl) -> set[str]:
-    return {one["metadata"]["name"] for one in kubectl.items("pods") if not one["metadata"].get("deletionTimestamp")}
+    return {pod["metadata"]["name"] for pod in kubectl.items("pods") if not pod["metadata"].get("deletionTimestamp")}
 
 
 def test_a_deployment_is_exposed_and_its_pods_are_followed(kubectl: Kubectl) -> None:
@@ -34,7 +34,7 @@ def test_a_deployment_is_exposed_and_its_pods_are_followed(kubectl: Kubectl) -> 
     [slice_] = slices(kubectl)
     assert slice_["metadata"]["name"].startswith("web-")
     assert slice_["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
-    assert {one["zone"] for one in slice_["endpoints"]} <= {"zone-a", "zone-b"}
+    assert {endpoint["zone"] for endpoint in slice_["endpoints"]} <= {"zone-a", "zone-b"}
     printed = kubectl("get", "endpointslices").splitlines()
     assert printed[0].split() == ["NAME", "ADDRESSTYPE", "PORTS", "ENDPOINTS", "AGE"]
     assert printed[1].split()[1:3] == ["IPv4", "80"]
@@ -42,7 +42,9 @@ def test_a_deployment_is_exposed_and_its_pods_are_followed(kubectl: Kubectl) -> 
     kubectl("scale", "deployment", "web", "--replicas=1")
     until(lambda: ready_pods(kubectl) == pods(kubectl) and len(pods(kubectl)) == 1, "one endpoint is left")
     kubectl("patch", "service", "web", "-p", '{"spec": {"trafficDistribution": "PreferSameZone"}}')
-    [endpoint] = until(lambda: [one for one in slices(kubectl)[0]["endpoints"] if one.get("hints")], "a hint is given")
+    [endpoint] = until(
+        lambda: [endpoint for endpoint in slices(kubectl)[0]["endpoints"] if endpoint.get("hints")], "a hint is given"
+    )
     assert endpoint["hints"] == {"forZones": [{"name": endpoint["zone"]}]}
     kubectl("delete", "endpointslice", slices(kubectl)[0]["metadata"]["name"])
     until(lambda: ready_pods(kubectl) == pods(kubectl), "a slice that somebody deleted is there again")
@@ -54,9 +56,9 @@ def test_endpoints_follow_a_service_and_go_with_it(kubectl: Kubectl) -> None:
     kubectl.until_complete("web")
 
     def ready() -> set[str]:
-        found = {one["metadata"]["name"]: one for one in kubectl.items("endpoints")}
+        found = {item["metadata"]["name"]: item for item in kubectl.items("endpoints")}
         subsets = found.get("web", {}).get("subsets") or ()
-        return {address["targetRef"]["name"] for one in subsets for address in one.get("addresses") or ()}
+        return {address["targetRef"]["name"] for subset in subsets for address in subset.get("addresses") or ()}
 
     until(lambda: ready() == pods(kubectl), "both pods are endpoints")
     assert ":80" in kubectl("get", "endpoints", "web", "--no-headers")
@@ -76,7 +78,7 @@ def test_endpoints_written_by_hand_are_mirrored(kubectl: Kubectl) -> None:
     def mirrors() -> list[Object]:
         manager = "endpointslicemirroring-controller.k8s.io"
         label = "endpointslice.kubernetes.io/managed-by"
-        return [one for one in slices(kubectl) if one["metadata"]["labels"].get(label) == manager]
+        return [slice_ for slice_ in slices(kubectl) if slice_["metadata"]["labels"].get(label) == manager]
 
     [mirror] = until(mirrors, "the endpoints are mirrored")
     assert mirror["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": True}}]

@@ -1,13 +1,13 @@
-"""Endpoints and EndpointSlices as the real kube-controller-manager and as ours keep them, on one kube-apiserver with
-addresses of both families. What there is at each look must be the same but for names, uids, times and versions; so must
-the events, but for how often they were told. What differs else, and why:
+"""Endpoints and EndpointSlices of the real kube-controller-manager and of kcm, on one kube-apiserver with addresses of
+both families. Snapshots must be equal except for names, uids, times and versions, and events except for their counts.
+Other differences and their reasons:
 
-- The order of endpoints is chance there, that of ports follows a hash. Which of many endpoints is in which slice, and
-  whether the last write still knows the time of the change where several came at once, is chance in both.
+- Upstream's order of endpoints is random, and its order of ports follows a hash. In both managers it is random which
+  of many endpoints is in which slice, and whether the last of several writes contains the time of the change.
 - managedFields name endpoints and ports that are empty: ours sends an empty list, the real one null.
 - The event FailedToCreateEndpoint is in the namespace of the Endpoints, there in "default".
-- Not played, as the real one stands still: a slice that somebody takes away by its managed-by label, and a pod that is
-  ready without a node (see the docstrings of the reconcilers).
+- Not played, as upstream does not react: a slice whose managed-by label a user changes, and a pod that is ready without
+  a node (see the docstrings of the reconcilers).
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object
+from tests.e2e.programs import OF_SERVICES, ending, run_kcm, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import OF_SERVICES, ending, run_kcm, until
 from tests.e2e.service_scenes import (
     SCENES,
     User,
@@ -33,6 +32,7 @@ from tests.e2e.service_scenes import (
     mirrored,
     mirrored_in_large_numbers,
 )
+from tests.e2e.snapshots import Snapshot, differences, normalised
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -70,19 +70,19 @@ class Looking:
 
 def versions(kubectl: Kubectl) -> set[str]:
     """Return the resourceVersions of slices and Endpoints."""
-    return {one["metadata"]["resourceVersion"] for what in (SLICES, "endpoints") for one in kubectl.items(what)}
+    return {item["metadata"]["resourceVersion"] for what in (SLICES, "endpoints") for item in kubectl.items(what)}
 
 
 def snapshot(scene: Play, kubectl: Kubectl) -> Snapshot:
     how = {"timed": scene in TIMED, "counted": scene is not many_pods}
     found = {
-        "slices": [shown(one, **how) for one in kubectl.items(SLICES)],
-        "endpoints": [shown(one, **how) for one in kubectl.items("endpoints")],
-        "events": [said(one) for one in kubectl.items("events")],
+        "slices": [shown(slice_, **how) for slice_ in kubectl.items(SLICES)],
+        "endpoints": [shown(item, **how) for item in kubectl.items("endpoints")],
+        "events": [text_of(event) for event in kubectl.items("events")],
     }
     plain: Snapshot = {what: sorted(normalised(lines, kubectl.namespace, {})) for what, lines in found.items()}
-    told = [text for text in plain["events"] if "FailedToCreateEndpoint" not in text]
-    plain["events"] = list(dict.fromkeys(told))
+    texts = [text for text in plain["events"] if "FailedToCreateEndpoint" not in text]
+    plain["events"] = list(dict.fromkeys(texts))
     plain["endpoints behind"] = spread(kubectl)
     return plain
 
@@ -91,10 +91,15 @@ def spread(kubectl: Kubectl) -> list[str]:
     """Return the endpoints of all slices, without their distribution over the slices."""
     found = [
         json_of(
-            [one["metadata"]["labels"].get(OWNER), one["addressType"], sorted(map(json_of, one["ports"] or ())), each]
+            [
+                slice_["metadata"]["labels"].get(OWNER),
+                slice_["addressType"],
+                sorted(map(json_of, slice_["ports"] or ())),
+                each,
+            ]
         )
-        for one in kubectl.items(SLICES)
-        for each in one["endpoints"] or ()
+        for slice_ in kubectl.items(SLICES)
+        for each in slice_["endpoints"] or ()
     ]
     return sorted(normalised(found, kubectl.namespace, {}))
 
@@ -103,7 +108,7 @@ def ports_of(slice_: Object) -> list[str]:
     return sorted(map(json_of, slice_["ports"] or ()))
 
 
-def said(event: Object) -> str:
+def text_of(event: Object) -> str:
     source, about = event["source"].get("component") or event["reportingComponent"], event["involvedObject"]
     return f"{source}: {event['type']} {event['reason']} of {about['kind']} {about['name']}: {event['message']}"
 
@@ -112,7 +117,7 @@ def shown(obj: Object, *, timed: bool, counted: bool) -> str:
     meta = obj["metadata"]
     for field in ("uid", "resourceVersion", "creationTimestamp", "generation"):
         meta.pop(field, None)
-    written = [{**one["fieldsV1"], "operation": one["operation"]} for one in meta.pop("managedFields", ())]
+    written = [{**entry["fieldsV1"], "operation": entry["operation"]} for entry in meta.pop("managedFields", ())]
     annotations = meta.get("annotations", {})
     if not timed and annotations.pop(TRIGGER, None) and not annotations:
         del meta["annotations"]
@@ -165,7 +170,7 @@ def left(server: RealServer, whose: str) -> Snapshot:
     """Return the objects with versions and uids, which show each write."""
     kubectls = [Kubectl(Api(server.kubeconfig), namespace(scene, whose)) for scene in SCENES]
     return {
-        f"{kubectl.namespace} {resource}": sorted(json_of(one, indent=1) for one in kubectl.items(resource))
+        f"{kubectl.namespace} {resource}": sorted(json_of(item, indent=1) for item in kubectl.items(resource))
         for kubectl in kubectls
         for resource in (SLICES, "endpoints")
     }

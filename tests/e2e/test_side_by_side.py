@@ -1,6 +1,6 @@
-"""The same users do the same with the real kube-controller-manager and with ours, on one kube-apiserver.
+"""Comparison of kube-controller-manager and kcm under the same user actions, on one kube-apiserver.
 
-What is left must be the same but for names, uids, hashes, times and versions: every object with its managedFields,
+The results must be equal except for names, uids, hashes, times and versions: every object with its managedFields,
 every event with its count, and what kubectl printed on the way.
 """
 
@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences, plain_print, settled_snapshot, versions
 from tests.e2e.conftest import Site, in_namespace
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import RealServer, real_manager
 from tests.e2e.scenarios import SCENARIOS, Scenario
+from tests.e2e.snapshots import Snapshot, differences, plain_print, settled_snapshot, versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.e2e.kubectl import Kubectl, name_of
-from tests.e2e.running import until
+from tests.e2e.programs import until
 from tests.e2e.stateful_sets import CLAIMS, replace_pod, set_image, stateful_set, until_ready, until_updated
 
 ON_SCALE = {"whenDeleted": "Retain", "whenScaled": "Delete"}

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, until
+from tests.e2e.snapshots import Snapshot, differences, normalised
 from tests.e2e.stateful_sets import (
     CLAIMS,
     REVISIONS,
@@ -116,8 +116,8 @@ def owners(kubectl: Kubectl, claim: str) -> list[Object]:
 
 
 def found(kubectl: Kubectl) -> Snapshot:
-    """All objects but the events, with nothing replaced in revisions; in pods nothing of whoever runs them."""
-    objects: Snapshot = {"revisions, exactly": [json.dumps(one) for one in revisions(kubectl)]}
+    """Return all objects except events: revisions unchanged, pods without the fields of kubelet and scheduler."""
+    objects: Snapshot = {"revisions, exactly": [json.dumps(revision) for revision in revisions(kubectl)]}
     for resource in (SETS, REVISIONS, CLAIMS, "pods"):
         items = kubectl.items(resource)
         for item in items:
@@ -131,11 +131,13 @@ def found(kubectl: Kubectl) -> Snapshot:
         objects[resource] = sorted(
             json.dumps(normalised(item, kubectl.namespace, {}), indent=1, sort_keys=True) for item in items
         )
-    objects["statuses"] = [json.dumps({one["metadata"]["name"]: one["status"]}) for one in kubectl.items(SETS)]
+    objects["statuses"] = [
+        json.dumps({stateful_set["metadata"]["name"]: stateful_set["status"]}) for stateful_set in kubectl.items(SETS)
+    ]
     return objects
 
 
-def told(kubectl: Kubectl) -> list[str]:
+def event_texts(kubectl: Kubectl) -> list[str]:
     """Return the events of the sets with their counts. No set has enough events for some to be combined."""
     times: Counter[str] = Counter()
     for event in kubectl.items("events"):
@@ -158,7 +160,7 @@ def settled(kubectl: Kubectl) -> Snapshot:
     """Return the snapshot after it was unchanged for a second, since events are written late."""
     before: Snapshot = {}
     for _ in range(30):
-        now = {**found(kubectl), "events": told(kubectl)}
+        now = {**found(kubectl), "events": event_texts(kubectl)}
         if now == before:
             return now
         before = now
@@ -176,5 +178,7 @@ def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
     )
     with managing(real.directory / "stateful.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "stateful-ours"))
-    for stage, one, other in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(one, other), f"{stage.__name__}\n{differences(one, other)}"
+    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
+        assert not differences(real_snapshot, our_snapshot), (
+            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
+        )

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.e2e.kubectl import Api
-from tests.e2e.running import Manager, ending, run_kcm, spawn, until
+from tests.e2e.programs import Manager, ending, run_kcm, spawn, until
 
 HANGS = """
 faults:
@@ -27,7 +27,7 @@ spec:
     metadata: {labels: {app: NAME}}
     spec: {containers: [{name: main, image: "nginx:1"}]}
 """
-# A manager of which the loop of HTTP ends by itself: a callback raises what is no Exception.
+# Manager whose HTTP loop ends by itself: a callback raises SystemExit, which is not an Exception.
 BREAKS = """
 import sys, threading
 from kcm.actors.command import run_kcm
@@ -92,7 +92,7 @@ def test_a_reconciler_that_waits_costs_its_own_key_and_is_shown(tmp_path: Path) 
 
 
 def failing(manager: Manager) -> str:
-    """Ask for the health of it all; why it fails stands in the log."""
+    """Request /healthz, and return the log, which contains the reasons of failed checks."""
     status, _ = manager.get("/healthz")
     assert status in (0, 200, 500)
     return manager.program.text()

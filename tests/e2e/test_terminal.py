@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.running import PATIENCE, ROOT, ending, run_kcm, until
+from tests.e2e.programs import PATIENCE, ROOT, ending, run_kcm, until
 from tests.e2e.scenarios import until_status, workload
 
 ROWS, COLUMNS = 24, 80
@@ -94,7 +94,7 @@ def on_terminal(*flags: str) -> Iterator[Terminal]:
     finally:
         if process.poll() is None:
             process.terminate()
-            terminal.read(20.0)  # it cannot end while what it says is not read
+            terminal.read(20.0)  # it cannot end before its output is read
             try:
                 process.wait(20.0)
             except subprocess.TimeoutExpired:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.pages import ANY, Said, check_page, differences
+from tests.e2e.pages import ANY, Example, check_page, differences
 
 
 @pytest.mark.slow
@@ -31,4 +31,4 @@ def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
     ids=str,
 )
 def test_only_drawn_text_may_differ(output: list[str], printed: str, right: bool) -> None:
-    assert (differences(Said("kubectl get", tuple(output)), printed) == "") is right
+    assert (differences(Example("kubectl get", tuple(output)), printed) == "") is right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.e2e.finished_jobs import left, scene
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.running import until
+from tests.e2e.programs import until
 
 
 def test_a_job_goes_when_its_time_is_up(kubectl: Kubectl) -> None:

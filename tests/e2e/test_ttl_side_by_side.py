@@ -1,6 +1,6 @@
-"""The same Jobs finish with the real kube-controller-manager and with ours, on one kube-apiserver.
+"""TTL of finished Jobs with the real kube-controller-manager and with ours, on one kube-apiserver.
 
-No garbage collector runs, so that a Job that was deleted in the foreground is still there to be looked at.
+No garbage collector runs, so that a Job that was deleted in the foreground still exists and can be compared.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 from tests.e2e.conftest import in_namespace
 from tests.e2e.finished_jobs import left, scene
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -20,8 +20,8 @@ import yaml
 from kcm.runtime.signing.node_tokens import node_token
 from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
 from tests.e2e.kubectl import Api, is_ready, name_of
+from tests.e2e.programs import Program, ending, spawn, until
 from tests.e2e.real_server import assets_or_skip
-from tests.e2e.running import Program, ending, spawn, until
 from tests.e2e.scenarios import reason, workload
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300), NEEDS_KUBECTL]
@@ -50,7 +50,7 @@ class Cluster:
 
     def refused(self) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
-        return [one for one in lines if one.get("responseStatus", {}).get("code", 0) >= 400]
+        return [event for event in lines if event.get("responseStatus", {}).get("code", 0) >= 400]
 
 
 @pytest.fixture(scope="module")
@@ -146,31 +146,31 @@ def test_autoscalers_go_by_the_metrics_of_the_embedded_server(cluster: Cluster) 
     kubectl("autoscale", "deployment", "web", "--cpu-percent=50", "--min=1", "--max=5")
     kubectl("annotate", "pods", "-l=app=web", "hollow.kcm.dev/cpu-usage=120m")
 
-    def said() -> dict[str, Any]:
+    def current_status() -> dict[str, Any]:
         status: dict[str, Any] = kubectl.get("autoscaling/v2/horizontalpodautoscalers", "web").get("status") or {}
         return status
 
     def average() -> Any:
-        metrics = said().get("currentMetrics") or ({},)
+        metrics = current_status().get("currentMetrics") or ({},)
         return metrics[0].get("resource", {}).get("current", {}).get("averageUtilization")
 
-    until(lambda: average() == 46, "two more pods use a tenth each", why=lambda: json.dumps(said()))
-    assert said()["currentReplicas"] == 3
-    assert reason(said()["conditions"], "ScalingActive") == "ValidMetricFound"
+    until(lambda: average() == 46, "two more pods use a tenth each", why=lambda: json.dumps(current_status()))
+    assert current_status()["currentReplicas"] == 3
+    assert reason(current_status()["conditions"], "ScalingActive") == "ValidMetricFound"
     assert "New size: 3" in kubectl("events", "--for=hpa/web")
     kubectl("delete", "namespace", "scaled")
 
 
 def _addresses(slices: list[dict[str, Any]]) -> list[str]:
-    return [one["targetRef"]["name"] for part in slices for one in part.get("endpoints") or ()]
+    return [endpoint["targetRef"]["name"] for part in slices for endpoint in part.get("endpoints") or ()]
 
 
 def test_nothing_is_refused_that_a_kube_apiserver_would_not_refuse(cluster: Cluster) -> None:
     """Allow only refusals that are usual: not found, conflict, terminating namespace."""
     refused = [
-        (one["user"]["username"], one["verb"], one["requestURI"], one["responseStatus"])
-        for one in cluster.refused()
-        if not _is_usual(one["responseStatus"])
+        (event["user"]["username"], event["verb"], event["requestURI"], event["responseStatus"])
+        for event in cluster.refused()
+        if not _is_usual(event["responseStatus"])
     ]
     assert refused == []
     for name, program in cluster.programs.items():

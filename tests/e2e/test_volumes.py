@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.running import managing, until
+from tests.e2e.programs import managing, until
 from tests.e2e.stateful_sets import stateful_set, until_ready
 from tests.e2e.volumes import claim, phases, pod_with, volumes
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
-    """kubectl for an embedded cluster with all controllers."""
+    """Access with kubectl to an embedded cluster with all controllers."""
     directory = tmp_path / "cluster"
     with managing(tmp_path / "kcm.log", f"--embedded-dir={directory}"):
         yield in_namespace(directory / "kubeconfig", "volumes")
@@ -38,8 +38,8 @@ def test_a_claim_gets_a_volume_and_is_held_while_a_pod_uses_it(kubectl: Kubectl)
 
 def test_a_claim_that_waits_is_bound_where_its_pod_runs(kubectl: Kubectl) -> None:
     kubectl.apply(claim("late", class_="hollow-wait"))
-    told = "waiting for first consumer to be created before binding"
-    until(lambda: told in kubectl("get", "events"), "it waits", why=kubectl.state)
+    waiting = "waiting for first consumer to be created before binding"
+    until(lambda: waiting in kubectl("get", "events"), "it waits", why=kubectl.state)
     kubectl.apply(pod_with("user", "late"))
     (pod,) = kubectl.until_pods(1, "app=user")
     bound = kubectl.get("persistentvolumeclaims", "late")
@@ -56,7 +56,7 @@ def test_pod_condition_names_the_claims_that_it_waits_for(kubectl: Kubectl) -> N
         "pod has unbound immediate PersistentVolumeClaims.",
     ):
         expected = f"0/3 nodes are available: {text}"
-        until(lambda said=expected: said in kubectl("get", "events"), expected, why=kubectl.state)  # type: ignore[misc]
+        until(lambda event=expected: event in kubectl("get", "events"), expected, why=kubectl.state)  # type: ignore[misc]
 
 
 def test_the_claims_of_a_stateful_set_are_bound(kubectl: Kubectl) -> None:

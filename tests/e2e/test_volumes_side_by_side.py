@@ -1,5 +1,5 @@
-"""The same volumes and claims with the real kube-controller-manager and with ours, on one kube-apiserver: the same
-objects, with who wrote which field, and the same events after each thing that users do.
+"""Volumes and claims with the real kube-controller-manager and with ours, on one kube-apiserver: the same objects with
+their managedFields, and the same events, after each user action.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.running import CONTROLLERS, managing, until
+from tests.e2e.snapshots import Snapshot, differences, normalised
 from tests.e2e.volumes import CLAIMS, VOLUMES, attributes_class, claim, phases, pod_with, storage_class, volume, volumes
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -38,14 +38,17 @@ class Scene:
         return f"{self.run}-{what}"
 
     def volumes(self) -> list[Object]:
-        return [one for one in volumes(self.kubectl) if one["metadata"]["name"].startswith(self.run)]
+        return [volume for volume in volumes(self.kubectl) if volume["metadata"]["name"].startswith(self.run)]
 
     def attributes_classes(self) -> list[Object]:
         found: list[Object] = self.kubectl.api.get("/apis/storage.k8s.io/v1/volumeattributesclasses")["items"]
-        return [one for one in found if one["metadata"]["name"].startswith(self.run)]
+        return [class_ for class_ in found if class_["metadata"]["name"].startswith(self.run)]
 
     def phases(self) -> dict[str, str]:
-        return {one["metadata"]["name"].removeprefix(f"{self.run}-"): one["status"]["phase"] for one in self.volumes()}
+        return {
+            volume["metadata"]["name"].removeprefix(f"{self.run}-"): volume["status"]["phase"]
+            for volume in self.volumes()
+        }
 
     def until(self, *, claims: dict[str, str] | None = None, volumes: dict[str, str] | None = None) -> None:
         """These, among others, are of these phases."""
@@ -147,21 +150,21 @@ def found(scene: Scene) -> Snapshot:
     for what, items in found:
         for item in items:
             item["metadata"].pop("resourceVersion")
-        texts = [json.dumps(normalised(one, kubectl.namespace, words), indent=1, sort_keys=True) for one in items]
+        texts = [json.dumps(normalised(item, kubectl.namespace, words), indent=1, sort_keys=True) for item in items]
         objects[what] = sorted(text.replace(scene.run, "RUN") for text in texts)
     return objects
 
 
-def told(scene: Scene) -> list[str]:
+def event_texts(scene: Scene) -> list[str]:
     """Return the events with their sources, without counts, since events repeat at each resync."""
     events = json.loads(scene.kubectl("get", "events", "--all-namespaces", "-o", "json"))["items"]
     return sorted(
         {
-            f"{one['involvedObject']['kind']} {one['involvedObject']['name']} {one['source'].get('component')} "
-            f"{one['type']} {one['reason']} {one['message']}".replace(scene.run, "RUN")
-            for one in events
-            if one["involvedObject"]["kind"].startswith("PersistentVolume")
-            and (one["involvedObject"].get("namespace") == scene.run or scene.run in one["involvedObject"]["name"])
+            f"{event['involvedObject']['kind']} {event['involvedObject']['name']} {event['source'].get('component')} "
+            f"{event['type']} {event['reason']} {event['message']}".replace(scene.run, "RUN")
+            for event in events
+            if event["involvedObject"]["kind"].startswith("PersistentVolume")
+            and (event["involvedObject"].get("namespace") == scene.run or scene.run in event["involvedObject"]["name"])
         }
     )
 
@@ -171,7 +174,7 @@ def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
     for stage in STAGES:
         stage(scene)
         time.sleep(3.0)  # another resync
-        snapshots.append({**found(scene), "events": told(scene)})
+        snapshots.append({**found(scene), "events": event_texts(scene)})
     return snapshots
 
 
@@ -182,5 +185,7 @@ def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}", PERIOD)
     with managing(real.directory / "volumes.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "volumes-b"))
-    for stage, one, other in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(one, other), f"{stage.__name__}\n{differences(one, other)}"
+    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
+        assert not differences(real_snapshot, our_snapshot), (
+            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
+        )

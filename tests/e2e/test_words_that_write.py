@@ -26,8 +26,8 @@ from kcm.outcomes import Conflict
 from kcm.specs import Change, itself
 from kcm.steps import ensure, ensure_finalizer, must, patch_status, perform, remove_finalizer
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import until
 from tests.e2e.real_server import assets_or_skip, real_server
-from tests.e2e.running import until
 
 SHOPS = Resource(group="example.com", version="v1", plural="shops", kind="Shop")
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
@@ -75,8 +75,8 @@ class Shops:
         data = dict.fromkeys(shop["spec"]["goods"], "x")
         shared = {"metadata": {"name": "shared", "namespace": "default"}, "data": data}
         clash = isinstance((yield from perform(apply(CONFIGMAPS, shared))), Conflict)
-        said = shop.get("status", {}).get("conditions")
-        conditions = set_condition(said, "Shared", not clash, "Applied" if not clash else "Clash", now=self._now())
+        before = shop.get("status", {}).get("conditions")
+        conditions = set_condition(before, "Shared", not clash, "Applied" if not clash else "Clash", now=self._now())
         yield from patch_status(self._shops, shop, {"goods": len(shop["spec"]["goods"]), "conditions": conditions})
         return None
 

@@ -10,8 +10,8 @@ import pytest
 from tests.bench.writes import audit_flags, audit_log, writes_until_quiet
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Object
+from tests.e2e.programs import CONTROLLERS, managing
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, managing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -60,7 +60,7 @@ def attributes_class(name: str) -> Object:
 
 
 def pod_with(name: str, *claims: str) -> Object:
-    volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": one}} for i, one in enumerate(claims)]
+    volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": each}} for i, each in enumerate(claims)]
     spec = {"containers": [{"name": "main", "image": "web:1"}], "volumes": volumes, "terminationGracePeriodSeconds": 1}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
 
@@ -68,6 +68,8 @@ def pod_with(name: str, *claims: str) -> Object:
 def phases(kubectl: Kubectl) -> dict[str, str]:
     """Return the phases of the claims; a claim that is being deleted is Terminating."""
     return {
-        one["metadata"]["name"]: "Terminating" if "deletionTimestamp" in one["metadata"] else one["status"]["phase"]
-        for one in kubectl.items(CLAIMS)
+        claim["metadata"]["name"]: "Terminating"
+        if "deletionTimestamp" in claim["metadata"]
+        else claim["status"]["phase"]
+        for claim in kubectl.items(CLAIMS)
     }

@@ -291,7 +291,7 @@ def _json(value: Any) -> bytes:
 
 @contextmanager
 def _real(directory: Path, assets: Path) -> Iterator[Callable[[str], Side]]:
-    from tests.e2e.running import until
+    from tests.e2e.programs import until
 
     asked = Hook()
     with webhook_server(asked, directory) as (url, authority), real_sender(directory, assets) as send:

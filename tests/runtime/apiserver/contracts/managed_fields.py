@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.e2e.running import until
+from tests.e2e.programs import until
 from tests.runtime.apiserver.contracts import requests
 from tests.runtime.apiserver.contracts.contract import Contract, embedded, in_new_namespaces
 from tests.runtime.apiserver.contracts.requests import (

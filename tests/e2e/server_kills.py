@@ -1,9 +1,9 @@
-"""An API server that is killed under load, again and again, and what its clients may expect of the one after it.
+"""Repeated kills of an API server under load, and the guarantees that its clients have across restarts.
 
-    python -m tests.e2e.killing --rounds 200
+    python -m tests.e2e.server_kills --rounds 200
 
-A round: writers, a reader and watchers work, the server's process is killed at a moment that the seed draws, another
-one starts on what is on the disk, and is held to what clients saw of the one before.
+In each round, writers, a reader and watchers send requests, the server process is killed at a time drawn from the seed,
+and another process starts with the data on disk. Its state must agree with what clients saw of the previous process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def version_of(obj: Object) -> int:
 
 
 class Client:
-    """One connection. Raises one of BROKEN once the server is gone."""
+    """Connection to the server. Raises one of BROKEN after the server was killed."""
 
     def __init__(self, api: Api) -> None:
         host, port = api.url.removeprefix("https://").split(":")
@@ -58,7 +58,7 @@ class Client:
         self.connection.close()
 
     def send(self, method: str, path: str, body: Object | None = None, *, type: str = "application/json") -> Any:
-        """The response, to be read."""
+        """Send a request; return the response, which the caller must read."""
         raw = None if body is None else json.dumps(body)
         self.connection.request(method, path, raw, {**self._headers, "Content-Type": type})
         self._response = self.connection.getresponse()
@@ -71,16 +71,13 @@ class Client:
 
 @dataclass
 class Writer:
-    """Writes objects of its own. held: what was acknowledged; doubtful: a write without an answer, by name.
-
-    An object is its number; None is one that is not there.
-    """
+    """Client that writes its own objects, each with a number as its content; None: the object does not exist."""
 
     name: str
     chance: random.Random
-    held: dict[str, int | None] = field(default_factory=dict)
-    doubtful: dict[str, int | None] = field(default_factory=dict)
-    newest: int = 0  # version that it saw
+    acknowledged_state: dict[str, int | None] = field(default_factory=dict)  # by name
+    unknown: dict[str, int | None] = field(default_factory=dict)  # writes without a response, by name
+    newest: int = 0  # newest version in a response
     acknowledged: int = 0
     _number: int = 0
 
@@ -92,13 +89,13 @@ class Writer:
     def _act(self, client: Client) -> None:
         name = f"{self.name}-{self.chance.randrange(20)}"
         self._number += 1
-        wanted = None if self.held.get(name) is not None and self.chance.random() < 0.3 else self._number
-        self.doubtful[name] = wanted
+        wanted = None if self.acknowledged_state.get(name) is not None and self.chance.random() < 0.3 else self._number
+        self.unknown[name] = wanted
         status, answer = self._write(client, name, wanted)
         if status not in (200, 201):
             raise AssertionError(f"{name}: {status} {answer}")
-        del self.doubtful[name]
-        self.held[name] = wanted
+        del self.unknown[name]
+        self.acknowledged_state[name] = wanted
         self.acknowledged += 1
         self.newest = max(self.newest, version_of(answer) if wanted is not None else 0)
 
@@ -106,7 +103,7 @@ class Writer:
         body: Object = {"metadata": {"name": name}, "data": {"number": str(wanted), "blob": "x" * 2000}}
         if wanted is None:
             return client.ask("DELETE", f"{PATH}/{name}")
-        if self.held.get(name) is None:
+        if self.acknowledged_state.get(name) is None:
             return client.ask("POST", PATH, body)
         if self.chance.random() < 0.5:
             return client.ask("PUT", f"{PATH}/{name}", body)
@@ -114,22 +111,22 @@ class Writer:
 
     def check(self, there: dict[str, int]) -> None:
         """Compare with the next server, after which no write has an unknown outcome. there: number by name."""
-        for name in {*self.held, *self.doubtful}:
+        for name in {*self.acknowledged_state, *self.unknown}:
             found = there.get(name)
-            allowed = [self.held.get(name)]
-            if name in self.doubtful:
-                allowed.append(self.doubtful[name])
+            allowed = [self.acknowledged_state.get(name)]
+            if name in self.unknown:
+                allowed.append(self.unknown[name])
             if found not in allowed:
                 raise AssertionError(f"{name} is {found}, and was {' or '.join(map(str, allowed))}")
-            self.held[name] = found
-        self.doubtful.clear()
+            self.acknowledged_state[name] = found
+        self.unknown.clear()
 
 
 @dataclass
 class Reader:
-    """Lists. newest: the version that it saw."""
+    """Client that lists objects."""
 
-    newest: int = 0
+    newest: int = 0  # newest version in a response
 
     def work(self, api: Api) -> None:
         with Client(api) as client:
@@ -142,11 +139,11 @@ class Reader:
 
 @dataclass
 class Watcher:
-    """Keeps what a watch showed. It goes on where it was, or lists again after 410. relisted: how often."""
+    """Client with a watch, which it resumes at the last version, or after a new list if the server returns 410."""
 
     seen: dict[str, int] = field(default_factory=dict)
     newest: int = 0
-    relisted: int = 0
+    relisted: int = 0  # number of lists after 410
 
     def work(self, api: Api, until: Callable[[Watcher], bool] = lambda _: False) -> None:
         """Watch, with relists, until the condition is true."""
@@ -203,9 +200,13 @@ class Load:
         self.counted = Counter[str]()
 
     def round(self, server: EmbeddedServer) -> None:
-        """Work until the server is killed. failures: what no client may see."""
+        """Send requests until the server is killed. Adds violations to `failures`."""
         api = Api(server.kubeconfig)
-        workers = [*(one.work for one in self.writers), self.reader.work, *(one.work for one in self.watchers)]
+        workers = [
+            *(client.work for client in self.writers),
+            self.reader.work,
+            *(client.work for client in self.watchers),
+        ]
         threads = [threading.Thread(target=self._run, args=(work, api), daemon=True) for work in workers]
         for thread in threads:
             thread.start()
@@ -235,7 +236,7 @@ class Load:
         there = {item["metadata"]["name"]: int(item["data"]["number"]) for item in listed["items"]}
         for writer in self.writers:
             writer.check(there)
-        saw = max(one.newest for one in (*self.writers, *self.watchers, self.reader))
+        saw = max(client.newest for client in (*self.writers, *self.watchers, self.reader))
         if version_of(listed) < saw:
             raise AssertionError(f"the newest version is {version_of(listed)}, and a client saw {saw}")
         _, last = client.ask("POST", PATH, {"metadata": {"generateName": "last-"}, "data": {"number": "0"}})
@@ -244,8 +245,8 @@ class Load:
             raise AssertionError(f"a version is given twice: {version_of(last)} after {saw}")
         for watcher in self.watchers:
             before = watcher.relisted
-            watcher.work(api, until=lambda one: name in one.seen)
-            self.counted["watches that went on" if watcher.relisted == before else "watches that were told 410"] += 1
+            watcher.work(api, until=lambda client: name in client.seen)
+            self.counted["resumed watches" if watcher.relisted == before else "watches that got 410"] += 1
             expected = {item["metadata"]["name"]: version_of(item) for item in [*listed["items"], last]}
             if watcher.seen != expected:
                 raise AssertionError(f"a watcher is left with {watcher.seen}, not {expected}")
@@ -254,8 +255,8 @@ class Load:
             raise AssertionError("; ".join(self.failures))
 
 
-def kill_again_and_again(directory: Path, *, rounds: int, seed: int) -> Counter[str]:
-    """Returns what was counted. Raises AssertionError where a promise is broken."""
+def kill_repeatedly(directory: Path, *, rounds: int, seed: int) -> Counter[str]:
+    """Return the counts of all rounds. Raises AssertionError if a guarantee is violated."""
     load = Load(seed)
     server = launch(ServerSettings(directory=directory, quiet=True))
     try:
@@ -279,7 +280,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        print(dict(kill_again_and_again(Path(directory) / "kcm", rounds=arguments.rounds, seed=arguments.seed)))
+        print(dict(kill_repeatedly(Path(directory) / "kcm", rounds=arguments.rounds, seed=arguments.seed)))
     return 0
 
 

@@ -30,7 +30,7 @@ CHANCE = {"resourceVersion", "nodeName", "containerID", "topology.kubernetes.io/
 
 
 def snapshot(kubectl: Kubectl) -> Snapshot:
-    """The namespace's objects by resource, and its events that are a manager's: each as JSON, in order."""
+    """Return the objects of the namespace by resource, and the events of managers: each as JSON, sorted."""
     replica_sets = kubectl.items("apps/v1/replicasets")
     words = {_hash_of(replica_set): _hash_word(replica_set) for replica_set in replica_sets if _hash_of(replica_set)}
     found: Snapshot = {}
@@ -41,18 +41,18 @@ def snapshot(kubectl: Kubectl) -> Snapshot:
                 fields = pod["metadata"]["managedFields"]
                 pod["metadata"]["managedFields"] = [entry for entry in fields if entry.get("subresource") != "status"]
         found[resource] = sorted(_text(normalised(obj, kubectl.namespace, words)) for obj in objects)
-    found["events"] = _told(normalised(kubectl.items("events"), kubectl.namespace, words))
+    found["events"] = _event_texts(normalised(kubectl.items("events"), kubectl.namespace, words))
     return found
 
 
-def _told(events: list[Object]) -> list[str]:
+def _event_texts(events: list[Object]) -> list[str]:
     """Return the events with their total counts, without the names of pods."""
     times: Counter[str] = Counter()
     for event in events:
         if event["source"].get("component", "").endswith("-controller"):
             event["metadata"] = {"name": event["metadata"]["name"]}
             times[_text({field: value for field, value in event.items() if field != "count"})] += event["count"]
-    # How often it is tried in vain is a matter of time.
+    # The number of failed creations depends on timing.
     return sorted(text if '"FailedCreate"' in text else f"{count} times {text}" for text, count in times.items())
 
 
@@ -79,7 +79,7 @@ def versions(kubectl: Kubectl) -> dict[str, str]:
 
 
 def differences(real: Mapping[str, list[str]], ours: Mapping[str, list[str]]) -> str:
-    """Line by line, nothing where there are none."""
+    """Return a diff of all resources, or "" if they are equal."""
     lines: list[str] = []
     for what in sorted(real.keys() | ours.keys()):
         theirs, own = ("\n".join(side.get(what, [])).splitlines() for side in (real, ours))
