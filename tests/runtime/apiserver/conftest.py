@@ -1,4 +1,4 @@
-"""An API server in memory, spoken to in a few words."""
+"""An API server in memory, and short methods for requests to it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Clock:
 
 
 class Answer:
-    """status: HTTP's. obj: the decoded body. warnings: for people."""
+    """Response with the decoded body in `obj`."""
 
     def __init__(self, response: Response) -> None:
         self.status, self.warnings = response.status, response.warnings
@@ -73,7 +73,7 @@ class Answer:
 
     @property
     def causes(self) -> dict[str, str]:
-        """Field → message."""
+        """Return the messages of the causes by field."""
         return {cause["field"]: cause["message"] for cause in self.obj["details"]["causes"]}
 
     @property
@@ -87,7 +87,7 @@ class Answer:
 
 
 class Listener:
-    """What a watch has delivered so far."""
+    """Collects the lines and the end of a watch."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -108,12 +108,12 @@ class Listener:
 
     @property
     def seen(self) -> list[tuple[str, str]]:
-        """(type, name) of each event."""
+        """Return the type and name of each event."""
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in self.events]
 
 
 class Api:
-    """Requests by resource and name; the namespace is default unless said otherwise."""
+    """Sends requests by resource and name, to the namespace `default` unless `namespace` is given."""
 
     def __init__(self, store: Store | None = None, **arguments: Any) -> None:
         self.clock = Clock()
@@ -129,13 +129,13 @@ class Api:
         return path + "/".join(part for part in (resource, name, subresource) if part)
 
     def answer(self, given: Given) -> tuple[int, Object]:
-        """A request of a contract: status and body."""
+        """Send a request of a contract, and return status and body."""
         user = User(given.user, groups=given.groups) if given.user else ADMIN
         found = self.send(given.method, given.path, given.body, type_=given.type, user=user, **given.query)
         return found.status, found.obj
 
     def exchange(self, given: Given) -> tuple[int, Object, list[str]]:
-        """As answer, with the warnings."""
+        """Send a request of a contract, and return status, body and warnings."""
         found = self.send(given.method, given.path, given.body, type_=given.type, **given.query)
         return found.status, found.obj, list(found.warnings)
 
@@ -202,13 +202,13 @@ class Api:
 
     @staticmethod
     def replicaset(name: str = "web", **spec: Any) -> dict[str, Any]:
-        """Also good as a Deployment."""
+        """Return a ReplicaSet, which is valid as a Deployment as well."""
         defaults = {"selector": {"matchLabels": dict(WEB)}, "template": Api.template()}
         return {"metadata": {"name": name}, "spec": {**defaults, **spec}}
 
     @staticmethod
     def owned(obj: dict[str, Any], owner: dict[str, Any], *, block: bool = True) -> dict[str, Any]:
-        """obj with owner, as the server showed it, for its controller."""
+        """Return the object with a controller reference to `owner`, which is an object that the server returned."""
         reference = {
             "apiVersion": owner["apiVersion"],
             "kind": owner["kind"],
@@ -227,5 +227,5 @@ def api() -> Api:
 
 @pytest.fixture(scope="session")
 def make_api() -> type[Api]:
-    """For tests that need a store or options of their own."""
+    """Return the class, for tests that need another store or other settings."""
     return Api

@@ -1,4 +1,4 @@
-"""A webhook that converts Widgets: v1 has a host and a port, v2 has both in one. What it does follows from its path."""
+"""A webhook that converts Widgets: v1 has a host and a port, v2 has both in one field. Its path selects errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _without(field: str) -> Callable[[Object], Object]:
     return lambda obj: {name: value for name, value in obj.items() if name != field}
 
 
-# What becomes of each object once it is converted.
+# Errors by path: function that changes each converted object.
 MISTAKES: dict[str, Callable[[Object], Object]] = {
     "/other-kind": _with(kind="Gadget"),
     "/other-version": _with(apiVersion="example.com/v9"),
@@ -56,7 +56,7 @@ MISTAKES: dict[str, Callable[[Object], Object]] = {
     ),
     "/adds": lambda obj: {**obj, "spec": {**obj["spec"], "stray": 1}, "more": {}},
 }
-# What becomes of the response.
+# Errors by path: function that changes the response.
 RESPONSES: dict[str, Callable[[Object], Object]] = {
     "/refuses": _with(result={"status": "Failure", "message": "it is a Monday"}),
     "/refuses-silently": _with(result={"status": "Failure"}),
@@ -67,7 +67,7 @@ RESPONSES: dict[str, Callable[[Object], Object]] = {
 
 
 class Converter(Hook):
-    """heard: the requests of the reviews, as of a Hook."""
+    """Conversion webhook that records the requests of its reviews."""
 
     def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
         review = json.loads(body)
@@ -82,17 +82,17 @@ class Converter(Hook):
                 return 200, b"oh no"
             case "/silent":
                 return 200, json.dumps({"kind": "ConversionReview", "apiVersion": review["apiVersion"]}).encode()
-        objects = [converted(one, request["desiredAPIVersion"]) for one in request["objects"]]
+        objects = [converted(obj, request["desiredAPIVersion"]) for obj in request["objects"]]
         spoil = MISTAKES.get(path, lambda obj: obj)
         response = {
             "uid": request["uid"],
             "result": {"status": "Success"},
-            "convertedObjects": [spoil(one) for one in objects],
+            "convertedObjects": [spoil(obj) for obj in objects],
         }
         whole = {"kind": "ConversionReview", "apiVersion": review["apiVersion"]}
         if path == "/other-review":
             whole["kind"] = "AdmissionReview"
         if path == "/old-review":
             whole["apiVersion"] = "apiextensions.k8s.io/v1beta1"
-        response = RESPONSES.get(path, lambda one: one)(response)
+        response = RESPONSES.get(path, lambda unchanged: unchanged)(response)
         return 200, json.dumps({**whole, "response": response}).encode()

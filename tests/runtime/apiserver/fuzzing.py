@@ -1,9 +1,9 @@
-"""Random requests to an API server in this process, and what no request whatsoever may lead to.
+"""Random requests to an API server in this process, and invariants that no request may violate.
 
     python -m tests.runtime.apiserver.fuzzing --requests 1000000 --seed 1
 
-Paths lead mostly to what is served, bodies have mostly the types of their fields, patches and updates start mostly from
-what is stored: so that requests come past the first check. A server is replaced by an empty one from time to time.
+Most paths are served, most fields have the right types, and most patches and updates start from stored objects, so that
+requests pass the first checks. The server is replaced by an empty one from time to time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.client.api import Request, Response
 
 PER_SERVER = 3000  # requests
-LONGEST = 5.0  # seconds of the processor for one request
+LONGEST = 5.0  # CPU seconds for one request
 DEEPEST = 7
 NAMES = ("a", "b", "web", "default", "things.example.com", "kube-system", "n-1", "A b", "x" * 260, "..", "%2e", "é")
 TEXTS = (
@@ -66,7 +66,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "nothing": ("x",),
 }
 METHODS = ("GET", "POST", "POST", "PUT", "PUT", "PATCH", "PATCH", "DELETE")
-# Refusals above 500 that kube-apiserver has too, each by what its text contains.
+# Errors of 500 and above that kube-apiserver returns too, by a part of their text.
 AS_UPSTREAM = (
     "resourceVersion should not be set on objects to be created",
     "Too large resource version",
@@ -80,7 +80,7 @@ AS_UPSTREAM = (
 
 
 class BrokenPromiseError(Exception):
-    """What no request may lead to; the text says which one, and to what."""
+    """A request violated an invariant. The text contains the request and the violation."""
 
 
 class Clock:
@@ -92,7 +92,7 @@ class Clock:
 
 
 class Fuzzer:
-    """One server and what is sent to it. All is drawn from `chance`."""
+    """A server and the requests to it, which are drawn from `chance`."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance, self.clock = chance, Clock()
@@ -103,10 +103,10 @@ class Fuzzer:
             identifiers=Identifiers(lambda: f"uid-{next(numbers)}", lambda: f"{next(numbers):05d}"[-5:]),
         )
         self.types = built_in_types()
-        self.wordiness = 0.0  # how much of what may be left out is there
+        self.wordiness = 0.0  # fraction of optional fields that are set
         self.watches: list[CacheWatcher] = []
 
-    # --- what is sent
+    # --- requests
 
     def any_of(self, *choices: Any) -> Any:
         return choices[int(self.chance.random() * len(choices))]
@@ -158,7 +158,7 @@ class Fuzzer:
         return "/".join(parts)
 
     def stored(self, definition: ResourceDefinition) -> Any:
-        """Some object of the kind as the server has it; None without any."""
+        """Return a random stored object of the kind, or None if none is stored."""
         records = self.server._state.collection(definition.storage).records
         if not records:
             return None
@@ -225,16 +225,16 @@ class Fuzzer:
 
     def operation(self, stored: Any) -> Any:
         paths = ["", "/", "/metadata/labels/a", "/spec", "/x/y", "/metadata/finalizers/-", *pointers(stored or {})]
-        one: dict[str, Any] = {"op": self.any_of("add", "remove", "replace", "test", "move", "copy", "x")}
-        one["path"] = self.any_of(*paths)
+        operation: dict[str, Any] = {"op": self.any_of("add", "remove", "replace", "test", "move", "copy", "x")}
+        operation["path"] = self.any_of(*paths)
         if self.seldom(0.7):
-            one["value"] = self.anything(2)
+            operation["value"] = self.anything(2)
         if self.seldom(0.5):
-            one["from"] = self.any_of(*paths)
-        return one
+            operation["from"] = self.any_of(*paths)
+        return operation
 
     def changed(self, obj: Any) -> Any:
-        """obj, with something in it replaced or taken away."""
+        """Return a copy of the object in which a random part is replaced or removed."""
         for _ in range(self.chance.randrange(3)):
             inner = obj
             while isinstance(inner, (dict, list)) and inner:
@@ -250,7 +250,7 @@ class Fuzzer:
         return obj
 
     def struct(self, name: str, depth: int) -> dict[str, Any]:
-        """An object of this type of the API: what it has to have, and little else."""
+        """Return an object of an API type with its required fields and few others."""
         type_ = self.types.find(name)
         if type_ is None or depth > DEEPEST:
             return {}
@@ -297,17 +297,17 @@ class Fuzzer:
                 return self.anything(2)
 
     def anything(self, depth: int) -> Any:
-        """Any JSON."""
+        """Return a random JSON value."""
         if depth > 0 and self.seldom(0.4):
             if self.seldom(0.5):
                 return [self.anything(depth - 1) for _ in range(self.chance.randrange(3))]
             return {self.any_of(*TEXTS): self.anything(depth - 1) for _ in range(self.chance.randrange(3))}
         return self.any_of(None, True, False, 0.5, *INTEGERS[:12], *TEXTS)
 
-    # --- what may come of it
+    # --- checks
 
     def step(self) -> Response | None:
-        """Sends one request; returns the response, None to a watch. Raises BrokenPromiseError."""
+        """Send a request and return the response, or None for a watch. Raises BrokenPromiseError."""
         request, user = self.request()
         begun = time.process_time()
         try:
@@ -328,7 +328,7 @@ class Fuzzer:
         return response
 
     def watch(self, request: Request) -> Response | None:
-        """Watches are kept, up to a few, to see what follows."""
+        """Start a watch. A few watches are kept open to check their events."""
         watch = self.server.watch(request, deliver=check_lines, end=lambda _: None)
         if isinstance(watch, Response):
             return watch
@@ -350,7 +350,7 @@ def encoded(value: Any) -> bytes:
 
 
 def pointers(value: Any, at: str = "") -> list[str]:
-    """JSON pointers to some of what is in a value."""
+    """Return JSON pointers to some of the values inside a value."""
     found: list[str] = []
     for key, inner in value.items() if isinstance(value, dict) else ():
         here = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
@@ -366,7 +366,7 @@ def shown(request: Request) -> str:
 
 
 def run(requests: int, *, seed: int, keep_going: bool = False) -> tuple[Counter[str], list[str]]:
-    """How often each status came, and what was wrong. Raises BrokenPromiseError at once, unless it keeps going."""
+    """Return the number of responses by status, and the violations. Raises BrokenPromiseError unless `keep_going`."""
     counted, troubles = Counter[str](), dict[str, str]()
     fuzzer = Fuzzer(random.Random(seed))
     for number in range(requests):
@@ -388,7 +388,7 @@ def run(requests: int, *, seed: int, keep_going: bool = False) -> tuple[Counter[
 
 
 def where(err: BaseException) -> str:
-    """Line of the code that raised it first, so that each trouble is told once."""
+    """Return the line of code that raised the error, so that each problem is reported once."""
     cause = err.__cause__
     while cause is not None and cause.__traceback__ is not None:
         trace = cause.__traceback__

@@ -1,15 +1,14 @@
-"""Hostile input of clients with some right: what they send is bounded, what it may cost others is the oracle.
+"""Hostile input of authenticated clients. The oracle is its cost for other clients and the server's memory.
 
     python -m tests.runtime.apiserver.hostile --seconds 1800 --seed 1
 
-A server runs as a process of its own. One client sends cases that are drawn from the seed: objects with much of
-everything, kinds whose schemas have defaults, rules and patterns, policies, YAML, patches, and webhooks with answers of
-any type and size. Another client reads a namespace all the time. A case breaks a promise if the other client waits
-longer than --patience (in seconds of the server's processor), if the server's memory grows by more than --memory, if a
-response or its head is longer than upstream's limits allow, or if the server answers with an internal error of its own
-or not at all.
+A server runs in a separate process. One client sends cases that are drawn from the seed: very large objects, kinds
+whose schemas have defaults, rules and patterns, policies, YAML, patches, and webhooks whose responses have any type and
+size. Another client continuously reads a namespace. A case fails if the other client waits longer than --patience (in
+CPU seconds of the server), if the server's memory grows by more than --memory, if a response or its head is longer than
+upstream's limits, or if the server returns an internal error or no response.
 
-In the default suite the same cases are sent in process, at a hundredth of the size, and bytes are counted.
+In the default suite the same cases are sent in process, at a hundredth of the size, and allocated bytes are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tests.e2e.kubectl import Api
 from tests.e2e.real_server import write_keys
 
 LARGEST_BODY = 3 * 1024 * 1024
-LONGEST_HEAD, LONGEST_ANSWER = 16 * 1024, 24 * 1024 * 1024  # bytes; a patch that does not apply is quoted twice
+LONGEST_HEAD, LONGEST_ANSWER = 16 * 1024, 24 * 1024 * 1024  # bytes; the error of a failed patch quotes it twice
 JSON, YAML, MERGE = "application/json", "application/yaml", "application/merge-patch+json"
 JSON_PATCH, STRATEGIC, APPLY = (
     "application/json-patch+json",
@@ -68,16 +67,16 @@ def encoded(value: Any) -> bytes:
 
 
 class Cases:
-    """size: elements of what there is much of."""
+    """Generator of cases. `size` is the number of elements of large collections."""
 
     def __init__(self, seed: int, *, size: int, hook: str = "", authority: bytes = b"") -> None:
-        """hook: URL of a webhook whose answer follows from its path; "" for none."""
+        """Create the generator. `hook` is the URL of a webhook whose path selects its response, or ""."""
         self.chance, self._size = random.Random(seed), size
         self._hook, self._authority = hook, authority
         self._number = 0
 
     def next(self) -> tuple[str, list[Sent]]:
-        """The name of a case, and what is sent."""
+        """Return the name of the next case, and its requests."""
         kinds = [self._object, self._kind, self._yaml, self._patches, self._policy, self._expressions, self._fields]
         if self._hook:
             kinds.append(self._webhook)
@@ -105,10 +104,10 @@ class Cases:
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         }
 
-    # --- what is sent
+    # --- cases
 
     def _object(self) -> tuple[str, list[Sent]]:
-        """Much of one thing in an object of a built-in kind."""
+        """Return a case with one very large field in an object of a built-in kind."""
         many, chance = self._many(), self.chance
         element: Any = chance.choice(
             ({}, {"name": "a"}, {"name": "!"}, {"name": "A", "value": "x"}, {"ip": "x"}, {"key": "!"}, "!", None, 1, [])
@@ -152,7 +151,7 @@ class Cases:
         ]
 
     def _fields(self) -> tuple[str, list[Sent]]:
-        """Fields that no kind has, deep or long ones, and fields that are there twice."""
+        """Return a case with unknown, deep, long or duplicate fields."""
         many, pod = self._many(), self._pod()
         form = self.chance.choice(("unknown", "long", "deep", "twice", "below a long name"))
         path = f"{CORE}/pods?fieldValidation={self.chance.choice(('Strict', 'Warn', 'Ignore'))}"
@@ -228,7 +227,7 @@ class Cases:
         return {name: self._value(each, budget // max(1, len(fields))) for name, each in fields.items()}
 
     def _kind(self) -> tuple[str, list[Sent]]:
-        """A kind with a schema of its own, and objects that grow."""
+        """Return a case with a custom kind and objects that defaults make larger."""
         spec = {"type": "object", "properties": {"a": self._schema(), "b": self._schema()}}
         schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}}
         names = {"plural": "things", "kind": "Thing"}
@@ -330,7 +329,7 @@ class Cases:
         )
 
     def _policy(self) -> tuple[str, list[Sent]]:
-        """A policy of configmaps, whose expressions may cost as much as upstream lets them."""
+        """Return a case with a policy for ConfigMaps whose expressions have the maximum permitted cost."""
         rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["configmaps"]}
         expression = self._expression()
         mutates = self.chance.random() < 0.3
@@ -365,7 +364,7 @@ class Cases:
         ]
 
     def _expressions(self) -> tuple[str, list[Sent]]:
-        """Many expressions, or long ones, that are only compiled."""
+        """Return a case with many or long expressions that are only compiled."""
         text = self.chance.choice(
             ("[" + ",".join(["a"] * min(49_000, self._size)) + "]", "object.spec.a == 1", "!!", "((((", "1 + 'a'")
         )
@@ -378,7 +377,7 @@ class Cases:
         ]
 
     def _webhook(self) -> tuple[str, list[Sent]]:
-        """A webhook whose answer has any types and sizes."""
+        """Return a case with a webhook whose response has random types and sizes."""
         seed = self.chance.randrange(10**9)
         kind = self.chance.choice(("mutating", "validating"))
         rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["secrets"]}
@@ -398,8 +397,8 @@ class Cases:
         ]
 
 
-def hostile_answer(seed: int, review: dict[str, Any]) -> tuple[bytes, str]:
-    """The body of a webhook's answer, and its Content-Encoding."""
+def hostile_response(seed: int, review: dict[str, Any]) -> tuple[bytes, str]:
+    """Return the body of a webhook's response, and its Content-Encoding."""
     chance = random.Random(seed)
     junk: list[Any] = [None, True, 1, -1, 1.5, 10**30, "x", "", [], [1], {}, {"a": 1}, "x" * 1_000_000, ["w"] * 50_000]
     patch = [{"op": "add", "path": "/data", "value": {"a": "eA=="}}] * chance.choice((1, 10, 20_000))
@@ -428,12 +427,12 @@ def hostile_answer(seed: int, review: dict[str, Any]) -> tuple[bytes, str]:
 
 @contextlib.contextmanager
 def answering(directory: Path) -> Iterator[tuple[str, bytes]]:
-    """A webhook on loopback, with (URL, PEM of its certificate)."""
+    """Serve a webhook on loopback, and yield its URL and the PEM of its certificate."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body, encoding = hostile_answer(int(urlsplit(self.path).path.strip("/")), review)
+            body, encoding = hostile_response(int(urlsplit(self.path).path.strip("/")), review)
             with contextlib.suppress(OSError):
                 self.send_response(200)
                 self.send_header("Content-Type", JSON)
@@ -444,7 +443,7 @@ def answering(directory: Path) -> Iterator[tuple[str, bytes]]:
                 self.wfile.write(body)
 
         def log_message(self, *_arguments: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     write_keys(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -463,7 +462,7 @@ http.client._MAXHEADERS = 10_000  # type: ignore[attr-defined]  # of warnings th
 
 
 class Client:
-    """One connection, which is opened again when it broke."""
+    """Client with one connection, which is reopened after an error."""
 
     def __init__(self, api: Api) -> None:
         parts = urlsplit(api.url)
@@ -472,7 +471,7 @@ class Client:
         self._connection = self._open()
 
     def send(self, sent: Sent) -> tuple[int, int, bytes]:
-        """Status, length of the head, body."""
+        """Send a request, and return status, length of the head, and body."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": sent.type}
         try:
             self._connection.request(sent.method, sent.path, sent.body or None, headers)
@@ -489,10 +488,10 @@ class Client:
 
 
 class Bystander(threading.Thread):
-    """Reads a namespace all the time.
+    """Client that continuously reads a namespace.
 
-    What it waits is counted in seconds of the server's processor: on a machine that others use, nothing else tells how
-    long the server was busy with another client.
+    Its waiting time is measured in CPU seconds of the server, because the wall time depends on other programs on the
+    machine.
     """
 
     def __init__(self, api: Api, pid: int) -> None:
@@ -516,13 +515,13 @@ class Bystander(threading.Thread):
         self._is_over = True
 
     def worst(self) -> float:
-        """The longest wait since the last call."""
+        """Return the longest wait since the last call."""
         waited, self._waited = self._waited, 0.0
         return waited
 
 
 def processor(pid: int) -> float:
-    """Seconds that a process has had."""
+    """Return the CPU seconds that a process has used."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -530,7 +529,7 @@ def processor(pid: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory."""
+    """Return the resident memory of a process in bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) * 1024
@@ -598,7 +597,7 @@ def _start(directory: Path) -> tuple[EmbeddedServer, Client, Bystander]:
 
 
 def _stop(server: EmbeddedServer, client: Client, bystander: Bystander) -> None:
-    # The server first: it ends a request for which the bystander waits.
+    # Stop the server first: this ends a request for which the bystander waits.
     bystander.stop()
     server.stop()
     bystander.join(timeout=10.0)

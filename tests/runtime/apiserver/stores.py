@@ -8,7 +8,7 @@ from kcm.runtime.apiserver.storage.store import DELETED, StoreChange, Stored
 
 
 class HeldStore:
-    """held: the commits that are not durable yet, oldest first, each with its on_durable."""
+    """Store that keeps commits back in `held`, oldest first and with their `on_durable`, until `release`."""
 
     def __init__(self) -> None:
         self.held: list[tuple[Sequence[StoreChange], Callable[[], None]]] = []
@@ -23,7 +23,7 @@ class HeldStore:
         self.held.append((changes, on_durable))
 
     def release(self, count: int | None = None) -> None:
-        """Make the oldest of them durable; all without a count."""
+        """Make the oldest `count` commits durable, by default all."""
         released, self.held = self.held[:count], self.held[len(self.held[:count]) :]
         for _, on_durable in released:
             on_durable()

@@ -1,6 +1,6 @@
-"""Random requests, in process and over HTTP: refused or carried out, and nothing else.
+"""Random requests, in process and over HTTP: each is rejected or carried out.
 
-A million of them: `python -m tests.runtime.apiserver.fuzzing`.
+To send a million: `python -m tests.runtime.apiserver.fuzzing`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REQUESTS = 3000
 def test_random_requests_are_rejected_or_carried_out() -> None:
     counted, _ = run(REQUESTS, seed=7)
     assert sum(counted.values()) == REQUESTS
-    assert min(counted["200"], counted["201"], counted["422"]) > 100  # it is not always the same that comes of them
+    assert min(counted["200"], counted["201"], counted["422"]) > 100  # the requests have different results
 
 
 @settings(max_examples=15, deadline=None)
@@ -44,7 +44,7 @@ def test_million_random_requests_are_rejected_or_carried_out() -> None:
 
 
 def test_every_random_request_over_http_gets_a_response(tmp_path: Path) -> None:
-    """What is sent is drawn from a server in this process that is sent the same."""
+    """The requests are drawn from the state of a second server, in this process, that receives the same requests."""
     server = launch(ServerSettings(directory=tmp_path / "kcm", in_memory=True))
     try:
         api = Api(server.kubeconfig)

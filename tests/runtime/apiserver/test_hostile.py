@@ -1,6 +1,6 @@
-"""Hostile input costs no more than it may: a few cases in process, where bytes are counted, and a server at length.
+"""Cost of hostile input: a few cases in process, where allocated bytes are counted, and many on a server process.
 
-Longer: `python -m tests.runtime.apiserver.hostile --seconds 1800`.
+For a longer run: `python -m tests.runtime.apiserver.hostile --seconds 1800`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
 from kcm.runtime.apiserver.storage.sizes import MOST_STORED
 from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.conftest import Api
-from tests.runtime.apiserver.hostile import APPLY, LONGEST_ANSWER, YAML, Cases, Sent, hostile_answer, run
+from tests.runtime.apiserver.hostile import APPLY, LONGEST_ANSWER, YAML, Cases, Sent, hostile_response, run
 
-SIZE = 300  # elements, a part of what the long run sends
-MOST_MEMORY = 60_000_000  # bytes that are in use at a time while a case is carried out
+SIZE = 300  # elements; the long run sends more
+MAX_MEMORY = 60_000_000  # bytes in use at the same time during a case
 
 
 def ask(question: Question) -> Answer:
-    """What is compressed comes as it would arrive: the limit of what is read is another test's."""
+    """Return the response of the webhook, decompressed. Another test covers the limit of its size."""
     if not isinstance(question, Post):
         return ELAPSED
     seed = int(question.url.partition("?")[0].rpartition("/")[2])
-    body, encoding = hostile_answer(seed, json.loads(question.body))
+    body, encoding = hostile_response(seed, json.loads(question.body))
     if encoding or len(body) > 8 * 1024 * 1024:
         return Answer(error=f'Post "{question.url}": the response is too large')
     return Answer(200, body)
 
 
 def send(api: Api, sent: Sent) -> Response | None:
-    """None where the body is refused before anything is carried out."""
+    """Send a request. Returns None if the body is rejected before the request is handled."""
     path, _, query = sent.path.partition("?")
     body = sent.body
     if sent.type in (YAML, APPLY):
@@ -70,7 +70,7 @@ def test_hostile_input_causes_bounded_memory_and_responses() -> None:
                 response = send(api, each)
                 if response is not None:
                     check(each, response)
-            assert tracemalloc.get_traced_memory()[1] - before < MOST_MEMORY, name
+            assert tracemalloc.get_traced_memory()[1] - before < MAX_MEMORY, name
     finally:
         tracemalloc.stop()
     for _, collection in api.server._state.collections():

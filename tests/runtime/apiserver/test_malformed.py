@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is an answer: never a crash, and never a stored object that later code stumbles over."""
+"""Malformed requests get a response, never crash the server, and never store an object that breaks later requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value inside a JSON value."""
+    """Return the paths of all values inside a JSON value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = [path] if path else []
     for key, inner in items:
@@ -141,7 +141,7 @@ def test_unmodified_bodies_are_valid(api: Api, resource: str, body: Object) -> N
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_wrong_value_anywhere_is_rejected_or_harmless(make_api: type[Any], data: DataObject) -> None:
-    """One value of a good object is replaced by anything; then everything is done to what is left of it."""
+    """One value of a valid object is replaced by a random one. If the object is stored, all verbs are applied to it."""
     api = make_api()
     resource, good = data.draw(st.sampled_from(BODIES))
     path = data.draw(st.sampled_from(places(good)))
@@ -227,7 +227,7 @@ def api_for_paths(make_api: type[Any]) -> Api:
 @pytest.mark.parametrize("depth", [150, 250, 1000, 100_000])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_deeply_nested_value_is_stored_or_rejected(api: Api, depth: int, method: str) -> None:
-    """JSON's encoder, Python's stack and Python's comparison each have an end somewhere."""
+    """The JSON encoder, Python's stack and Python's comparison have limits of depth."""
     names = {"plural": "things", "kind": "Thing"}
     versions = [
         {
@@ -303,8 +303,8 @@ def test_unreadable_managed_fields_are_ignored(api: Api) -> None:
     stored = api.create("configmaps", {"metadata": {"name": "c", "labels": labels}}).meta["managedFields"]
     bad = [{"op": "add", "path": "/metadata/managedFields/0/fieldsV1/f:metadata/f:labels", "value": "x"}]
     assert api.patch("configmaps", "c", bad, "json").meta["managedFields"] == stored
-    spoilt = [{**stored[0], "fieldsV1": {"f:data": 7}}]
-    assert api.create("configmaps", {"metadata": {"name": "d", "managedFields": spoilt}}).status == 201
+    malformed = [{**stored[0], "fieldsV1": {"f:data": 7}}]
+    assert api.create("configmaps", {"metadata": {"name": "d", "managedFields": malformed}}).status == 201
 
 
 def test_delete_options_with_values_of_wrong_types_are_refused(api: Api) -> None:

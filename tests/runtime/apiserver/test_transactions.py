@@ -1,4 +1,4 @@
-"""A request is carried out whole or not at all, whatever fails in the middle; a job that is due fails alone."""
+"""A request is carried out completely or not at all if an error occurs; a failed background job affects no other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYTHING = ("namespaces", "configmaps", "pods", "replicasets", "customresource
 
 
 class FailingReaction:
-    """Raises at a change that it is armed for; the others before it have reacted."""
+    """Reaction that raises after a number of changes; the reactions before it have run."""
 
     def __init__(self) -> None:
         self.after: int | None = None  # changes
@@ -39,7 +39,7 @@ def failing(api):
 
 
 def shown(api):
-    """All objects, and the newest resourceVersion."""
+    """Return all objects, and the newest resourceVersion."""
     objects = {
         resource: {(item["metadata"].get("namespace"), item["metadata"]["name"]): item for item in listed.obj["items"]}
         for resource in EVERYTHING
@@ -49,7 +49,7 @@ def shown(api):
 
 
 def remembered(api):
-    """What the reactions keep beside the state."""
+    """Return the derived state of the reactions."""
     found = {}
     for reaction in api.server._transactions.reactions:
         match reaction:
@@ -64,7 +64,7 @@ def remembered(api):
 
 
 def rebuilt(api):
-    """The same, of collectors that begin with the state as it is."""
+    """Return the derived state of new collectors that start from the current state."""
     cluster = api.server._cluster
     collector, cleanup = GarbageCollector(cluster), NamespaceCleanup(cluster)
     return {
@@ -123,7 +123,7 @@ def test_custom_resource_of_an_undone_definition_is_not_served(api, failing):
         api.delete("customresourcedefinitions", "things.example.com")
     failing.after = None
     assert api.list("things").names == ["t"]
-    api.create("pods", api.pod())  # makes durable what comes after
+    api.create("pods", api.pod())  # the next commits become durable
     assert listener.ended is None
 
 
@@ -167,7 +167,7 @@ def test_failed_background_job_does_not_block_others(api, monkeypatch):
     with pytest.raises(ExceptionGroup) as raised:
         api.advance(61)
     assert len(raised.value.exceptions) == 2
-    assert sound.seen == [("BOOKMARK", ""), ("BOOKMARK", "")]  # after what it began with, and a minute later
+    assert sound.seen == [("BOOKMARK", ""), ("BOOKMARK", "")]  # after the initial state, and a minute later
 
 
 SEEDS = 60
@@ -193,15 +193,15 @@ def test_random_deletions_leave_a_consistent_state(make_api, seed):
     failing.after = None
     current, expected = remembered(api), rebuilt(api)
     assert expected.items() <= current.items()
-    for resource, one in listener.items():
-        assert seen(one) == {item["metadata"]["uid"] for item in api.list(resource, namespace=None).obj["items"]}
+    for resource, watch in listener.items():
+        assert seen(watch) == {item["metadata"]["uid"] for item in api.list(resource, namespace=None).obj["items"]}
     finish(api)
     assert not any(api.exists("namespaces", name) for name in ("n0", "n1"))
     assert rebuilt(api)["terminating"] == set()
     owners = {item["metadata"]["uid"] for resource in listener for item in everything(api, resource)}
     for resource in listener:
         for item in everything(api, resource):
-            assert {one["uid"] for one in item["metadata"].get("ownerReferences") or ()} <= owners
+            assert {reference["uid"] for reference in item["metadata"].get("ownerReferences") or ()} <= owners
 
 
 def everything(api, resource):
@@ -227,10 +227,11 @@ def step(api, draw):
             if candidates and draw.random() < 0.8:
                 owners = draw.sample(candidates, min(len(candidates), draw.choice((1, 1, 2))))
                 references = [
-                    api.owned(body, one, block=draw.random() < 0.5)["metadata"]["ownerReferences"][0] for one in owners
+                    api.owned(body, owner, block=draw.random() < 0.5)["metadata"]["ownerReferences"][0]
+                    for owner in owners
                 ]
                 body["metadata"]["ownerReferences"] = [
-                    {**one, "controller": index == 0} for index, one in enumerate(references)
+                    {**reference, "controller": index == 0} for index, reference in enumerate(references)
                 ]
             if draw.random() < 0.2:
                 body["metadata"]["finalizers"] = ["example.com/wait"]
@@ -249,7 +250,7 @@ def step(api, draw):
 
 
 def seen(listener):
-    """The uids that a watcher takes for existing."""
+    """Return the uids of the objects that exist according to a watch."""
     uids = set()
     for event in listener.events:
         change = uids.discard if event["type"] == "DELETED" else uids.add
@@ -258,7 +259,7 @@ def seen(listener):
 
 
 def finish(api):
-    """Let go of everything: finalizers of tests, grace periods, namespaces."""
+    """Complete all deletions: remove finalizers, end grace periods, empty namespaces."""
     for namespace in ("n0", "n1"):
         api.delete("namespaces", namespace)
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""Random bytes on the sockets of a server cost it little memory, and other clients little time.
+"""Random bytes on the sockets of a server take little of its memory, and delay other clients little.
 
 For half an hour: `python -m tests.runtime.apiserver.wire_fuzzing`.
 """

@@ -1,4 +1,4 @@
-"""A webhook of admission: what it answers follows from its path. Spoken to directly, or over HTTPS on loopback."""
+"""An admission webhook whose path selects its response. It is called directly, or over HTTPS on loopback."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _add_label(key: str, value: str = "yes") -> Callable[[Review], dict[str, Any
 
 
 def _count(review: Review) -> dict[str, Any]:
-    """How often it was called for the object."""
+    """Return a patch with the number of calls for the object."""
     labels = review["request"]["object"]["metadata"].get("labels") or {}
     return _add_label("count", str(int(labels.get("count", "0")) + 1))(review)
 
@@ -76,7 +76,7 @@ ANSWERS: dict[str, Callable[[Review], dict[str, Any]]] = {
 
 @cache
 def _bomb() -> tuple[bytes, str]:
-    """400 MB of zeros in 2 MB."""
+    """Return 400 MB of zeros, compressed to 2 MB, and their Content-Encoding."""
     part = bytes(1_000_000)
     whole = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
     return b"".join(whole.compress(part) for _ in range(400)) + whole.flush(), "gzip"
@@ -91,13 +91,13 @@ BODIES: dict[str, Callable[[], tuple[bytes, str]]] = {
 
 
 class Hook:
-    """heard: the requests of the reviews that it got, with the paths that they were sent to."""
+    """Webhook. `heard` contains the paths and requests of the reviews that it received."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Review]] = []
 
     def body(self, path: str) -> tuple[bytes, str] | None:
-        """Bytes to answer with in place of a review, and their Content-Encoding."""
+        """Return the body to send instead of a review, and its Content-Encoding."""
         return BODIES[path]() if path in BODIES else None
 
     def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -118,7 +118,7 @@ class Hook:
         return 200, json.dumps({**review, "response": response}).encode()
 
     def ask(self, question: Question) -> Answer:
-        """As the server's `ask`."""
+        """Return the response to a question, in the signature of the server's `ask`."""
         if not isinstance(question, Post):
             return ELAPSED
         parts = urlsplit(question.url)
@@ -129,7 +129,7 @@ class Hook:
 
 @contextmanager
 def serving(hook: Hook, directory: Path) -> Iterator[tuple[str, bytes]]:
-    """Over HTTPS, with (URL, PEM of its certificate). directory: where keys go."""
+    """Serve the webhook over HTTPS with keys in `directory`, and yield its URL and the PEM of its certificate."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -145,11 +145,11 @@ def serving(hook: Hook, directory: Path) -> Iterator[tuple[str, bytes]]:
             self.send_header("Content-Type", "application/json" if status == 200 else "text/plain")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
-            with contextlib.suppress(OSError):  # the client may have read enough
+            with contextlib.suppress(OSError):  # the client may close the connection early
                 self.wfile.write(answer)
 
         def log_message(self, *_arguments: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     write_keys(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

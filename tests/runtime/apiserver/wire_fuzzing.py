@@ -1,11 +1,11 @@
-"""Random bytes on the sockets of an embedded API server, and what they may cost: its memory, and others their time.
+"""Random bytes on the sockets of an embedded API server, and limits of their cost in memory and in delay of others.
 
     python -m tests.runtime.apiserver.wire_fuzzing --minutes 30 --seed 1
 
-Unlike fuzzing.py, which draws requests, this draws what a connection carries: heads of many or long lines, targets,
-tokens and media types that nobody else sends, bodies in chunks of any size, trailers, requests without an end or one
-behind the other, in pieces of any size, by clients that read all, a little, or nothing. Oracles are the memory of the
-server's process, and how long another client waits for a small response meanwhile.
+Unlike fuzzing.py, which draws requests, this draws the bytes of connections: heads with many or long lines, random
+targets, tokens and media types, bodies in chunks of any size, trailers, incomplete and pipelined requests, in pieces of
+any size, by clients that read everything, a little, or nothing. The oracles are the memory of the server's process, and
+the time that another client waits for a small response.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ from tests.e2e.kubectl import Api
 
 MB = 1_000_000
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-OTHERS = "/api/v1/namespaces/kube-system/configmaps"  # what nothing here deletes
+OTHERS = "/api/v1/namespaces/kube-system/configmaps"  # nothing here deletes them
 STORED = 16  # objects of 600 kB, so that a list has some 10 MB
 PER_ROUND = 40  # connections, which stay open until the round ends
-AT_ONCE = 4  # of them that are busy
-MOST_PIECES = 5000  # that one connection sends
+AT_ONCE = 4  # of them that are active
+MOST_PIECES = 5000  # sent by one connection
 PATIENCE = 0.2  # seconds that an attacker waits to send, or for a response
 MOST_GROWTH = 200 * MB  # of the process, after a round whose connections are closed
-SETTLED = 5.0  # seconds after which it is no more than that
+SETTLED = 5.0  # seconds until the growth must be below MOST_GROWTH
 MOST_PEAK = 700 * MB  # during a round
-# Seconds that another client waits, of the processor that the server takes meanwhile: on a loud machine all takes
-# longer, but nothing takes more of the processor.
+# Maximum wait of another client, in CPU seconds of the server: on a busy machine only the wall time is longer.
 MOST_LATENCY = 1.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _PATHS = (
@@ -76,8 +75,8 @@ class Figures:
     baseline: int = 0  # bytes of the process
     peak: int = 0
     growth: int = 0
-    latency: float = 0.0  # the longest, in seconds of the server's processor
-    wall: float = 0.0  # the longest, in seconds
+    latency: float = 0.0  # maximum, in CPU seconds of the server
+    wall: float = 0.0  # maximum, in seconds
     probes: int = 0
 
     def __str__(self) -> str:
@@ -92,11 +91,11 @@ class Figures:
 
 
 class Attack:
-    """What one connection carries. All of it is drawn from `chance`."""
+    """Bytes of one connection, drawn from `chance`."""
 
     def __init__(self, chance: random.Random, token: str) -> None:
         self.chance, self.token = chance, token
-        self.reads = chance.random()  # how much of a response is read: all above a half, nothing below a third
+        self.reads = chance.random()  # amount of a response that is read: everything above 1/2, nothing below 1/3
         self.piece = self.any_of(1, 100, 1400, 60_000, 10 * MB, 10 * MB, 10 * MB)
 
     def any_of(self, *choices: Any) -> Any:
@@ -106,11 +105,11 @@ class Attack:
         return self.chance.random() < part
 
     def count(self, most: int) -> int:
-        """Small numbers as often as large ones."""
+        """Return a random number whose order of magnitude is evenly distributed."""
         return int(most ** self.chance.random())
 
     def text(self, length: int) -> str:
-        """A text that nobody else sends."""
+        """Return a unique random text."""
         start = "".join(self.chance.choices(_LETTERS, k=12))
         return (start + self.any_of("x", "a,", "a/b,", "a&", "%41", "'") * length)[:length]
 
@@ -166,7 +165,7 @@ class Attack:
             yield from block * min(self.count(100_000) // len(block) + 1, 2 * MB // sum(map(len, block)))
 
     def body(self) -> tuple[list[str], bytes]:
-        """Its header lines, and what follows the head."""
+        """Return the header lines of a body, and the bytes after the head."""
         size = self.count(4 * MB)
         if self.seldom(0.5):
             return [f"Content-Length: {self.any_of(size, size, size * 2, 10**12)}"], b"{" * size
@@ -183,7 +182,7 @@ class Attack:
 
 
 class Target:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, directory: Path) -> None:
         self.server = launch(ServerSettings(directory=directory, in_memory=True))
@@ -195,12 +194,12 @@ class Target:
         self.process = self.server.child.pid
 
     def memory(self) -> int:
-        """Bytes of the process that are in memory."""
+        """Return the resident memory of the process in bytes."""
         shown = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process)], capture_output=True, check=True)
         return int(shown.stdout) * 1024
 
     def processor(self) -> float:
-        """Seconds of the processor that it has taken; of the clock where that cannot be read at once."""
+        """Return the CPU seconds of the process, or the time where they cannot be read."""
         try:
             fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -212,7 +211,7 @@ class Target:
         return self.tls.wrap_socket(made, server_hostname=self.host)
 
     def ask(self, method: str, path: str, body: Any = None) -> int:
-        """On a connection of its own; returns the status."""
+        """Send a request on a new connection, and return the status."""
         connection = http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=120)
         try:
             headers = {"Authorization": f"Bearer {self.api.token}", "Content-Type": "application/json"}
@@ -228,7 +227,7 @@ class Target:
 
 
 class OtherClient:
-    """Sends a small request again and again, and keeps how long the slowest one took."""
+    """Client that sends small requests continuously, and records the longest latency."""
 
     def __init__(self, target: Target) -> None:
         self.worst, self.worst_wall, self.count, self.failure = 0.0, 0.0, 0, ""
@@ -256,14 +255,14 @@ class OtherClient:
 
 
 def carry_out(attack: Attack, connection: ssl.SSLSocket) -> tuple[int, str]:
-    """Returns how many bytes were sent, and the status of the first response, "-" without one."""
+    """Send the bytes of an attack. Returns their number, and the status of the first response or "-"."""
     connection.settimeout(PATIENCE)
     sent, data = 0, attack.bytes()
     try:
         for at in range(0, len(data), attack.piece):
             connection.sendall(data[at : at + attack.piece])
             sent = min(at + attack.piece, len(data))
-    except OSError:  # the server reads no more, or has closed the connection
+    except OSError:  # the server has stopped reading, or closed the connection
         pass
     if attack.reads < 1 / 3:
         return sent, "-"
@@ -285,7 +284,7 @@ def run(
     most_latency: float | None = MOST_LATENCY,
     per_round: int = PER_ROUND,
 ) -> Figures:
-    """most_latency: see MOST_LATENCY; None asks only that others are answered. Raises BrokenPromiseError."""
+    """Run the attacks. Raises BrokenPromiseError. `most_latency`: see MOST_LATENCY; None only requires responses."""
     target.ask("POST", OTHERS, {"metadata": {"name": "small"}})
     for number in range(STORED):
         target.ask("POST", CONFIG_MAPS, {"metadata": {"name": f"large-{number}"}, "data": {"a": "x" * 600_000}})

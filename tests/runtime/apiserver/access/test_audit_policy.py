@@ -41,14 +41,14 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-def matches(rule: str, user: User | None, asked: RequestInfo) -> bool:
-    said = {"level": "Metadata", **RULES[rule]}
-    policy = AuditPolicy({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [said]})
-    return policy.extent(user, asked) == Extent("Metadata")
+def matches(rule: str, user: User | None, info: RequestInfo) -> bool:
+    audit_rule = {"level": "Metadata", **RULES[rule]}
+    policy = AuditPolicy({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [audit_rule]})
+    return policy.extent(user, info) == Extent("Metadata")
 
 
 @pytest.mark.parametrize(
-    ("asked", "matching"),
+    ("info", "matching"),
     [
         (
             PODS,
@@ -83,8 +83,8 @@ def matches(rule: str, user: User | None, asked: RequestInfo) -> bool:
         ),
     ],
 )
-def test_rules_match_by_user_verb_and_resource(asked: RequestInfo, matching: str) -> None:
-    assert [rule for rule in RULES if matches(rule, TIM, asked)] == [rule for rule in RULES if rule in matching.split()]
+def test_rules_match_by_user_verb_and_resource(info: RequestInfo, matching: str) -> None:
+    assert [rule for rule in RULES if matches(rule, TIM, info)] == [rule for rule in RULES if rule in matching.split()]
 
 
 def test_rules_for_users_do_not_match_unknown_users() -> None:

@@ -36,12 +36,12 @@ def claims(api: Api, **changes: Any) -> dict[str, Any]:
         "service-account.name": "robot",
         "service-account.uid": api.get("serviceaccounts", "robot").meta["uid"],
     }
-    said = {"iss": "kubernetes/serviceaccount", "sub": ROBOT}
-    return said | {f"kubernetes.io/serviceaccount/{name}": value for name, value in private.items()} | changes
+    registered = {"iss": "kubernetes/serviceaccount", "sub": ROBOT}
+    return registered | {f"kubernetes.io/serviceaccount/{name}": value for name, value in private.items()} | changes
 
 
 def keep(api: Api, token: str, labels: Mapping[str, str] = {}) -> None:
-    """In the Secret that it names."""
+    """Store a token in the Secret that it names."""
     data = {"token": base64.b64encode(token.encode()).decode()}
     annotations = {"kubernetes.io/service-account.name": "robot"}
     meta = {"name": "token", "annotations": annotations, "labels": dict(labels)}

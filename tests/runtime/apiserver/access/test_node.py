@@ -55,7 +55,7 @@ def volume(name: str, claim: str) -> Object:
 
 
 class Rig:
-    """Objects are put into the state as they are: their kinds are not looked at."""
+    """A node authorizer and its state. Objects are stored without validation."""
 
     def __init__(self) -> None:
         self.api = Api(role_based=True)
@@ -129,7 +129,7 @@ def rig() -> Rig:
         "get nodes node0",
         "watch nodes node0",
         "create nodes",
-        "patch nodes/status node1",  # NodeRestriction sees to it
+        "patch nodes/status node1",  # NodeRestriction limits the fields
         "get pods ns0/p0",
         "list pods ns0/p0",
         "delete pods ns0/p1",
@@ -235,7 +235,7 @@ def test_decisions_follow_the_pods_on_the_node() -> None:
     rig.remove("pods", "ns0/p0")
     assert rig.decide("get secrets ns0/secret-p0") == UNRELATED
     assert rig.decide("get secrets ns0/secret-pv0") == UNRELATED
-    assert rig.decide("get secrets ns0/shared") == ""  # by the new one
+    assert rig.decide("get secrets ns0/shared") == ""  # through the new pod
     rig.put("persistentvolumes", volume("pv0", "claim-new"))
     assert rig.decide("get secrets ns0/secret-pv0") == ""
     rig.remove("persistentvolumes", "pv0")

@@ -206,7 +206,7 @@ def test_rules_of_a_user_are_listed(api: Api) -> None:
 
 
 def test_decisions_on_long_names_are_not_cached(api: Api) -> None:
-    """A review may ask of any user and any resource."""
+    """A review may contain any user and any resource."""
     role(api, "reader", {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
     bind(api, "reader", "User:jane")
     assert may(api, "jane", "get", "pods")

@@ -1,6 +1,6 @@
-"""Plugins that are told something: resources that are limited by default, and pod security for all namespaces.
+"""Plugins with a configuration: resources that are limited by default, and pod security for all namespaces.
 
-Played side by side with kube-apiserver in tests/e2e/test_admission_configuration_side_by_side.py.
+tests/e2e/test_admission_configuration_side_by_side.py compares them with kube-apiserver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def claim(api: Api, name: str, storage: str) -> str:
 
 
 def quota(api: Api, **spec: object) -> None:
-    """Counted already."""
+    """Create a quota whose usage has been counted."""
     api.create("resourcequotas", {"metadata": {"name": "q"}, "spec": spec})
     hard = spec["hard"]
     assert isinstance(hard, dict)

@@ -1,4 +1,4 @@
-"""DefaultIngressClass; claims are in the contract."""
+"""DefaultIngressClass; the contract tests cover claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GROUP = "/apis/networking.k8s.io/v1"
 
 
 def made(api: Api, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> Any:
-    """The class of a new Ingress."""
+    """Return the class of a new Ingress."""
     backend = {"service": {"name": "s", "port": {"number": 80}}}
     meta = {"name": name, "annotations": annotations or {}}
     body = {"metadata": meta, "spec": {"defaultBackend": backend, **spec}}

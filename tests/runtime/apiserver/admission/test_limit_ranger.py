@@ -13,7 +13,7 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.limit_ranger import ANNOTATION
 from tests.runtime.apiserver.conftest import Answer, Api
 
-AMOUNTS = {  # by resource: what "1" stands for
+AMOUNTS = {  # by resource: text of a multiple of its unit
     "cpu": lambda number: f"{int(number * 100)}m",
     "memory": lambda number: f"{int(number * 100)}Mi",
     "ephemeral-storage": lambda number: f"{int(number * 100)}Mi",
@@ -28,8 +28,8 @@ def resources(name: str, request: float | None, limit: float | None) -> Object:
 def create(api: Api, containers: list[Object], init: list[Object] | None = None, **spec: Any) -> Answer:
     def made(kind: str, given: list[Object]) -> list[Object]:
         return [
-            {"name": f"{kind}{i}", "image": "i", **(one if "resources" in one else {"resources": one})}
-            for i, one in enumerate(given)
+            {"name": f"{kind}{i}", "image": "i", **(part if "resources" in part else {"resources": part})}
+            for i, part in enumerate(given)
         ]
 
     pod = {"containers": made("c", containers), "initContainers": made("i", init or []), **spec}
@@ -37,7 +37,7 @@ def create(api: Api, containers: list[Object], init: list[Object] | None = None,
 
 
 def limit(api: Api, type_: str, **item: Object) -> None:
-    """Without defaults, which would be made of what is the least and the most."""
+    """Create a LimitRange without defaults; the server derives them from min and max."""
     answer = api.create("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": [{"type": type_, **item}]}})
     assert answer.status == 201, answer.message
 
@@ -118,7 +118,7 @@ def test_each_container_is_limited(
     api: Api, bounds: Object, request_: str | None, limit_: str | None, refused: str
 ) -> None:
     limit(api, "Container", **bounds)
-    given = {part: {"cpu": one} for part, one in (("requests", request_), ("limits", limit_)) if one}
+    given = {part: {"cpu": cpu} for part, cpu in (("requests", request_), ("limits", limit_)) if cpu}
     for containers in ([given], [given, given]):
         answer = create(api, containers)
         if refused:
@@ -142,12 +142,12 @@ def test_every_violation_is_reported_once(api: Api) -> None:
 
 def test_init_containers_count_if_they_need_more(api: Api) -> None:
     limit(api, "Pod", max={"cpu": "2"})
-    one = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}
-    two = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
-    assert create(api, [one, one], [two, one]).status == 201
+    small = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}
+    large = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    assert create(api, [small, small], [large, small]).status == 201
     api.delete("pods", "p")
-    sidecar = {"restartPolicy": "Always", "resources": two}
-    assert create(api, [one], [sidecar]).message.endswith("maximum cpu usage per Pod is 2, but limit is 3")
+    sidecar = {"restartPolicy": "Always", "resources": large}
+    assert create(api, [small], [sidecar]).message.endswith("maximum cpu usage per Pod is 2, but limit is 3")
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_containers_get_defaults_for_missing_resources(api: Api) -> None:
     first, second, third = made["spec"]["containers"]
     assert first["resources"] == given
     assert second["resources"] == {**given, "requests": {"cpu": "60m", "memory": "5Mi"}}
-    # A container that says its limits requests as much: that is a default of pods, which came before.
-    said = {"cpu": "70m", "memory": "7Mi"}
-    assert third["resources"] == {"limits": said, "requests": said}
+    # Requests default to the limits before the plugin runs: that is a default of pods.
+    expected = {"cpu": "70m", "memory": "7Mi"}
+    assert third["resources"] == {"limits": expected, "requests": expected}
     assert made["spec"]["initContainers"][0]["resources"] == given
     assert made["metadata"]["annotations"][ANNOTATION] == (
         "LimitRanger plugin set: cpu, memory request for container c0; cpu, memory limit for container c0; "

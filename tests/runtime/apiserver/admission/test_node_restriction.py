@@ -1,4 +1,4 @@
-"""Audiences of the tokens that kubelets ask for, and pod certificates. The rest is in contracts/node_restriction.py.
+"""Audiences of tokens that kubelets request, and pod certificates. contracts/node_restriction.py covers the rest.
 
 Cases of kubernetes v1.36 plugin/pkg/admission/noderestriction/admission_test.go.
 """
@@ -33,7 +33,7 @@ def api() -> Api:
 
 
 def volume(api: Api, name: str, **source: Any) -> None:
-    """A PersistentVolume, and a claim of its name that has it."""
+    """Create a PersistentVolume, and a claim with its name that is bound to it."""
     size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
     spec = {"capacity": size, "accessModes": modes, **source}
     api.send("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
@@ -41,8 +41,8 @@ def volume(api: Api, name: str, **source: Any) -> None:
     api.create("persistentvolumeclaims", {"metadata": {"name": name}, "spec": claim})
 
 
-def asked(api: Api, audience: str, **source: Any) -> Answer:
-    """A token for a pod with one such volume, asked for by its kubelet."""
+def request_token(api: Api, audience: str, **source: Any) -> Answer:
+    """Request a token as the kubelet of a pod with such a volume."""
     spec = {"serviceAccountName": "robot", "nodeName": "n1", "volumes": [{"name": "v", **source}]}
     made = api.create("pods", api.pod(**spec))
     assert made.status == 201, made.obj
@@ -67,11 +67,11 @@ PROJECTED = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "au
 def test_audience_in_a_volume_of_the_pod_is_allowed(api: Api, audience: str, source: dict[str, Any]) -> None:
     volume(api, "new", csi={"driver": "d.io", "volumeHandle": "h"})
     volume(api, "old", awsElasticBlockStore={"volumeID": "x"})
-    assert asked(api, audience, **source).status == 201
+    assert request_token(api, audience, **source).status == 201
 
 
 def test_audience_in_no_volume_is_denied(api: Api) -> None:
-    answer = asked(api, "disk", **PROJECTED)
+    answer = request_token(api, "disk", **PROJECTED)
     assert answer.status == 403
     assert answer.message == (
         'serviceaccounts "robot" is forbidden: audience "disk" not found in pod spec volume, system:node:n1 is not '
@@ -90,11 +90,11 @@ def test_audience_permitted_by_a_role_is_allowed(api: Api) -> None:
         f"{rbac}/clusterrolebindings",
         {"metadata": {"name": "disk"}, "roleRef": ref, "subjects": subjects},
     )
-    assert asked(api, "disk", **PROJECTED).status == 201
+    assert request_token(api, "disk", **PROJECTED).status == 201
 
 
 def test_volume_with_missing_references_permits_no_audience(api: Api) -> None:
-    answer = asked(api, "disk", persistentVolumeClaim={"claimName": "none"})
+    answer = request_token(api, "disk", persistentVolumeClaim={"claimName": "none"})
     assert answer.message == (
         'serviceaccounts "robot" is forbidden: error validating audience "disk": persistentvolumeclaim "none" not found'
     )

@@ -1,7 +1,7 @@
-"""Plugins that ask what the user may do: owners, trust bundles; and external IPs, which nobody may have.
+"""Plugins that check permissions: owners and trust bundles; and external IPs, which are denied to all users.
 
 Cases of kubernetes v1.36 plugin/pkg/admission/{gc,certificates/ctbattest,network/denyserviceexternalips}/*_test.go.
-Owners are played side by side with kube-apiserver in tests/e2e/test_access_side_by_side.py too.
+tests/e2e/test_access_side_by_side.py compares owners with kube-apiserver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which plugins work."""
+"""Selection of admission plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodSecurity warns; what it refuses is in the contract."""
+"""Warnings of PodSecurity; the contract tests cover its rejections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOO_MUCH = 'would violate PodSecurity "baseline:latest": host namespaces (hostNe
 
 
 def label(api: Api, **modes: str | None) -> tuple[str, ...]:
-    """The namespace; returns what the server warns of."""
+    """Label the namespace, and return the warnings."""
     labels = {f"{PREFIX}{mode}": level for mode, level in modes.items()}
     answer = api.patch("namespaces", "default", {"metadata": {"labels": labels}})
     assert answer.status == 200, answer.obj

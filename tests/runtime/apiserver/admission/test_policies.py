@@ -1,4 +1,4 @@
-"""What no response shows of admission policies: warnings, annotations, order; the contract has the rest."""
+"""Warnings, annotations and order of admission policies; the contract tests cover the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: new nodes take no pods yet."""
+"""TaintNodesByCondition: new nodes are tainted as not ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cells that additionalPrinterColumns give."""
+"""Cells of additionalPrinterColumns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OBJECT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("type_", "path", "wanted"),
+    ("type_", "path", "expected"),
     [
         ("string", ".spec.color", "red"),
         ("string", ".spec.none", None),
@@ -56,9 +56,9 @@ OBJECT: dict[str, Any] = {
         ("date", ".spec.replicas", None),
     ],
 )
-def test_cell_has_the_value_at_its_path(type_: str, path: str, wanted: Any) -> None:
+def test_cell_has_the_value_at_its_path(type_: str, path: str, expected: Any) -> None:
     printer = printer_for([{"name": "C", "type": type_, "jsonPath": path}])
-    assert printer.cells(OBJECT, NOW) == ["w", wanted]
+    assert printer.cells(OBJECT, NOW) == ["w", expected]
 
 
 def test_default_columns_are_name_and_age() -> None:

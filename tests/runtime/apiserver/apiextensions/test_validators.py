@@ -1,4 +1,4 @@
-"""Whether an object is valid, and what is wrong with it, are said by two: they agree."""
+"""The checker and the function that explains errors agree on which values are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FlowSchemas and PriorityLevelConfigurations of every cluster are those that kube-apiserver 1.36 was seen to make."""
+"""Default FlowSchemas and PriorityLevelConfigurations are those of kube-apiserver 1.36."""
 
 from __future__ import annotations
 

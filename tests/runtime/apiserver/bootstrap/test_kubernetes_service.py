@@ -1,4 +1,4 @@
-"""Service default/kubernetes: there from the start, and there again when it is deleted."""
+"""Service default/kubernetes: created at the start, and recreated when it is deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runtime.apiserver.conftest import Api
 
 @pytest.fixture
 def reached(api: Api) -> Api:
-    """A server that is reached at 127.0.0.1:6443."""
+    """Return a server with the address 127.0.0.1:6443."""
     api.server.reached_at("127.0.0.1", 6443)
     return api
 

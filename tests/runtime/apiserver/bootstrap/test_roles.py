@@ -1,4 +1,4 @@
-"""Bootstrap roles exist, and come back where they were spoiled.
+"""Bootstrap roles exist, and are restored after changes.
 
 Cases of kubernetes v1.36 component-helpers auth/rbac/reconciliation/*_test.go.
 """
@@ -44,7 +44,7 @@ def test_a_second_start_changes_nothing(api: Api) -> None:
 
 
 def test_former_binding_of_hollow_nodes_is_removed(api: Api) -> None:
-    """They are users each of its own; an earlier version's directory has the binding."""
+    """Hollow nodes are separate users now. Data of an earlier version contains the binding."""
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node"}
     api.send("POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": FORMER}, "roleRef": ref})
     api.server.ensure_roles()
@@ -63,7 +63,7 @@ def test_removed_rules_are_restored_and_added_rules_are_kept(api: Api) -> None:
     after = api.send("GET", path).obj
     assert after["metadata"]["labels"] == {"kubernetes.io/bootstrapping": "rbac-defaults"}
     assert after["rules"][0] == own
-    assert len(after["rules"]) > len(before)  # one verb and resource a rule, as upstream adds what is missing
+    assert len(after["rules"]) > len(before)  # one verb and resource per rule, as upstream adds missing permissions
     assert api.send("GET", f"{RBAC}/clusterroles/cluster-admin").status == 200
     assert [subject["name"] for subject in api.send("GET", binding).obj["subjects"]] == ["own", "system:kube-scheduler"]
 

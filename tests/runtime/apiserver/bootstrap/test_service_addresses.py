@@ -1,4 +1,4 @@
-"""Addresses of Services have IPAddress objects, as kube-apiserver's have."""
+"""Cluster IPs have IPAddress objects, as in kube-apiserver."""
 
 from __future__ import annotations
 

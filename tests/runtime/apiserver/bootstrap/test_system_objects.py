@@ -13,7 +13,7 @@ def test_every_served_version_has_an_available_api_service(api: Api) -> None:
     api.server.reached_at("127.0.0.1", 6443)
     found = {service["metadata"]["name"]: service for service in api.send("GET", SERVICES).obj["items"]}
     served = {f"{definition.version}.{definition.group}" for definition in BUILT_IN}
-    assert set(found) == served - {"v1.apiregistration.k8s.io"}  # the aggregator serves it itself
+    assert set(found) == served - {"v1.apiregistration.k8s.io"}  # served by the aggregator itself
     assert {service["status"]["conditions"][0]["reason"] for service in found.values()} == {"Local"}
     parts = {part: found["v1.apps"][part] for part in ("spec", "status")}
     assert cells("apiregistration.k8s.io/v1", "APIService", **parts)[1:3] == ["Local", "True"]
@@ -62,7 +62,7 @@ def test_a_custom_group_has_an_api_service_for_each_served_version(api: Api) -> 
     api.patch("customresourcedefinitions", "things.example.com", {"spec": {"versions": [first]}})
     assert api.send("GET", f"{SERVICES}/v2.example.com").status == 404
     api.send("DELETE", f"{SERVICES}/v1.example.com")
-    assert api.send("GET", f"{SERVICES}/v1.example.com").status == 200  # it is wanted
+    assert api.send("GET", f"{SERVICES}/v1.example.com").status == 200  # it exists again
 
     api.delete("customresourcedefinitions", "things.example.com")
     assert api.send("GET", f"{SERVICES}/v1.example.com").status == 404

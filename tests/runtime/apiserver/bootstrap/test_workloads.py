@@ -1,4 +1,4 @@
-"""Rights on Workloads and PodGroups, where these are served."""
+"""Permissions for Workloads and PodGroups, if these are served."""
 
 from __future__ import annotations
 

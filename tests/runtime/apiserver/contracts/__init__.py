@@ -1,7 +1,7 @@
-"""Behaviour that clients rely on, as requests whose answers from kube-apiserver 1.36 are recorded in `answers/`.
+"""Behaviour that clients rely on: requests, and the responses of kube-apiserver 1.36, recorded in `responses/`.
 
-The embedded server must give the same answers. With the binaries in the directory that KUBEBUILDER_ASSETS names, the
-recorded answers are checked against kube-apiserver (marker `cluster`), and recorded again, for all contracts or some:
+The embedded server must return the same responses. With the binaries in the directory that KUBEBUILDER_ASSETS names,
+the recorded responses are checked against kube-apiserver (marker `cluster`), and can be recorded again:
 
     python -m tests.runtime.apiserver.contracts [NAME ...]
 """

@@ -1,4 +1,4 @@
-"""Records kube-apiserver's answers: python -m tests.runtime.apiserver.contracts [NAME ...]"""
+"""Records the responses of kube-apiserver: python -m tests.runtime.apiserver.contracts [NAME ...]"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes and refusals of admission, with all plugins that are enabled by default."""
+"""Changes and rejections by admission, with all plugins that are enabled by default."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def account(name: str, annotations: dict[str, str] | None = None, **fields: Any)
 
 
 def new(name: str, annotations: dict[str, str] | None = None, **spec: Any) -> Step:
-    one = pod(name, **spec)
+    body = pod(name, **spec)
     if annotations:
-        one["metadata"]["annotations"] = annotations
-    return Step("POST", "pods", one)
+        body["metadata"]["annotations"] = annotations
+    return Step("POST", "pods", body)
 
 
 def container(name: str = "c", **fields: Any) -> dict[str, Any]:
@@ -66,13 +66,13 @@ def gone(resource: str, name: str) -> Step:
 
 
 def labelled(**labels: str | None) -> Step:
-    """Of the namespace; None takes one away."""
+    """Return a step that labels the namespace. None removes a label."""
     given = {f"pod-security.kubernetes.io/{mode}": level for mode, level in labels.items()}
     return Step("PATCH", f"/namespaces/{requests.NAMESPACE}/", {"metadata": {"labels": given}}, MERGE)
 
 
 def secured(name: str, context: dict[str, Any], **spec: Any) -> Step:
-    """A pod of two containers, the second of which has this security context."""
+    """Return a step that creates a pod with two containers, the second of which has a security context."""
     containers = [container(), container("d", securityContext=context)]
     return new(name, containers=containers, **spec)
 
@@ -246,7 +246,7 @@ SCENARIOS: dict[str, list[Step]] = {
 
 
 def play(scenario: str, send: Send) -> list[dict[str, Any]]:
-    """What is drawn at random reads the same in both."""
+    """Play a scenario, and replace random names in the responses."""
     answers = requests.play_steps(SCENARIOS[scenario], send)
     text = _DRAWN.sub("kube-api-access-<drawn>", json.dumps(answers))
     drawn: list[dict[str, Any]] = json.loads(text, object_hook=_as_upstream)
@@ -254,9 +254,9 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
 
 
 def _as_upstream(value: dict[str, Any]) -> dict[str, Any]:
-    """OpenShift's kube-apiserver mounts a ConfigMap more."""
+    """Remove a ConfigMap that only OpenShift's kube-apiserver mounts."""
     if "sources" in value:
-        value["sources"] = [one for one in value["sources"] if (one.get("configMap") or {}).get("name") != SERVICE_CA]
+        value["sources"] = [s for s in value["sources"] if (s.get("configMap") or {}).get("name") != SERVICE_CA]
     return value
 
 

@@ -1,6 +1,6 @@
 """Admission webhooks: the reviews that they are sent, and the effect of their responses.
 
-Each scenario has webhooks of its own, for ConfigMaps unless it names other resources.
+Each scenario configures its own webhooks, for ConfigMaps unless it names other resources.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from tests.runtime.apiserver.webhooks import Hook
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 NAME = "contract"
 UNREACHED = "https://127.0.0.1:1"
-MARKERS = "serviceaccounts"  # what no scenario creates
+MARKERS = "serviceaccounts"  # no scenario creates them
 
 Configured = dict[str, Any]
 
 
 def hook(path: str, *resources: str, name: str = "", **more: Any) -> Configured:
-    """path: of the webhook's URL, or the URL. resources: "configmaps" unless said."""
+    """Return a configured webhook.
+
+    path: path of the webhook's URL, or the whole URL
+    resources: "configmaps" by default
+    """
     rule = {
         "apiGroups": more.pop("groups", ["", "apps", "policy", "autoscaling"]),
         "apiVersions": more.pop("api_versions", ["v1"]),
@@ -211,8 +215,11 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 class Side(NamedTuple):
-    """A server. url: of the webhook; authority: of its certificate. settle: wait until what is configured is in
-    force, or is not any more.
+    """A server, and the webhook that it calls.
+
+    url: URL of the webhook
+    authority: authority of its certificate
+    settle: waits until the configuration has taken effect, or has been removed
     """
 
     send: Send
@@ -223,7 +230,7 @@ class Side(NamedTuple):
 
 
 def play(name: str, side: Side) -> dict[str, Any]:
-    """The answers, and what the webhook was asked meanwhile."""
+    """Return the responses, and the requests that the webhook received meanwhile."""
     scenario = SCENARIOS[name]
     side.send(Given("POST", "/api/v1/namespaces", _json({"metadata": {"name": NAMESPACE}}), requests.JSON, {}))
     _configure(side, scenario)
@@ -248,29 +255,29 @@ def play(name: str, side: Side) -> dict[str, Any]:
 
 
 _KINDS = {"mutatingwebhookconfigurations": 0, "validatingwebhookconfigurations": 1}
-# Names and uids that are drawn, and what the libraries of patches say.
+# Random names and uids, and error texts of the patch libraries.
 _DRAWN = (
     (re.compile(r'"x-\w{5}"'), '"x-<drawn>"'),
     (re.compile(r'expected response.uid=\\+"[-\w]+\\+"'), "expected response.uid=<uid>"),
     (re.compile(r"(error in remove for path|the JSON patch cannot be applied): [^\"]+"), "<does not apply>"),
     (re.compile(r"(received undecodable patch in webhook response): [^\"]+"), r"\1"),
 )
-# What differs from run to run, and who asks.
+# Fields that differ from run to run, and the user.
 _LEFT_OUT = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "userInfo", "lastUpdateTime"}
 
 
 def _configure(side: Side, scenario: Scenario) -> None:
-    """Each configuration has one webhook more, which refuses a marker of its own."""
+    """Configure the webhooks. Each configuration has an additional webhook, which rejects a marker object."""
     bundle = base64.b64encode(side.authority).decode()
     for kind, place in _KINDS.items():
         marker = hook("/deny", MARKERS, name="marker.example.com", objectSelector={"matchLabels": {"marker": kind}})
         hooks = []
-        for one in (*scenario[place], marker):
-            client = one["clientConfig"]
+        for webhook in (*scenario[place], marker):
+            client = webhook["clientConfig"]
             url = client.get("url", "")
             if url.startswith("/"):
                 client = {"url": f"{side.url}{url}"}
-            hooks.append({**one, "clientConfig": {**client, **({"caBundle": bundle} if bundle else {})}})
+            hooks.append({**webhook, "clientConfig": {**client, **({"caBundle": bundle} if bundle else {})}})
         body = {"metadata": {"name": NAME}, "webhooks": hooks}
         status, answer = side.send(Given("POST", f"{CONFIGURATIONS}/{kind}", _json(body), requests.JSON, {}))
         if status != 201:

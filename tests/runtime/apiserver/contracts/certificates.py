@@ -1,6 +1,6 @@
-"""CertificateSigningRequests: creation, approval, status, and refusals of their admission.
+"""CertificateSigningRequests: creation, approval, status, and rejections by admission.
 
-Users are left out of the answers, since each server knows its client under another name.
+Users are removed from the responses, because the client has another name in each server.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
     def of_the_cluster(given: Given) -> tuple[int, Any]:
         path = given.path.replace(inside, f"/apis/certificates.k8s.io/v1/{REQUESTS}")
         status, answer = send(given._replace(path=path))
-        for one in (answer, *(answer.get("items") or ())):
+        for obj in (answer, *(answer.get("items") or ())):
             for field in _WHO:
-                (one.get("spec") or {}).pop(field, None)
+                (obj.get("spec") or {}).pop(field, None)
         return status, answer
 
     return requests.play_steps(SCENARIOS[scenario], of_the_cluster)

@@ -14,7 +14,7 @@ from tests.runtime.apiserver.contracts import requests
 from tests.runtime.apiserver.contracts.requests import NAMESPACE, Send
 from tests.runtime.apiserver.webhooks import Hook, serving
 
-ANSWERS = Path(__file__).with_name("answers")
+RESPONSES = Path(__file__).with_name("responses")
 
 Server = Any
 """What `play` of a contract sends to: a function, or a function with a webhook."""
@@ -25,14 +25,14 @@ Real = Callable[[Path, Path], AbstractContextManager[Callable[[str], Server]]]
 
 @dataclass(frozen=True, eq=False)
 class Contract:
-    """Scenarios that are played on both servers, with the recorded answers of kube-apiserver.
+    """Scenarios that are played on both servers, with the recorded responses of kube-apiserver.
 
-    name: also of the file of recorded answers.
-    scenarios: by name; each is a list of steps, or has them in `steps`.
-    play: plays a scenario on a server; returns the answers without what differs from run to run.
-    embedded: returns an embedded server for a scenario.
+    name: also the name of the file of recorded responses
+    scenarios: by name; each is a list of steps, or has them in `steps`
+    play: plays a scenario on a server, and returns the responses without the parts that differ from run to run
+    embedded: returns an embedded server for a scenario
     real: starts a kube-apiserver, from a working directory and the directory of the binaries; yields a function that
-        prepares it for a scenario.
+        prepares it for a scenario
     """
 
     name: str
@@ -42,19 +42,19 @@ class Contract:
     real: Real = field(kw_only=True)
 
     @property
-    def answers(self) -> Path:
-        return ANSWERS / f"{self.name}.json"
+    def file(self) -> Path:
+        return RESPONSES / f"{self.name}.json"
 
     def recorded(self) -> dict[str, Any]:
-        """Return kube-apiserver's answers by scenario."""
-        answers: dict[str, Any] = json.loads(self.answers.read_text())
-        return answers
+        """Return the recorded responses of kube-apiserver by scenario."""
+        responses: dict[str, Any] = json.loads(self.file.read_text())
+        return responses
 
     def record(self, directory: Path, assets: Path) -> None:
-        """Play all scenarios on a kube-apiserver and keep its answers."""
+        """Play all scenarios on a kube-apiserver and record its responses."""
         with self.real(directory, assets) as server_for:
-            answers = {name: self.play(name, server_for(name)) for name in self.scenarios}
-        self.answers.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+            responses = {name: self.play(name, server_for(name)) for name in self.scenarios}
+        self.file.write_text(json.dumps(responses, indent=1, sort_keys=True) + "\n")
 
     def steps(self, scenario: str) -> Sequence[Any]:
         found = self.scenarios[scenario]

@@ -1,4 +1,4 @@
-"""Versions of custom kinds: how objects are converted, and the warnings and errors that clients get."""
+"""Versions of custom kinds: conversion of objects, and warnings and errors for clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.runtime.apiserver.contracts.requests import APPLY, JSON, JSON_PATCH, 
 from tests.runtime.apiserver.converters import MISTAKES, RESPONSES, Converter
 
 UNREACHED = "https://127.0.0.1:1/x"
-WATCH = "WATCH"  # a GET, for as long as it takes until nothing more comes
+WATCH = "WATCH"  # a GET that ends when no more events arrive
 
 V1 = obj(spec=obj(host=STRING, port={**STRING, "default": "80"}, tags=array(STRING)))
 V2 = obj(spec=obj(hostPort=STRING, tier={**STRING, "default": "low"}, tags=array(STRING)))
@@ -95,7 +95,7 @@ OF_V2 = {"hostPort": "b.example.com:9090"}
 
 
 def wrong(path: str) -> list[Step]:
-    """What a webhook does badly matters to those alone who ask for another version than the stored one."""
+    """Return the steps for a faulty webhook. Only requests for another version than the stored one are affected."""
     return [
         kind(path),
         make("v1", "w", spec=OF_V1),
@@ -108,8 +108,8 @@ def wrong(path: str) -> list[Step]:
     ]
 
 
-WITHOUT_ANSWER = ("/fails", "/lost", "/text", "/silent", "/other-review", "/old-review")
-BAD = [path for path in (*MISTAKES, *RESPONSES, *WITHOUT_ANSWER) if path not in ("/meddles", "/adds")]
+WITHOUT_RESPONSE = ("/fails", "/lost", "/text", "/silent", "/other-review", "/old-review")
+BAD = [path for path in (*MISTAKES, *RESPONSES, *WITHOUT_RESPONSE) if path not in ("/meddles", "/adds")]
 
 SCENARIOS: dict[str, list[Step]] = {
     "both ways": [
@@ -301,25 +301,25 @@ SCENARIOS: dict[str, list[Step]] = {
 
 
 class Reply(NamedTuple):
-    """lines: of a watch, in the place of a body."""
+    """Response to a request."""
 
     status: int
     body: Any
     warnings: list[str]
-    lines: list[Any]
+    lines: list[Any]  # of a watch, which has no body
 
 
 class Side(NamedTuple):
-    """A server. url: of the webhook; authority: of its certificate."""
+    """A server, and the webhook that it calls."""
 
     send: Callable[[Given], Reply]
     hook: Converter
-    url: str
-    authority: bytes
+    url: str  # of the webhook
+    authority: bytes  # of its certificate
 
 
 def play(scenario: str, side: Side) -> dict[str, Any]:
-    """The answers, with what differs from run to run taken out."""
+    """Return the responses, without the parts that differ from run to run."""
     group = f"{scenario.replace(' ', '-').replace(',', '')}.example.com"
     answers, words = [], dict[str, str]()
     listed = latest = ""
@@ -334,14 +334,14 @@ def play(scenario: str, side: Side) -> dict[str, Any]:
             text, path = text.replace(word, meant), path.replace(word, meant)
         query = {name: value.replace("$listed", listed) for name, value in query.items()}
         reply = side.send(Given(method, path, text.encode(), type_, query))
-        for one in (reply.body, *(line["object"] for line in reply.lines)):
-            requests.learn(one, words)
+        for shown in (reply.body, *(line["object"] for line in reply.lines)):
+            requests.learn(shown, words)
         meta = reply.body.get("metadata") or {}
         if "items" in reply.body:
             listed = meta["resourceVersion"]
-            latest = next((one["metadata"]["resourceVersion"] for one in reply.body["items"]), "")
+            latest = next((item["metadata"]["resourceVersion"] for item in reply.body["items"]), "")
         body = {} if _is_unknown(reply) else _plain(reply.body, words)
-        lines = [_plain(one, words) for one in reply.lines]
+        lines = [_plain(line, words) for line in reply.lines]
         answers.append({"status": reply.status, "body": body, "warnings": reply.warnings, "lines": lines})
     send = side.send
     send(Given("DELETE", f"{DEFINITIONS}/{NAME}".replace("$group", group), b"", JSON, {}))
@@ -355,17 +355,17 @@ def play(scenario: str, side: Side) -> dict[str, Any]:
 
 
 def _is_unknown(reply: Reply) -> bool:
-    """Upstream answers with text to a path that it does not know."""
+    """Report whether the path is unknown, which upstream reports as plain text."""
     return reply.status == 404 and "name" not in (reply.body.get("details") or {})
 
 
 def _plain(answer: Any, words: dict[str, str]) -> Any:
-    """Who manages a definition is not looked at; the others of an object are in no order, since that is by time."""
+    """Return a comparable form: without managedFields of definitions, and with sorted managedFields of objects."""
     of_object = answer.get("kind") != "CustomResourceDefinition"
     plain = requests.plain(answer, words, _LEFT_OUT if of_object else _LEFT_OUT | {"managedFields"})
-    for one in (plain, plain.get("object") or {}, *(plain.get("items") or ())):
-        if "managedFields" in (one.get("metadata") or {}):
-            one["metadata"]["managedFields"].sort(key=lambda entry: json.dumps(entry, sort_keys=True))
+    for shown in (plain, plain.get("object") or {}, *(plain.get("items") or ())):
+        if "managedFields" in (shown.get("metadata") or {}):
+            shown["metadata"]["managedFields"].sort(key=lambda entry: json.dumps(entry, sort_keys=True))
     return plain
 
 
@@ -404,7 +404,7 @@ def _sender(url: str, token: str) -> Callable[[Given], Reply]:
         connection.request(method, given.path + query, given.body or None, headers)
         response = connection.getresponse()
         raw = response.read()
-        warnings = [json.loads(one.removeprefix("299 - ")) for one in response.headers.get_all("Warning") or ()]
+        warnings = [json.loads(header.removeprefix("299 - ")) for header in response.headers.get_all("Warning") or ()]
         connection.close()
         if given.method == WATCH and response.status == 200:
             return Reply(200, {}, warnings, [json.loads(line) for line in raw.splitlines()])
@@ -414,7 +414,7 @@ def _sender(url: str, token: str) -> Callable[[Given], Reply]:
 
 
 def _patiently(send: Callable[[Given], Reply]) -> Callable[[Given], Reply]:
-    """For a server that serves a definition, or a change of one, some time after it has accepted it."""
+    """Wait after changes of definitions, because kube-apiserver serves them with a delay."""
 
     def sent(given: Given) -> Reply:
         reply = send(given)

@@ -1,4 +1,4 @@
-"""Defaults, refusals, updates, deletion, server-side apply and lists of the kinds that all clusters use."""
+"""Defaults, rejections, updates, deletion, server-side apply and lists of common kinds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _apply(path: str, body: dict[str, Any], **query: str) -> Step:
 def _containers(environments: dict[str, dict[str, str]]) -> dict[str, Any]:
     containers: list[dict[str, Any]] = []
     for name, env in environments.items():
-        variables = [{"name": one, "value": value} for one, value in env.items()]
+        variables = [{"name": variable, "value": value} for variable, value in env.items()]
         containers.append({"name": name, "image": "nginx", **({"env": variables} if env else {})})
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}

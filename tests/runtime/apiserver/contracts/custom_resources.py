@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions and their objects. Each scenario has an API group of its own."""
+"""CustomResourceDefinitions and their objects. Each scenario has its own API group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runtime.apiserver.contracts.contract import Contract, embedded, real_
 from tests.runtime.apiserver.contracts.requests import JSON, JSON_PATCH, MERGE, Given, Send
 
 Body = dict[str, Any]
-# (method, path below the group's, body) or with (…, type, query)
+# (method, path below that of the group, body), optionally with type and query
 Step = tuple[Any, ...]
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -50,7 +50,7 @@ def definition(*versions: Body, names: Body | None = None, **spec: Any) -> Body:
 
 
 def of_spec(schema: Any, **more: Any) -> Body:
-    """A definition whose objects have this spec."""
+    """Return a definition whose objects have a spec with this schema."""
     return definition(version(obj(spec=schema), **more))
 
 
@@ -79,7 +79,7 @@ def redefining(patch: Any, type_: str = MERGE) -> Step:
     return ("PATCH", f"{DEFINITIONS}/{NAME}", patch, type_)
 
 
-# Each alone is wrong with the schema of a spec.
+# Invalid schemas, each with one error.
 WRONG_SCHEMAS: dict[str, Any] = {
     "no type": {},
     "an unknown type": {"type": "text"},
@@ -172,7 +172,7 @@ WRONG_ROOTS: dict[str, Any] = {
 
 def _wrong_specs() -> list[Body]:
     schema = obj(spec=obj(color=STRING, size=NUMBER, tags=array(STRING)))
-    one = version(schema)
+    valid_version = version(schema)
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
     def with_scale(**fields: Any) -> Body:
@@ -187,21 +187,21 @@ def _wrong_specs() -> list[Body]:
 
     def converting(**webhook: Any) -> Body:
         review = {"conversionReviewVersions": ["v1"]}
-        return definition(one, conversion={"strategy": "Webhook", "webhook": {**review, **webhook}})
+        return definition(valid_version, conversion={"strategy": "Webhook", "webhook": {**review, **webhook}})
 
     bodies = [
         definition(version()),
-        definition(one, scope="Everywhere"),
-        definition(one, scope=""),
-        definition(one, group="$group-"),
-        definition(one, group=""),
-        definition(one, names={"plural": "Widgets"}),
-        definition(one, names={"plural": "gadgets"}),
-        definition(one, names={"kind": "Wid_get"}),
-        definition(one, names={"kind": ""}),
-        definition(one, names={"listKind": "Widget"}),
-        definition(one, names={"shortNames": ["w", "W"], "categories": ["a.b"]}),
-        definition(one, preserveUnknownFields=True),
+        definition(valid_version, scope="Everywhere"),
+        definition(valid_version, scope=""),
+        definition(valid_version, group="$group-"),
+        definition(valid_version, group=""),
+        definition(valid_version, names={"plural": "Widgets"}),
+        definition(valid_version, names={"plural": "gadgets"}),
+        definition(valid_version, names={"kind": "Wid_get"}),
+        definition(valid_version, names={"kind": ""}),
+        definition(valid_version, names={"listKind": "Widget"}),
+        definition(valid_version, names={"shortNames": ["w", "W"], "categories": ["a.b"]}),
+        definition(valid_version, preserveUnknownFields=True),
         definition(version(schema, deprecationWarning="old")),
         definition(version(schema, deprecated=True, deprecationWarning="")),
         definition(version(schema, deprecated=True, deprecationWarning="a\tb")),
@@ -218,9 +218,9 @@ def _wrong_specs() -> list[Body]:
         selecting("spec.color"),
         selecting(".spec['color']"),
         selecting(""),
-        definition(one, conversion={"strategy": "Other"}),
-        definition(one, conversion={"strategy": "Webhook"}),
-        definition(one, conversion={"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}}),
+        definition(valid_version, conversion={"strategy": "Other"}),
+        definition(valid_version, conversion={"strategy": "Webhook"}),
+        definition(valid_version, conversion={"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}}),
         converting(),
         converting(clientConfig={}),
         converting(clientConfig={"url": "http://u:p@a/b?c#d"}),
@@ -231,7 +231,7 @@ def _wrong_specs() -> list[Body]:
     return bodies
 
 
-# Values of a spec with these fields, each created under a name of its own.
+# Values of a spec with these fields, each created with another name.
 RICH = {
     "type": "object",
     "required": ["name"],
@@ -410,7 +410,7 @@ _RATCHETED = obj(
 
 
 def _loosened() -> Any:
-    """The same without limits."""
+    """Return the schema without limits."""
     text = re.sub(r', "max\w+": \d+', "", json.dumps(_RATCHETED))
     return json.loads(text.replace('"maximum": 5', '"nullable": false'))
 
@@ -552,7 +552,7 @@ SCENARIOS: dict[str, list[Step]] = {
             definition(
                 version(
                     obj(spec=obj(color=STRING, size=INTEGER, on=BOOLEAN, deep=obj(a=STRING))),
-                    selectableFields=[{"jsonPath": f".spec.{one}"} for one in ("color", "size", "on", "deep.a")],
+                    selectableFields=[{"jsonPath": f".spec.{field}"} for field in ("color", "size", "on", "deep.a")],
                 )
             )
         ),
@@ -695,7 +695,7 @@ SCENARIOS |= {
 
 
 def play(scenario: str, send: Send) -> list[dict[str, Any]]:
-    """The answers to a scenario, with what differs from run to run taken out."""
+    """Return the responses to a scenario, without the parts that differ from run to run."""
     group = f"{scenario.replace(' ', '-')}.example.com"
     answers, words = [], dict[str, str]()
     for step in SCENARIOS[scenario]:
@@ -712,7 +712,7 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
 
 
 def _ordered(answer: Any) -> Any:
-    """Upstream reports what is wrong in any order, as it looks at maps."""
+    """Sort the causes of an error: upstream's order is that of iteration over Go's maps."""
     causes = (answer.get("details") or {}).get("causes") or ()
     if len(causes) > 1:
         ordered = sorted(causes, key=lambda cause: (cause["field"], cause["message"]))
@@ -721,7 +721,7 @@ def _ordered(answer: Any) -> Any:
 
 
 def patiently(send: Send) -> Send:
-    """For a server that serves a definition, or a change of one, some time after it has accepted it."""
+    """Wait after changes of definitions, because kube-apiserver serves them with a delay."""
 
     def sent(given: Given) -> tuple[int, Any]:
         status, answer = send(given)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-ANSWERS = Path(__file__).with_name("answers") / "discovery.json"
+RESPONSES = Path(__file__).with_name("responses") / "discovery.json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 Get = Callable[[str, str], dict[str, Any]]
@@ -57,7 +57,7 @@ def _without(document: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def record(directory: Path, assets: Path) -> None:
     """Record the documents of a kube-apiserver."""
-    ANSWERS.write_text(json.dumps(real_documents(directory, assets), indent=1, sort_keys=True) + "\n")
+    RESPONSES.write_text(json.dumps(real_documents(directory, assets), indent=1, sort_keys=True) + "\n")
 
 
 def real_documents(directory: Path, assets: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""managedFields of each kind of write, conflicts of applies, and options of writes."""
+"""Field management: managedFields for each kind of write, conflicts of applies, and options of writes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ DEFINITIONS, WIDGETS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def widget(manager: str = "me", **query: Any) -> Step:
-    """Fields of spec, and of the query: force."""
+    """Apply a widget. `force` is a query parameter, other keywords are fields of the spec."""
     force = {"force": "true"} if query.pop("force", False) else {}
     return apply("widgets/w", {"spec": query}, manager, (WIDGET["apiVersion"], WIDGET["kind"]), **force)
 
@@ -298,11 +298,11 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
         until(lambda: send(Given("GET", WIDGETS, b"", "", {}))[0] == 200, "widgets are served")
     answers = requests.play_steps(SCENARIOS[scenario], send, dropped=requests.DROPPED - {"managedFields"})
     for answer in answers:
-        # Their order is that of their times, and so depends on when a second begins.
+        # They are sorted by time, so their order depends on when a second begins.
         managers = answer["body"].get("metadata", {}).get("managedFields", [])
-        managers.sort(key=lambda one: (one["operation"], one["manager"], one.get("subresource", "")))
-        # Go's maps bring those who are in conflict in any order; of one the fields are in theirs.
-        answer["body"].get("details", {}).get("causes", []).sort(key=lambda one: one["message"])
+        managers.sort(key=lambda entry: (entry["operation"], entry["manager"], entry.get("subresource", "")))
+        # The managers in conflict are in the random order of Go's maps; the fields of each are sorted.
+        answer["body"].get("details", {}).get("causes", []).sort(key=lambda cause: cause["message"])
     return answers
 
 

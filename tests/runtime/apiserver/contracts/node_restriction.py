@@ -1,4 +1,4 @@
-"""Writes of kubelets that NodeRestriction admits and refuses."""
+"""Writes of kubelets that NodeRestriction admits or denies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pod(name: str, on: str = "n1", **spec: Any) -> dict[str, Any]:
 
 
 def mirror(name: str, on: str = "n1", owners: list[dict[str, Any]] | None = None, **spec: Any) -> dict[str, Any]:
-    """$uid is that of the answer before: the node's."""
+    """Return a mirror pod. `$uid` is the uid in the previous response: that of the node."""
     own = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "$uid", "controller": True}
     meta = {"name": name, "annotations": MIRROR, "ownerReferences": [own] if owners is None else owners}
     return {"metadata": meta, "spec": {"containers": requests.CONTAINERS, "nodeName": on, **spec}}
@@ -64,7 +64,7 @@ def owner(**fields: Any) -> list[dict[str, Any]]:
 
 
 def makes(body: dict[str, Any]) -> list[Step]:
-    """A pod of n1's making, which knows its node's uid."""
+    """Return the steps that create a pod as n1, after reading the uid of the node."""
     return [Step("GET", "/nodes/n1"), n1("POST", "pods", body)]
 
 
@@ -84,7 +84,7 @@ def volume(**source: Any) -> list[dict[str, Any]]:
 
 @cache
 def signing_request(name: str) -> str:
-    """PEM in base64, of a key that is thrown away."""
+    """Return a signing request with a new key, as PEM in base64."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -119,8 +119,8 @@ def bound(name: str, uid: str = "$uid", kind: str = "Pod") -> dict[str, Any]:
 
 
 def projected(audience: str | None) -> dict[str, Any]:
-    said = {"path": "t", **({} if audience is None else {"audience": audience})}
-    return {"projected": {"sources": [{"serviceAccountToken": said}]}}
+    source = {"path": "t", **({} if audience is None else {"audience": audience})}
+    return {"projected": {"sources": [{"serviceAccountToken": source}]}}
 
 
 SCENARIOS: dict[str, list[Step]] = {
@@ -251,7 +251,7 @@ SCENARIOS: dict[str, list[Step]] = {
 
 
 def play(scenario: str, send: Send) -> list[dict[str, Any]]:
-    """Of what is done only that it was."""
+    """Play a scenario, and keep only the status of successful responses."""
     answers = requests.play_steps(SCENARIOS[scenario], send)
     return [answer if answer["status"] >= 400 else {"status": answer["status"]} for answer in answers]
 
@@ -260,7 +260,7 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
 def _real(directory: Path, assets: Path) -> Iterator[Callable[[str], Send]]:
     plugin = "--enable-admission-plugins=NodeRestriction"
     with real_sender(directory, assets, plugin, disabled=[TAINT_NODES]) as send:
-        # Nodes may do everything, so that NodeRestriction alone refuses requests.
+        # Nodes are authorized for everything, so that only NodeRestriction denies requests.
         group, rbac = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"
         binding = {
             "metadata": {"name": "nodes"},

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kcm.runtime.apiserver.http.openapi_v2 import PROTOBUF
-from tests.runtime.apiserver.contracts.protobuf import DEFINITION, JSON, real_answer
+from tests.runtime.apiserver.contracts.protobuf import DEFINITION, JSON, real_response
 
-ANSWERS = Path(__file__).with_name("answers") / "openapi_v2.json"
+RESPONSES = Path(__file__).with_name("responses") / "openapi_v2.json"
 
 MORE: dict[str, Any] = {
     "one": {"type": "object", "properties": {"a": {"type": "string"}}, "oneOf": [{"required": ["a"]}]},
@@ -94,7 +94,7 @@ def hashed(part: Any) -> str:
 
 
 def recorded() -> dict[str, str]:
-    found: dict[str, str] = json.loads(ANSWERS.read_text())
+    found: dict[str, str] = json.loads(RESPONSES.read_text())
     return found
 
 
@@ -105,11 +105,11 @@ def real_document(directory: Path, assets: Path) -> tuple[dict[str, Any], bytes]
 
     with real_server(directory, assets) as server:
         api = Api(server.kubeconfig)
-        real_answer(api, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(), JSON)
+        real_response(api, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(), JSON)
         while True:
-            document = json.loads(real_answer(api, "GET", "/openapi/v2", None, JSON)[0])
+            document = json.loads(real_response(api, "GET", "/openapi/v2", None, JSON)[0])
             if "com.example.wire.v1.Widget" in document["definitions"]:
-                return document, real_answer(api, "GET", "/openapi/v2", None, PROTOBUF)[0]
+                return document, real_response(api, "GET", "/openapi/v2", None, PROTOBUF)[0]
             time.sleep(0.5)
 
 
@@ -117,4 +117,4 @@ def record(directory: Path, assets: Path) -> None:
     """Record the hashes of the parts of a kube-apiserver's document."""
     document, _ = real_document(directory, assets)
     hashes = {name: hashed(part) for name, part in parts(document).items()}
-    ANSWERS.write_text(json.dumps(hashes, indent=0, sort_keys=True) + "\n")
+    RESPONSES.write_text(json.dumps(hashes, indent=0, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""Admission policies and their bindings: defaults, refusals, denied requests and changed objects."""
+"""Admission policies and their bindings: defaults, rejections, denied requests and changed objects."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PODS, CONFIGS = ("", "pods"), ("", "configmaps")
 
 
 class Step(NamedTuple):
-    """path: absolute, `$ns` in it and in the body is the scenario's namespace. until: kube-apiserver takes up policies
-    some time after they are written, so the recorder repeats the request until the answer has this text."""
+    """Request of a scenario. `$ns` in path and body is the namespace of the scenario."""
 
     method: str
-    path: str
+    path: str  # absolute
     body: Any = None
     type: str = JSON
     query: dict[str, str] = {}  # noqa: RUF012 - never changed
+    # Text of the response for which the recorder repeats the request, because policies take effect with a delay.
     until: str = ""
 
 
@@ -70,7 +70,7 @@ def change(name: str, **data: str | None) -> Step:
 
 
 def changes(*mutations: str, **spec: Any) -> Step:
-    """A policy with configurations that are applied, and JSON patches."""
+    """Return a policy with apply configurations and JSON patches."""
     made: list[dict[str, Any]] = []
     for text in mutations:
         is_patch = text.startswith("[")
@@ -424,7 +424,7 @@ SCENARIOS: dict[str, list[Step]] = {
 
 
 class Server(NamedTuple):
-    """A server. waits: a request with `until` is repeated for a minute at most, since policies take effect later."""
+    """A server. With `waits`, requests with `until` are repeated for up to a minute."""
 
     send: Send
     waits: bool
@@ -464,7 +464,7 @@ def tidied(send: Send) -> Send:
         send(
             Given("DELETE", f"/api/v1/namespaces/{requests.NAMESPACE}/{plural}", b"", JSON, {"gracePeriodSeconds": "0"})
         )
-    time.sleep(3)  # kube-apiserver learns by a watch that a policy is gone, and nothing shows when it has
+    time.sleep(3)  # kube-apiserver sees the deletion of a policy by a watch, at an unknown time
     return send
 
 

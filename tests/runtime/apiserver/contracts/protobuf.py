@@ -18,7 +18,7 @@ from tests.runtime.apiserver.contracts.kinds.play import Kind
 if TYPE_CHECKING:
     from tests.e2e.kubectl import Api
 
-ANSWERS = Path(__file__).with_name("answers") / "protobuf.json"
+RESPONSES = Path(__file__).with_name("responses") / "protobuf.json"
 JSON, PROTOBUF = "application/json", "application/vnd.kubernetes.protobuf"
 PARTIAL = ";as=PartialObjectMetadata;g=meta.k8s.io;v="
 PARTIAL_LIST = ";as=PartialObjectMetadataList;g=meta.k8s.io;v="
@@ -210,7 +210,7 @@ SIGNING = {
 
 
 class Posted(NamedTuple):
-    """Object to create. status: written with a PUT afterwards."""
+    """Object to create. `status` is written with a PUT afterwards."""
 
     path: str
     body: dict[str, Any]
@@ -280,8 +280,8 @@ Pair = tuple[Any, bytes]
 """An answer decoded from JSON (the list of events of a watch), and the same answer as protobuf."""
 
 
-def answers(ask: Ask, tables: dict[str, dict[str, Kind]]) -> Iterator[tuple[str, Pair]]:
-    """Yield name and answer for the valid object of each kind in the tables, and for the requests above."""
+def responses(ask: Ask, tables: dict[str, dict[str, Kind]]) -> Iterator[tuple[str, Pair]]:
+    """Yield name and response for the valid object of each kind in the tables, and for the requests above."""
     ask("POST", "/api/v1/namespaces", {"metadata": {"name": play.NAMESPACE}}, JSON)
     for table in tables.values():
         for name, kind in table.items():
@@ -333,11 +333,11 @@ def frames(raw: bytes) -> Iterator[bytes]:
 
 
 def recorded() -> dict[str, Pair]:
-    found = json.loads(ANSWERS.read_text())
+    found = json.loads(RESPONSES.read_text())
     return {name: (shown, base64.b64decode(raw)) for name, (shown, raw) in found.items()}
 
 
-def real_answer(api: Api, method: str, path: str, body: Any, accept: str) -> tuple[bytes, str]:
+def real_response(api: Api, method: str, path: str, body: Any, accept: str) -> tuple[bytes, str]:
     headers = {"Authorization": f"Bearer {api.token}", "Accept": accept, "Content-Type": JSON}
     data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
     request = Request(f"{api.url}{path}", headers=headers, data=data, method=method)
@@ -349,16 +349,16 @@ def real_answer(api: Api, method: str, path: str, body: Any, accept: str) -> tup
 
 
 def record(directory: Path, assets: Path) -> None:
-    """Record a kube-apiserver's answers, one per line: [JSON, protobuf in base64]."""
+    """Record the responses of a kube-apiserver, one per line: [JSON, protobuf in base64]."""
     rows = [
         f"{json.dumps(name)}:{json.dumps([shown, base64.b64encode(raw).decode()], separators=(',', ':'))}"
-        for name, (shown, raw) in real_answers(directory, assets).items()
+        for name, (shown, raw) in real_responses(directory, assets).items()
     ]
-    ANSWERS.write_text("{" + ",\n".join(rows) + "}\n")
+    RESPONSES.write_text("{" + ",\n".join(rows) + "}\n")
 
 
-def real_answers(directory: Path, assets: Path) -> dict[str, Pair]:
-    """Return the answers of a kube-apiserver that is started for it."""
+def real_responses(directory: Path, assets: Path) -> dict[str, Pair]:
+    """Start a kube-apiserver and return its responses."""
     from tests.e2e.kubectl import Api
     from tests.e2e.real_server import real_server
     from tests.runtime.apiserver.contracts.kinds.tables import TABLES
@@ -367,6 +367,6 @@ def real_answers(directory: Path, assets: Path) -> dict[str, Pair]:
         api = Api(server.kubeconfig)
 
         def ask(method: str, path: str, body: Any, accept: str) -> tuple[bytes, str]:
-            return real_answer(api, method, path, body, accept)
+            return real_response(api, method, path, body, accept)
 
-        return dict(answers(ask, TABLES))
+        return dict(responses(ask, TABLES))

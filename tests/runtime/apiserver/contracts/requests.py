@@ -1,4 +1,4 @@
-"""Requests of contracts, and their answers in a form that is the same in each run."""
+"""Requests of contracts, and their responses in a form that is the same in each run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Step(NamedTuple):
-    """path: below the namespace, after the resource's prefix; with a slash in front, outside of any. `$uid` in a body
-    and `$continue` in a query are of the answer before. user: whom the administrator acts as.
-    """
+    """Request of a scenario. `$uid` in the body and `$continue` in the query are values of the previous response."""
 
     method: str
-    path: str
+    path: str  # below the namespace of the scenario; with a leading slash, outside of any namespace
     body: Any = None
     type: str = JSON
     query: dict[str, str] = {}  # noqa: RUF012 - never changed
-    user: str = ""
+    user: str = ""  # impersonated by the administrator
 
 
 class Given(NamedTuple):
-    """One request as it is sent; body: JSON, or b""."""
+    """Request as it is sent. The body is JSON, or b""."""
 
     method: str
     path: str
@@ -43,7 +41,7 @@ class Given(NamedTuple):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Of its user: those that make a node of one that is called so."""
+        """Return the groups of the user: those of nodes for the user name of a node."""
         return ("system:nodes",) if self.user.startswith("system:node:") else ()
 
 
@@ -61,7 +59,7 @@ PREFIXES = {
     "storageclasses": "/apis/storage.k8s.io/v1",
     "leases": "/apis/coordination.k8s.io/v1",
     "widgets": "/apis/managers.example.com/v1",
-    "apis": "",  # a path that says it all
+    "apis": "",  # a complete path
 }
 
 CONTAINERS = [{"name": "c", "image": "nginx:1"}]
@@ -97,7 +95,7 @@ PODS_FULL = pod(
 
 
 def play_steps(steps: Iterable[Step], send: Send, *, dropped: Set[str] = DROPPED) -> list[dict[str, Any]]:
-    """dropped: fields that are left out of the answers."""
+    """Play the steps and return the responses. `dropped` fields are removed from them."""
     answers, before = [], {}
     words: dict[str, str] = {}
     for step in steps:
@@ -115,7 +113,7 @@ def play_steps(steps: Iterable[Step], send: Send, *, dropped: Set[str] = DROPPED
 
 
 def learn(answer: dict[str, Any], words: dict[str, str]) -> None:
-    """Versions and uids are told apart by the order in which they first appear."""
+    """Assign words to versions and uids, numbered in the order in which they first appear."""
     for item in (answer, *(answer.get("items") or ())):
         meta = item.get("metadata") or {}
         for field in ("uid", "resourceVersion"):
@@ -125,21 +123,22 @@ def learn(answer: dict[str, Any], words: dict[str, str]) -> None:
                 words.setdefault(f"{field}={value}", f"<{field} {count + 1}>")
 
 
-_ALLOCATED = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}  # of another range in each cluster
+_ALLOCATED = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}  # the ranges differ between clusters
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def plain(value: Any, words: dict[str, str], dropped: Set[str], field: str = "") -> Any:
     if isinstance(value, dict):
         if field == "metadata" and "resourceVersion" in value and "name" not in value:
-            return {}  # a list's: other writers move it
+            return {}  # of a list, which other writers increase
         return {name: plain(inner, words, dropped, name) for name, inner in value.items() if name not in dropped}
     if field in _ALLOCATED and value and value not in ("None", ["None"]):
         if isinstance(value, list) and len(value) > 1:
-            return ["<IPv6>" if ":" in one else "<IPv4>" for one in value]
+            return ["<IPv6>" if ":" in address else "<IPv4>" for address in value]
         return "<allocated>"
     if isinstance(value, list):
-        return [_bare(plain(one, words, dropped)) if field == "items" else plain(one, words, dropped) for one in value]
+        items = [plain(item, words, dropped) for item in value]
+        return [_bare(item) for item in items] if field == "items" else items
     if isinstance(value, str):
         if field in ("uid", "resourceVersion"):
             return words.get(f"{field}={value}", value)
@@ -151,18 +150,18 @@ def plain(value: Any, words: dict[str, str], dropped: Set[str], field: str = "")
 
 
 def _bare(item: Any) -> Any:
-    """Upstream leaves kind and apiVersion out of a list's items; ours are the stored bytes, which have them."""
+    """Remove kind and apiVersion from an item of a list: only our items, which are the stored bytes, have them."""
     return {name: inner for name, inner in item.items() if name not in ("kind", "apiVersion")}
 
 
 def real_sender(url: str, token: str) -> Send:
-    """Sends to a kube-apiserver; its certificate is not looked at."""
+    """Return a function that sends requests to a kube-apiserver without verifying its certificate."""
     exchange = real_exchange(url, token)
     return lambda given: exchange(given)[:2]
 
 
 def real_exchange(url: str, token: str) -> Exchange:
-    """As real_sender; returns the warnings too."""
+    """Return a function like that of `real_sender`, which also returns the warnings."""
     where, context = urlsplit(url), ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
@@ -176,8 +175,8 @@ def real_exchange(url: str, token: str) -> Exchange:
         query = f"?{urlencode(given.query)}" if given.query else ""
         connection.request(given.method, given.path + query, given.body or None, headers)
         response = connection.getresponse()
-        raw = response.read()  # text, where a path is not known at all
-        warnings = [_warning(one) for one in response.headers.get_all("Warning") or ()]
+        raw = response.read()  # plain text for an unknown path
+        warnings = [_warning(header) for header in response.headers.get_all("Warning") or ()]
         answer = response.status, json.loads(raw) if raw.startswith(b"{") else {}, warnings
         connection.close()
         return answer
@@ -186,12 +185,12 @@ def real_exchange(url: str, token: str) -> Exchange:
 
 
 def _warning(header: str) -> str:
-    """The text of `299 - "text"`."""
+    """Return the text of `299 - "text"`."""
     return header.split(" ", 2)[2][1:-1].replace('\\"', '"').replace("\\\\", "\\")
 
 
 def in_a_namespace_of_its_own(send: Send) -> Send:
-    """Puts a scenario into a new namespace, and lets it believe that this one is called as always."""
+    """Return a function that plays a scenario in a new namespace, and restores the usual name in the responses."""
     namespace = f"{NAMESPACE}-{uuid.uuid4().hex[:8]}"
     send(Given("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": namespace}}).encode(), JSON, {}))
 

@@ -1,6 +1,6 @@
 """Services: defaults, validation, allocation and release of addresses and ports, IP families.
 
-Scenarios are played on a server with addresses of one family (SINGLE), of both (DUAL), or on each of these (ANY).
+Scenarios are played on a server with one IP family (SINGLE), with both (DUAL), or on both servers (ANY).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def change(path: str = PATH, **spec: Any) -> Step:
 
 
 def ports(*given: dict[str, Any]) -> dict[str, Any]:
-    return {"ports": [{"name": f"p{i}", "port": 80 + i, **one} for i, one in enumerate(given)]}
+    return {"ports": [{"name": f"p{i}", "port": 80 + i, **port} for i, port in enumerate(given)]}
 
 
 def status(*ingress: dict[str, Any]) -> Step:
@@ -280,10 +280,10 @@ SCENARIOS = {
 
 
 def play(scenario: str, send: Send) -> list[dict[str, Any]]:
-    """Without resourceVersions: what a manager of fields no longer sets is a change there, and none here."""
+    """Play a scenario without resourceVersions: a field without manager is a change there, and not here."""
     try:
         answers = requests.play_steps(SCENARIOS[scenario], send)
-    finally:  # the addresses of a range are few
+    finally:  # the range has few addresses
         send(Given("DELETE", f"/api/v1/namespaces/{requests.NAMESPACE}/services", b"", "", {}))
     for answer in answers:
         answer["body"].get("metadata", {}).pop("resourceVersion", None)

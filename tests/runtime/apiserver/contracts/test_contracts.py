@@ -1,4 +1,4 @@
-"""Contracts on the embedded API server, and their recorded answers on kube-apiserver."""
+"""Contracts on the embedded API server, and verification of their recorded responses on kube-apiserver."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def recorded(contract: Contract) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("contract", "scenario"), PLAYED)
-def test_embedded_server_answers_as_kube_apiserver(make_api: type[Api], contract: Contract, scenario: str) -> None:
+def test_embedded_server_responds_as_kube_apiserver(make_api: type[Api], contract: Contract, scenario: str) -> None:
     ours = contract.play(scenario, contract.embedded(make_api, scenario))
     theirs = recorded(contract)[scenario]
-    pairs = zip_longest(answers_of(ours), answers_of(theirs))
+    pairs = zip_longest(responses_of(ours), responses_of(theirs))
     for number, ((our_answer, their_answer), step) in enumerate(zip(pairs, contract.steps(scenario), strict=True)):
         assert our_answer == their_answer, f"step {number}: {step[0]} {step[1]}"
     assert ours == theirs
@@ -54,14 +54,14 @@ def real_server_for(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(("real_server_for", "scenario"), PLAYED, indirect=["real_server_for"])
-def test_recorded_answers_are_those_of_kube_apiserver(
+def test_recorded_responses_are_those_of_kube_apiserver(
     real_server_for: tuple[Contract, Callable[[str], Any]], scenario: str
 ) -> None:
     contract, prepare = real_server_for
     assert contract.play(scenario, prepare(scenario)) == recorded(contract)[scenario]
 
 
-def answers_of(played: Any) -> list[Any]:
-    """Return the answers to the steps. A contract with webhooks has more beside them."""
-    answers: list[Any] = played["answers"] if isinstance(played, dict) else played
-    return answers
+def responses_of(played: Any) -> list[Any]:
+    """Return the responses to the steps. A contract with webhooks has the requests to the webhook as well."""
+    responses: list[Any] = played["answers"] if isinstance(played, dict) else played
+    return responses

@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.registry.definitions import Registry
 from tests.runtime.apiserver.contracts import discovery
 from tests.runtime.apiserver.contracts.discovery import AGGREGATED
 
-REAL = json.loads(discovery.ANSWERS.read_text())
+REAL = json.loads(discovery.RESPONSES.read_text())
 
 
 @pytest.fixture(scope="module")

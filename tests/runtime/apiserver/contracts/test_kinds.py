@@ -1,4 +1,4 @@
-"""Answers to the objects in `kinds/tables` are those of kube-apiserver, except for the cases in differences.txt.
+"""Responses to the objects in `kinds/tables` are those of kube-apiserver, except for the cases in differences.txt.
 
 A case that no longer differs must be removed from the list. Remove a case to see how it differs.
 """
@@ -28,12 +28,12 @@ DIFFERENCES = frozenset(
 
 
 def recorded(table: str, kind: str) -> Object:
-    answers: Object = json.loads((play.ANSWERS / f"{table}.json").read_text())[kind]
+    answers: Object = json.loads((play.RESPONSES / f"{table}.json").read_text())[kind]
     return answers
 
 
 def compared(api: Api, table: str, kind: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield case, our answer and that of kube-apiserver."""
+    """Yield the case, our response and that of kube-apiserver."""
     play.prepare(api.exchange)
     ours = play.play(TABLES[table][kind], api.exchange)
     for case, theirs in recorded(table, kind).items():
@@ -41,7 +41,7 @@ def compared(api: Api, table: str, kind: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
-def test_embedded_server_answers_as_kube_apiserver(make_api: Callable[[], Api], table: str, kind: str) -> None:
+def test_embedded_server_responds_as_kube_apiserver(make_api: Callable[[], Api], table: str, kind: str) -> None:
     for case, ours, theirs in compared(make_api(plugins=PLUGINS), table, kind):
         if f"{table} | {kind} | {case}" not in DIFFERENCES:
             assert ours == theirs, case
@@ -74,5 +74,5 @@ def real_send(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
-def test_recorded_answers_are_those_of_kube_apiserver(real_send: Exchange, table: str, kind: str) -> None:
+def test_recorded_responses_are_those_of_kube_apiserver(real_send: Exchange, table: str, kind: str) -> None:
     assert play.play(TABLES[table][kind], real_send) == recorded(table, kind)

@@ -12,9 +12,9 @@ import pytest
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
-from tests.runtime.apiserver.contracts.wire import ANSWERS, EXCHANGES, responses
+from tests.runtime.apiserver.contracts.wire import EXCHANGES, RESPONSES, responses
 
-REAL = json.loads(ANSWERS.read_text())
+REAL = json.loads(RESPONSES.read_text())
 # Header lines that only one of the two servers sends, and the reason.
 ONLY_THERE = {
     "X-Kubernetes-Pf-Flowschema-Uid": "requests are not classified here, as none is ever queued by its flow",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ANSWERS = Path(__file__).with_name("answers") / "wire.json"
+RESPONSES = Path(__file__).with_name("responses") / "wire.json"
 MAPS = "/api/v1/namespaces/wire/configmaps"
 MAP = json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v <&> é"}})
 PLAIN = {"Content-Type": "application/json"}
@@ -22,15 +22,15 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 class Exchange(NamedTuple):
-    """One request. user: "admin", "unknown", "wrong" or "jane". raw: the whole request, instead of the rest."""
+    """Request with a name."""
 
     name: str
     method: str = "GET"
     target: str = ""
     body: str = ""
     lines: dict[str, str] = {}  # noqa: RUF012 - never changed
-    user: str = "admin"
-    raw: str = ""
+    user: str = "admin"  # or "unknown", "wrong", "jane"
+    raw: str = ""  # the whole request; replaces the other fields
 
     def as_sent(self, token: str) -> bytes:
         if self.raw:
@@ -185,19 +185,19 @@ EXCHANGES = [
 
 
 def exchanged(host: str, port: int, tls: ssl.SSLContext | None, token: str) -> dict[str, str]:
-    """Responses by the names of their exchanges, each on a connection of its own."""
+    """Return the responses by the names of their exchanges, each on a new connection."""
     found = {}
     for exchange in EXCHANGES:
         plain = socket.create_connection((host, port), timeout=20)
         with plain if tls is None else tls.wrap_socket(plain, server_hostname=host) as connection:
-            with contextlib.suppress(OSError):  # a server may answer before it has read all
+            with contextlib.suppress(OSError):  # a server may respond before it has read the whole request
                 connection.sendall(exchange.as_sent(token))
             found[exchange.name] = shown(_response(connection, exchange.method))
     return found
 
 
 def _response(connection: socket.socket, method: str) -> bytes:
-    """All bytes of a response, with the chunks of its body joined."""
+    """Return the bytes of a response, with the chunks of its body joined."""
     connection.settimeout(15)
     data = b""
     try:
@@ -239,7 +239,7 @@ def _chunks(body: bytes) -> Iterator[bytes]:
 
 
 def shown(response: bytes) -> str:
-    """Without what differs from run to run; the lines of the head in the order of their names, as Go has them."""
+    """Return a response without the parts that differ from run to run. The header lines are sorted, as in Go."""
     text = response.decode(errors="replace")
     head, blank, body = text.partition("\r\n\r\n")
     status, *lines = head.split("\r\n")
@@ -247,10 +247,10 @@ def shown(response: bytes) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
     text = re.sub(r'("resourceVersion": ?")\d+', r"\1N", text)
-    text = re.sub(r"(?m)^(Date|Server|Content-Length): .*\r$", r"\1: …\r", text)  # which exchanged has checked
+    text = re.sub(r"(?m)^(Date|Server|Content-Length): .*\r$", r"\1: …\r", text)  # checked by `exchanged`
     text = re.sub(r'("age"|"continue"): ?"[^"]*"', r"\1:…", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
-    text = re.sub(r'"description":"(?:[^"\\]|\\.)*"', '"description":"…"', text)  # prose of tables
+    text = re.sub(r'"description":"(?:[^"\\]|\\.)*"', '"description":"…"', text)  # descriptions of table columns
     return re.sub(r'("cells":\["a",\d+),"[^"]*"', r'\1,"AGE"', text)
 
 
@@ -260,10 +260,10 @@ def record(directory: Path, assets: Path) -> None:
     from tests.e2e.real_server import real_server
 
     with real_server(directory, assets) as server:
-        ANSWERS.write_text(json.dumps(responses(Api(server.kubeconfig)), indent=1, ensure_ascii=False) + "\n")
+        RESPONSES.write_text(json.dumps(responses(Api(server.kubeconfig)), indent=1, ensure_ascii=False) + "\n")
 
 
 def responses(api: Any) -> dict[str, str]:
-    """api: of tests.e2e.kubectl."""
+    """Return the responses of a server. `api` is an Api of tests.e2e.kubectl."""
     host, port = api.url.removeprefix("https://").split(":")
     return exchanged(host, int(port), api.tls, api.token)

@@ -45,7 +45,7 @@ def thing(name: str, version: str = "v1", host: str = "h", **labels: str) -> Obj
     return {"apiVersion": f"example.com/{version}", "kind": "Thing", "metadata": meta, "spec": {"host": host}}
 
 
-class Later:
+class PendingQuestions:
     """Pending questions of watches, which a test resolves."""
 
     def __init__(self, hook: Converter) -> None:
@@ -71,7 +71,7 @@ class Rig:
     def __init__(self, make_api: type[Api]) -> None:
         self.hook = Converter()
         self.api = make_api(call_webhook=self.hook.ask)
-        self.later = Later(self.hook)
+        self.later = PendingQuestions(self.hook)
         self.api.server.outside_calls.make_later(self.later.ask)
         selectable = [{"jsonPath": ".spec.hostPort"}]
         assert self.api.create("customresourcedefinitions", definition(selectableFields=selectable)).status == 201
@@ -94,7 +94,7 @@ def rig(make_api: type[Api]) -> Rig:
 def test_list_converts_all_objects_in_one_call(rig: Rig) -> None:
     for name in "abc":
         rig.make(name)
-    assert rig.hook.heard == []  # they are stored as they came
+    assert rig.hook.heard == []  # objects are stored in the version of the request
     assert rig.api.send("GET", V2).names == ["a", "b", "c"]
     ((_, request),) = rig.hook.heard
     assert [obj["metadata"]["name"] for obj in request["objects"]] == ["a", "b", "c"]
@@ -105,7 +105,10 @@ def test_list_with_field_selector_converts_before_selecting(rig: Rig) -> None:
         rig.make(name, host=host)
     found = rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:", limit="1")
     assert found.names == ["a"]
-    assert [len(request["objects"]) for _, request in rig.hook.heard] == [3, 1]  # to select, and to show
+    assert [len(request["objects"]) for _, request in rig.hook.heard] == [
+        3,
+        1,
+    ]  # one call to select, one for the response
     assert "remainingItemCount" not in found.meta
     assert rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:").names == ["a", "c"]
 
@@ -137,7 +140,7 @@ def test_events_during_a_conversion_are_sent_afterwards_in_order(rig: Rig) -> No
     assert watch.seen == [("ADDED", "a")]
     rig.later.answer()
     assert watch.seen == [("ADDED", "a"), ("ADDED", "b")]
-    rig.later.answer()  # for both events: they waited for the first call
+    rig.later.answer()  # for both events, which waited for the first call
     assert watch.seen[2:] == [("ADDED", "c"), ("DELETED", "a")]
     assert rig.later.waiting == []
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what is defined is served."""
+"""CustomResourceDefinitions and their objects."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_custom_objects_may_be_owners_and_dependents(things: Api) -> None:
 
 
 def leases(**fields: Any) -> Object:
-    """A definition that claims what Leases are."""
+    """Return a definition with the group and names of Leases."""
     names = {"plural": "leases", "kind": "Lease"}
     return {
         **crd(group="coordination.k8s.io", names=names),

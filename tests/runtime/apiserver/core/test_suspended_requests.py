@@ -23,7 +23,7 @@ def api(make_api: type[Api]) -> Api:
 
 
 def begun(api: Api) -> Suspended:
-    """The creation of a pod whose account is not there yet."""
+    """Begin to create a pod whose service account does not exist yet."""
     outcome = api.server.begin(Request(method="POST", path=PATH, body=orjson.dumps(POD)))
     assert isinstance(outcome, Suspended)
     return outcome

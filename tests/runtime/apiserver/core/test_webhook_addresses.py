@@ -20,8 +20,8 @@ HOLLOW = (
 )
 
 
-class Asked:
-    """Admits everything, and records where it was called."""
+class RecordingWebhook:
+    """Webhook that admits everything, and records the addresses of its calls."""
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
@@ -36,8 +36,8 @@ class Asked:
 
 class Rig:
     def __init__(self, *, runtime: str = "hollow://1.36.0", annotated: str = "", value: str = "") -> None:
-        # annotated: kind of the object that has the annotation.
-        self.asked = Asked()
+        # `annotated` is the kind of the object that has the annotation.
+        self.asked = RecordingWebhook()
         self.api = Api(call_webhook=self.asked)
 
         def meta(kind: str, name: str) -> Object:
@@ -192,7 +192,7 @@ def test_endpoint_that_is_not_hollow_is_preferred() -> None:
 )
 def test_url_that_leads_to_hollow_pods_or_services_is_refused(host: str, problem: str) -> None:
     rig = Rig()
-    rig.api.server.reached_at("127.0.0.1", 6443)  # cluster IPs are recorded by a server that is reached
+    rig.api.server.reached_at("127.0.0.1", 6443)  # only a server with an address records cluster IPs
     fixed = {"clusterIP": "10.96.0.77", "ports": [{"port": 443}]}
     assert rig.api.create("services", {"metadata": {"name": "fixed"}, "spec": fixed}).status == 201
     rig.webhook(url=f"https://{host}:9443/check")

@@ -1,4 +1,4 @@
-"""An ApiServer behind HTTP on a free loopback port, and a client that talks to it."""
+"""An ApiServer behind HTTP on a free loopback port, and a client for it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Served:
 
 
 def posted_pod(name: str, **fields: Any) -> dict[str, Any]:
-    """The body of a POST. fields: of the object, beside its metadata and spec."""
+    """Return the body of a POST. `fields` are fields of the object beside metadata and spec."""
     return {"apiVersion": "v1", "kind": "Pod", **pod(name, namespace=""), **fields}
 
 
@@ -160,6 +160,6 @@ def run(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let everything else run until the condition holds; the test's own timeout bounds it."""
+    """Let other tasks run until the condition is met, or the test times out."""
     while not condition():
         await asyncio.sleep(0.001)

@@ -73,7 +73,7 @@ def test_request_without_a_matching_role_is_forbidden() -> None:
         )
         assert await refusal(served, "/metrics") == 'forbidden: User "jane" cannot get path "/metrics"'
         created = await served.ask("POST", PODS, headers=JANE, data=b"no pod")
-        assert created.status == 403  # before anybody looks at what it is
+        assert created.status == 403  # before the body is decoded
         assert (await served.get("/apis", headers=JANE)).status == 200
 
     served_by_roles(scenario)
@@ -228,9 +228,9 @@ def test_masters_may_impersonate_any_user() -> None:
     async def scenario(served: Served) -> None:
         answer = await served.ask("POST", SELF, headers={"Impersonate-User": "system:node:n"}, json={})
         assert answer.json["status"]["userInfo"]["groups"] == ["system:nodes", "system:authenticated"]
-        said = [("Impersonate-User", "joe"), ("Impersonate-Group", "a"), ("Impersonate-Group", "system:masters")]
-        said += [("Impersonate-Uid", "7"), ("Impersonate-Extra-example.com%2fscopes", "x")]
-        answer = await served.ask("POST", SELF, headers=said, json={})
+        headers = [("Impersonate-User", "joe"), ("Impersonate-Group", "a"), ("Impersonate-Group", "system:masters")]
+        headers += [("Impersonate-Uid", "7"), ("Impersonate-Extra-example.com%2fscopes", "x")]
+        answer = await served.ask("POST", SELF, headers=headers, json={})
         assert answer.json["status"]["userInfo"] == {
             "username": "joe",
             "uid": "7",
@@ -242,7 +242,7 @@ def test_masters_may_impersonate_any_user() -> None:
         groups = ["system:serviceaccounts", "system:serviceaccounts:x", "system:authenticated"]
         assert answer.json["status"]["userInfo"]["groups"] == groups
         answer = await served.ask("POST", SELF, headers={"Impersonate-User": "system:anonymous"}, json={})
-        assert answer.status == 403  # as it may not review itself
+        assert answer.status == 403  # because the node may not create reviews
         assert (await served.get(PODS, headers={"Impersonate-User": "joe"})).json["message"] == (
             'pods is forbidden: User "joe" cannot list resource "pods" in API group "" in the namespace "default"'
         )
@@ -271,7 +271,7 @@ def test_impersonate_verb_allows_impersonation_of_the_named_user() -> None:
         await give(served, "as", rule("impersonate", "users", "joe"), rule("impersonate", "groups", "a"))
         answer = await served.ask("POST", SELF, headers={**JANE, "Impersonate-User": "joe"}, json={})
         assert answer.json["status"]["userInfo"]["username"] == "joe"
-        # What worked last for her is tried first.
+        # The mode that was last permitted for the user is tried first.
         assert await refusal(served, **{"Impersonate-User": "jim"}) == (
             'users "jim" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster '
             "scope"

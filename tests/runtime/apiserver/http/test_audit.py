@@ -23,7 +23,7 @@ AT = "2026-01-02T03:00:00.000000Z"
 NO_START = ["RequestReceived"]
 
 
-class Noted:
+class RecordedEvents:
     def __init__(self, *rules: dict[str, Any], omit: list[str] = NO_START, **policy: Any) -> None:
         given = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": list(rules), "omitStages": omit, **policy}
         self.lines: list[bytes] = []
@@ -44,7 +44,7 @@ class Noted:
 
 
 def test_request_has_events_for_its_start_and_completion() -> None:
-    noted = Noted({"level": "Metadata"}, omit=[])
+    noted = RecordedEvents({"level": "Metadata"}, omit=[])
 
     async def scenario(served: Served) -> None:
         answer = await served.get(f"{PODS}/x?pretty=0", headers={"User-Agent": "me/1"})
@@ -84,7 +84,7 @@ def test_request_has_events_for_its_start_and_completion() -> None:
 
 @pytest.mark.parametrize(("level", "objects"), [("Metadata", 0), ("Request", 1), ("RequestResponse", 2)])
 def test_level_determines_recorded_objects(level: str, objects: int) -> None:
-    noted = Noted({"level": level})
+    noted = RecordedEvents({"level": level})
 
     async def scenario(served: Served) -> None:
         await served.create("a")
@@ -104,7 +104,7 @@ def test_level_determines_recorded_objects(level: str, objects: int) -> None:
 
 
 def test_status_response_of_a_deletion_is_recorded_at_metadata_level() -> None:
-    noted = Noted({"level": "Metadata"})
+    noted = RecordedEvents({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
         await served.ask("POST", "/api/v1/namespaces/default/secrets", json={"metadata": {"name": "s"}})
@@ -116,7 +116,7 @@ def test_status_response_of_a_deletion_is_recorded_at_metadata_level() -> None:
 
 
 def test_annotations_of_admission_are_recorded() -> None:
-    noted = Noted({"level": "Metadata"})
+    noted = RecordedEvents({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
         await served.create("a")
@@ -130,7 +130,7 @@ def test_annotations_of_admission_are_recorded() -> None:
 
 
 def test_managed_fields_are_omitted_if_the_policy_omits_them() -> None:
-    noted = Noted({"level": "RequestResponse"}, omitManagedFields=True)
+    noted = RecordedEvents({"level": "RequestResponse"}, omitManagedFields=True)
 
     async def scenario(served: Served) -> None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}}
@@ -146,7 +146,7 @@ def test_managed_fields_are_omitted_if_the_policy_omits_them() -> None:
 
 
 def test_watch_has_events_for_its_start_and_end() -> None:
-    noted = Noted({"level": "Metadata", "verbs": ["watch"]})
+    noted = RecordedEvents({"level": "Metadata", "verbs": ["watch"]})
 
     async def scenario(served: Served) -> None:
         async with served.session.get(f"{served.url}{PODS}?watch=1") as response:
@@ -161,7 +161,7 @@ def test_watch_has_events_for_its_start_and_end() -> None:
 
 
 def test_forbidden_impersonated_and_anonymous_requests_are_recorded() -> None:
-    noted = Noted({"level": "Metadata"})
+    noted = RecordedEvents({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
         await served.get(PODS, headers=JANE)
@@ -181,7 +181,7 @@ def test_forbidden_impersonated_and_anonymous_requests_are_recorded() -> None:
 
 
 def test_failed_authentication_is_recorded_with_the_kinds_of_credentials() -> None:
-    noted = Noted({"level": "Metadata"})
+    noted = RecordedEvents({"level": "Metadata"})
 
     async def scenario(served: Served) -> None:
         for authorization in ("Bearer wrong", "Basic eDp5", "", "Digest x"):
@@ -200,10 +200,12 @@ def test_failed_authentication_is_recorded_with_the_kinds_of_credentials() -> No
 
 
 def test_request_without_a_matching_rule_is_not_recorded() -> None:
-    noted = Noted({"level": "None", "users": ["root"]}, {"level": "Metadata", "resources": [{"resources": ["pods"]}]})
+    noted = RecordedEvents(
+        {"level": "None", "users": ["root"]}, {"level": "Metadata", "resources": [{"resources": ["pods"]}]}
+    )
 
     async def scenario(served: Served) -> None:
-        assert (await served.get(PODS)).headers["Audit-Id"]  # a response has one all the same, as upstream
+        assert (await served.get(PODS)).headers["Audit-Id"]  # the response has an id nevertheless, as upstream
         await served.get("/apis", headers=JANE)
         await served.get("/api/v1/nodes", headers=JANE)
         await served.get(PODS, headers={**JANE, "Audit-ID": "mine"})

@@ -65,7 +65,7 @@ def test_watch_ends_after_its_timeout() -> None:
 def test_watch_from_an_expired_version_gets_an_error_event() -> None:
     async def scenario(served: Served) -> None:
         refused = await served.get(f"{PODS}?watch=true&resourceVersion=x")
-        assert refused.status == 500  # as upstream, which gives no reason
+        assert refused.status == 500  # as upstream, without a reason
         future = await served.get(f"{PODS}?watch=true&resourceVersion=99999&sendInitialEvents=true")
         assert future.json["kind"] == "Status"
 
@@ -130,7 +130,7 @@ def test_watch_of_a_client_that_does_not_read_is_cut_off() -> None:
 
 
 class FakeWire:
-    """Recorder of the writes of a stream; full after each write until there is room."""
+    """Records the writes of a stream, and is full after each write until `drain`."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -149,7 +149,7 @@ class FakeWire:
         self.finished = True
 
     async def drain(self, stream: WatchStream) -> None:
-        """Let everything through."""
+        """Report space until the stream has written everything."""
         while self.is_full:
             self.is_full = False
             stream.on_room()
@@ -160,7 +160,7 @@ async def turn() -> None:
     await asyncio.sleep(0)
 
 
-class Told:
+class StreamCallbacks:
     """Recorder of the callbacks of a stream: "cut" and "over"."""
 
     def __init__(self) -> None:
@@ -174,8 +174,8 @@ class Told:
 
 def test_lines_of_one_turn_or_of_a_busy_connection_are_written_together() -> None:
     async def scenario() -> None:
-        wire, told = FakeWire(), Told()
-        stream = told.stream(wire)
+        wire, callbacks = FakeWire(), StreamCallbacks()
+        stream = callbacks.stream(wire)
         stream.deliver(b"a\n")
         stream.deliver(b"b\n")
         await turn()
@@ -188,22 +188,22 @@ def test_lines_of_one_turn_or_of_a_busy_connection_are_written_together() -> Non
         await wire.drain(stream)
         await turn()
         assert wire.written == [b"a\nb\n", b"c\nd\n"]
-        assert (wire.finished, told.words) == (True, ["over"])
+        assert (wire.finished, callbacks.words) == (True, ["over"])
 
     asyncio.run(scenario())
 
 
 def test_stream_ends_if_too_many_bytes_wait_except_initial_ones() -> None:
     async def scenario() -> None:
-        wire, told = FakeWire(), Told()
-        stream = told.stream(wire, most_waiting=100)
+        wire, callbacks = FakeWire(), StreamCallbacks()
+        stream = callbacks.stream(wire, most_waiting=100)
         stream.deliver(b"x" * 1000)
         await turn()
         stream.deliver(b"x" * 60)
-        assert told.words == []
+        assert callbacks.words == []
         stream.deliver(b"x" * 60)
         stream.deliver(b"x" * 60)
-        assert told.words == ["cut", "over"]
+        assert callbacks.words == ["cut", "over"]
         await wire.drain(stream)
         assert wire.written == [b"x" * 1000]
 
@@ -219,8 +219,8 @@ def test_initial_lines_are_generated_as_they_are_read() -> None:
                 made.append(number)
                 yield b"x" * 9_999 + b"\n"
 
-        wire, told = FakeWire(), Told()
-        stream = told.stream(wire, most_waiting=100)
+        wire, callbacks = FakeWire(), StreamCallbacks()
+        stream = callbacks.stream(wire, most_waiting=100)
         stream.begin(lines())
         stream.deliver(b"later\n")
         stream.end()
@@ -231,18 +231,18 @@ def test_initial_lines_are_generated_as_they_are_read() -> None:
         assert wire.written[-1].endswith(b"later\n")
         assert max(map(len, wire.written)) < 300_000
         await turn()
-        assert told.words == ["over"]
+        assert callbacks.words == ["over"]
 
     asyncio.run(scenario())
 
 
 def test_buffered_bytes_of_a_slow_client_are_reported() -> None:
     async def scenario() -> None:
-        wire, told = FakeWire(), Told()
-        stream = told.stream(wire)
+        wire, callbacks = FakeWire(), StreamCallbacks()
+        stream = callbacks.stream(wire)
         stream.deliver(b"a\n")
         await turn()
-        assert wire.held == []  # the client reads, as far as is known
+        assert wire.held == []  # no unsent bytes are known
         stream.deliver(b"bb\n")
         stream.deliver(b"ccc\n")
         assert wire.held == [3, 7]
@@ -251,7 +251,7 @@ def test_buffered_bytes_of_a_slow_client_are_reported() -> None:
         stream.on_lost()
         stream.deliver(b"d\n")
         await turn()
-        assert (len(wire.written), told.words) == (2, ["over"])
+        assert (len(wire.written), callbacks.words) == (2, ["over"])
 
     asyncio.run(scenario())
 
@@ -260,9 +260,13 @@ def test_error_while_rendering_a_line_ends_the_watch() -> None:
     async def scenario() -> None:
         caught: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: caught.append(context["exception"]))
-        wire, told = FakeWire(), Told()
-        told.stream(wire, shown=lambda lines: bytes(1 // (len(lines) - len(lines)))).deliver(b"a\n")
+        wire, callbacks = FakeWire(), StreamCallbacks()
+        callbacks.stream(wire, shown=lambda lines: bytes(1 // (len(lines) - len(lines)))).deliver(b"a\n")
         await turn()
-        assert (wire.written, told.words, [type(each) for each in caught]) == ([], ["cut", "over"], [ZeroDivisionError])
+        assert (wire.written, callbacks.words, [type(each) for each in caught]) == (
+            [],
+            ["cut", "over"],
+            [ZeroDivisionError],
+        )
 
     asyncio.run(scenario())

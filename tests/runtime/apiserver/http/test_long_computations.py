@@ -1,4 +1,4 @@
-"""Expressions that take long are evaluated in slices: others are served meanwhile, and all comes out the same."""
+"""Long computations run in slices, so that other requests are served meanwhile, with the same results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfiguration
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 SECRETS = "/api/v1/namespaces/default/secrets"
-# Costs some 400,000 units of the million that an expression may cost.
+# Costs about 400,000 units of the million that an expression may cost.
 LONG = "lists.range(200).all(x, lists.range(200).all(y, x + y >= 0))"
 RULES = [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"]}]
 
@@ -57,7 +57,7 @@ async def post(served: Served, path: str, body: Any, status: int = 201) -> None:
 
 
 async def served_meanwhile(served: Served, method: str, path: str, body: Any) -> tuple[Any, int]:
-    """Return the answer, and the number of requests of another client that were served until it came."""
+    """Return the response, and the number of requests from another client that were served before it."""
     long = asyncio.ensure_future(served.ask(method, path, json=body))
     others = 0
     while not long.done():
@@ -186,7 +186,7 @@ def test_in_process_request_is_carried_out_at_once(api: Api) -> None:
 
 
 class Loop:
-    """Turns that are taken by hand, on a clock that stands still."""
+    """Event loop whose turns the test runs, on a clock that stands still."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -174,7 +174,7 @@ def test_requests_watches_and_objects_are_counted() -> None:
             f'apiserver_request_duration_seconds_bucket{{verb="GET",dry_run="",{of_one},le="+Inf"}} 2',
             'apiserver_resource_objects{group="",resource="pods"} 1',
         } <= found
-        assert not any("strange" in line for line in found)  # else clients could have it remember anything
+        assert not any("strange" in line for line in found)  # otherwise clients could fill the memory
 
     run(scenario)
 

@@ -19,7 +19,7 @@ LONG, SHORT = SLICE, SLICE / 4
 
 
 class Loop:
-    """Requests are (name, seconds that they take)."""
+    """Handles requests, which are pairs of name and duration in seconds."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -36,8 +36,8 @@ class Loop:
 
     def turn(self) -> None:
         due, self.soon[:] = self.soon[:], []
-        for one in due:
-            one()
+        for callback in due:
+            callback()
 
 
 def test_request_is_handled_immediately_when_the_queues_are_empty() -> None:

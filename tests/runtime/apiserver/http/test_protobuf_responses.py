@@ -28,7 +28,7 @@ def decoded(raw: bytes) -> dict[str, Any]:
 
 
 async def events(response: aiohttp.ClientResponse, count: int) -> list[tuple[str, bytes]]:
-    """Each one's type, and the object in its envelope."""
+    """Return the type of each event, and its object in the envelope."""
     found = []
     for _ in range(count):
         (size,) = struct.unpack(">I", await response.content.readexactly(4))
@@ -150,11 +150,11 @@ def test_an_object_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ProtobufEncoder, "message", counting)
         watch = f"{served.url}{PODS}?watch=true"
         async with (
-            served.session.get(watch, headers=CLIENT_GO) as one,
-            served.session.get(watch, headers=CLIENT_GO) as two,
+            served.session.get(watch, headers=CLIENT_GO) as first,
+            served.session.get(watch, headers=CLIENT_GO) as second,
         ):
             await served.create("a")
-            assert await events(one, 1) == await events(two, 1)
+            assert await events(first, 1) == await events(second, 1)
             await served.get(PODS, headers=CLIENT_GO)
         assert encoded.count("Pod") == 1
 

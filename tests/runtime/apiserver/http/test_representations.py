@@ -31,8 +31,8 @@ def representation(form: Form, include: str = "Metadata") -> Representation:
     return Representation(form, include=include, now=lambda: 0.0, printer=printer, encodings=encodings)
 
 
-def body(one: Representation, document: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = orjson.loads(one.body(Response(status=200, body=orjson.dumps(document))))
+def body(rendering: Representation, document: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = orjson.loads(rendering.body(Response(status=200, body=orjson.dumps(document))))
     return shown
 
 
@@ -64,7 +64,7 @@ def test_list_rendered_in_steps_equals_list_rendered_at_once(kind: str, version:
 
 
 def drained(steps: Generator[None, None, bytes]) -> tuple[bytes, int]:
-    """The result, and after how many steps."""
+    """Return the result of a generator, and its number of steps."""
     taken = 0
     while True:
         try:
@@ -98,18 +98,20 @@ def test_a_status_stays_a_status(form: Form) -> None:
     assert body(representation(form), status) == status
 
 
-def events(one: Representation, *lines: dict[str, Any]) -> list[dict[str, Any]]:
+def events(rendering: Representation, *lines: dict[str, Any]) -> list[dict[str, Any]]:
     raw = b"".join(orjson.dumps(line) + b"\n" for line in lines)
-    return [orjson.loads(line) for line in one.lines(raw).splitlines()]
+    return [orjson.loads(line) for line in rendering.lines(raw).splitlines()]
 
 
 def test_a_watched_table_names_its_columns_once() -> None:
-    one = representation(TABLE)
-    first, second = events(one, {"type": "ADDED", "object": whole("a")}, {"type": "DELETED", "object": whole("b")})
+    rendering = representation(TABLE)
+    first, second = events(
+        rendering, {"type": "ADDED", "object": whole("a")}, {"type": "DELETED", "object": whole("b")}
+    )
     assert (first["type"], second["type"]) == ("ADDED", "DELETED")
     assert first["object"]["columnDefinitions"]
     assert second["object"]["columnDefinitions"] is None
-    (third,) = events(one, {"type": "ADDED", "object": whole("c")})
+    (third,) = events(rendering, {"type": "ADDED", "object": whole("c")})
     assert third["object"]["columnDefinitions"] is None
     assert third["object"]["rows"][0]["cells"][0] == "c"
 

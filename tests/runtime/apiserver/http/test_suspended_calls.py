@@ -27,9 +27,9 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def configure(served: Served, url: str, authority: bytes, **more: Any) -> None:
-    one = hook(url, name="hook.example.com", **more)
-    one["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
-    made = await served.ask("POST", CONFIGURATIONS, json={"metadata": {"name": "hooks"}, "webhooks": [one]})
+    webhook = hook(url, name="hook.example.com", **more)
+    webhook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
+    made = await served.ask("POST", CONFIGURATIONS, json={"metadata": {"name": "hooks"}, "webhooks": [webhook]})
     assert made.status == 201, made.json
 
 
@@ -101,14 +101,14 @@ def test_other_requests_are_served_during_a_webhook_call(tmp_path: Path, monkeyp
 def test_answer_of_a_webhook_is_read_up_to_a_limit(tmp_path: Path, path: str, why: str) -> None:
     async def scenario(served: Served, _asked: Hook, there: str, authority: bytes) -> None:
         await configure(served, f"{there}{path}", authority)
-        BODIES[path]()  # made before: the server would wait for it
+        BODIES[path]()  # built in advance: the call has a timeout
         tracemalloc.start()
         try:
             refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak < 150_000_000  # the hook's own copies are among it
+        assert peak < 150_000_000  # includes the copies of the webhook in this process
         assert refused.status == 500
         assert refused.json["message"].endswith(f'failed to call webhook: Post "{there}{path}?timeout=10s": {why}')
 

@@ -1,4 +1,4 @@
-"""YAML as JSON, and what is too large to be."""
+"""Conversion of YAML to JSON, and its limits."""
 
 from __future__ import annotations
 

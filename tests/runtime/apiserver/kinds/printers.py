@@ -1,4 +1,4 @@
-"""The printers of all kinds that have a file, by apiVersion and kind."""
+"""Printers of all kinds with a file, by apiVersion and kind."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def printer_for(api_version: str, kind: str) -> Printer:
 
 
 def cells(api_version: str, kind: str, **fields: Any) -> list[Any]:
-    """The cells of an object of the kind that is an hour old."""
+    """Return the cells of an object of the kind that is an hour old."""
     meta = {**META, **fields.pop("metadata", {})}
     return printer_for(api_version, kind).cells({"metadata": meta, **fields}, NOW)

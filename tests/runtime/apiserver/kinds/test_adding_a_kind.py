@@ -36,7 +36,7 @@ def request(name: str = "r", **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that the page shows."""
+    """Return the path of the example file, extracted from the page."""
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     path = tmp_path_factory.mktemp("kinds") / "pod_certificate_request.py"
     path.write_text(code)

@@ -1,4 +1,4 @@
-"""The columns and cells of kinds, as `kubectl get` shows them."""
+"""Columns and cells of kinds, as shown by `kubectl get`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of kinds and the files in kinds/ agree; every kind that is served can be written and read."""
+"""The index of kinds matches the files in kinds/, and every served kind can be written and read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = [
     f"{group}.{module.name}"
     for group in GROUPS
     for module in pkgutil.iter_modules([str(Path(kinds.__path__[0]) / group)])
-    if module.name != "shared"  # what the kinds of a group share
+    if module.name != "shared"  # shared by the kinds of a group
 ]
 STORED = (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
 LISTED = (*STORED, *AGGREGATED)
@@ -43,7 +43,7 @@ def test_no_kind_is_listed_twice() -> None:
 
 @pytest.mark.parametrize("definition", STORED, ids=lambda definition: definition.name)
 def test_every_kind_has_types(definition: ResourceDefinition) -> None:
-    """Without types, values of a wrong type would reach the hooks."""
+    """The server rejects values of wrong types only if the kind has types."""
     assert built_in_types().of_kind(definition.group, definition.version, definition.kind)
 
 

@@ -1,4 +1,4 @@
-"""Validation of long lists takes time in proportion to their length."""
+"""Validation of long lists takes linear time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.rules.webhook_clients import wrong_review_versions
 
 
 class Counted(str):
-    """Text whose comparisons are counted."""
+    """String that counts its comparisons."""
 
     comparisons = 0
 
@@ -49,7 +49,7 @@ def test_elements_are_not_compared_with_all_others(validate: Any) -> None:
 
 
 def test_resource_claims_are_found_by_lookup() -> None:
-    """Each line that is run is counted: the comparison with all others was one in a generator."""
+    """Counts executed lines, because the former comparison with all other claims was in a generator."""
     lines = 0
 
     def trace(_frame: Any, event: str, _argument: Any) -> Any:

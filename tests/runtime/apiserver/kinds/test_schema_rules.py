@@ -42,7 +42,7 @@ def refused(schema: dict[str, Any]) -> list[str]:
 
 
 def written(rule: str, message: str = "") -> str:
-    """A rule as the server shows it."""
+    """Return a rule in the form that the server returns."""
     fields = {"Rule": rule, "Message": "", "MessageExpression": message, "Reason": None, "FieldPath": ""}
     return json.dumps(fields | {"OptionalOldSelf": None}, separators=(",", ":"))
 

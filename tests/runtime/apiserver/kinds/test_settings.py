@@ -1,4 +1,4 @@
-"""Settings of small kinds whose files have no behaviour of their own: generation, updates, what a deletion returns."""
+"""Settings of kinds without their own behaviour: generation, updates, and responses to deletions."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ METADATA_INFORMER = (
         ("application/vnd.kubernetes.protobuf;stream=watch", IN_PROTOBUF),
         ("application/vnd.kubernetes.protobuf;q=0.8, application/json;q=0.9", AS_IT_IS),
         ("application/json;q=0.8, application/vnd.kubernetes.protobuf", IN_PROTOBUF),
-        ("*/*, application/vnd.kubernetes.protobuf;q=0.5", IN_PROTOBUF),  # its subtype goes before its quality
+        (
+            "*/*, application/vnd.kubernetes.protobuf;q=0.5",
+            IN_PROTOBUF,
+        ),  # specific media types precede those with a higher quality
         ("application/vnd.kubernetes.protobuf;stream=other, application/json", AS_IT_IS),
         ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json", AS_IT_IS),
         ("application/cbor, application/json; q=0.5", AS_IT_IS),
@@ -95,7 +98,7 @@ def test_aggregated_discovery_is_negotiated() -> None:
 
 
 def test_accept_header_with_too_many_clauses_is_rejected() -> None:
-    """Sorting them takes their number squared."""
+    """Sorting the clauses takes quadratic time."""
     assert negotiate("*/*," * 50 + "a/b," * 49 + "c/d", OF_OBJECTS) == AS_IT_IS
     with pytest.raises(StatusError, match="more than 100 clauses"):
         negotiate("*/*," * 50 + "a/b," * 50 + "c/d", OF_OBJECTS)

@@ -1,6 +1,6 @@
 import ssl
 import stat
-import time  # OpenSSL compares with the machine's clock
+import time  # OpenSSL uses the system clock
 from pathlib import Path
 
 import pytest

@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    """A server of the test's own, which may end it."""
+    """Start a server that the test may stop."""
     running = launch(ServerSettings(directory=tmp_path / "kcm"))
     yield running
     running.stop()
@@ -140,7 +140,7 @@ def test_full_disk_only_fails_writes(mortal: EmbeddedServer) -> None:
     _, hard = resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, hard))
     maps = "/api/v1/namespaces/default/configmaps"
-    large = {"metadata": {"name": "a"}, "data": {"a": "b" * 900_000}}  # more than what the store begins with
+    large = {"metadata": {"name": "a"}, "data": {"a": "b" * 900_000}}  # more than the initial size of the store
     for _ in range(2):
         status, refused = ask(mortal.kubeconfig, "POST", maps, json=large)
         assert (status, refused["message"]) == (500, "etcdserver: mvcc: database space exceeded")
@@ -203,7 +203,7 @@ def test_path_that_is_not_a_directory_is_reported(tmp_path: Path) -> None:
 
 
 def test_server_ends_with_its_parent_process(mortal: EmbeddedServer) -> None:
-    mortal.child.stop(15.0)  # closes its standard input, as the kernel does when we die
+    mortal.child.stop(15.0)  # closes its standard input, as the kernel does when the parent process dies
     assert mortal.child.exit_code == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import time  # OpenSSL compares with the machine's clock
+import time  # OpenSSL uses the system clock
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,4 @@
-"""Snapshots of a cluster that runs, and of one that does not."""
+"""Snapshots of running and stopped clusters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def nobody() -> Send:
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Path:
-    """A directory whose server has ended; it holds one pod, of revision 7."""
+    """Return the directory of a stopped server, with one pod at revision 7."""
     directory = tmp_path / "idle"
     directory.mkdir(mode=0o700)
     store = SqliteStore(directory / "cluster.db", post=at_once, soon=at_once, refused=print, failed=print)
@@ -62,7 +62,7 @@ def test_snapshot_of_a_running_cluster_is_restored(tmp_path: Path, capsys: pytes
         assert capsys.readouterr().err == f"Error: {saved} is there already\n"
         assert not list((tmp_path / "kcm").glob("snapshot-*"))
         assert stat.S_IMODE(saved.stat().st_mode) == 0o600
-        with api_transport(server.kubeconfig) as transport:  # from an account there are no secrets for
+        with api_transport(server.kubeconfig) as transport:  # of an account without secrets
             path = "/api/v1/namespaces/default/serviceaccounts/poor"
             body = b'{"metadata":{"name":"poor"}}'
             transport.request(Request(method="POST", path=path.rpartition("/")[0], body=body), client="test", timeout=9)

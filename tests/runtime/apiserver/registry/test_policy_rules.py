@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 
 
 def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> Rule:
-    """Each a list with commas; "core" is the group "". A rule for URLs has no group."""
+    """Return a rule from comma-separated lists. "core" is the group "". A rule for URLs has no group."""
     parts = [tuple(text.split(",")) if text else () for text in (verbs, groups, resources, names, urls)]
     parts[1] = tuple("" if group == "core" else group for group in parts[1])
     return Rule(*parts)

@@ -1,4 +1,4 @@
-"""Paths that nothing is served under, and methods that a path does not take."""
+"""Unserved paths, and methods that a path does not accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Property tests that give the same examples in every run: a failure is the change's, never the day's."""
+"""Property tests with the same examples in every run, so that a failure is caused by a change of the code."""
 
 from hypothesis import settings
 

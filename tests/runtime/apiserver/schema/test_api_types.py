@@ -88,7 +88,7 @@ def test_every_type_can_be_read_and_refers_to_known_types(types: ApiTypes) -> No
 
 
 def test_types_with_their_own_encoding_are_distinguished_from_structs(types: ApiTypes) -> None:
-    """One that is new in a release needs a place in the table, and a decoder."""
+    """A type that is new in a release needs an entry in the table, and a decoder."""
     for name in types:
         found = types.find(name)
         assert found is not None

@@ -1,4 +1,4 @@
-"""Which fields differ between two versions: the cases are structured-merge-diff's (typed/comparison_test.go)."""
+"""Differences of fields between two versions. Cases of structured-merge-diff (typed/comparison_test.go)."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_duplicate_element_is_one_field() -> None:
 
 
 def test_member_does_not_include_fields_below_it() -> None:
-    """As fieldpath's Set: a map that is managed as such, and fields of it."""
+    """Like fieldpath's Set: a map that is managed as a whole is distinct from its fields."""
     itself, below = {"f:a": {}}, {"f:a": {"f:b": {}}}
     both = {"f:a": {".": {}, "f:b": {}}}
     assert united(itself, below) == united(below, itself) == both
@@ -107,7 +107,7 @@ TREES = st.dictionaries(STEPS, BELOW, max_size=3)
 
 
 def members(fields: Tree, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """The set as a set, to compare with."""
+    """Return the members as a Python set."""
     found = set()
     for step, inner in fields.items():
         if step == ".":
@@ -120,10 +120,10 @@ def members(fields: Tree, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
 
 
 @given(TREES, TREES)
-def test_union_difference_and_intersection_are_those_of_sets(one: Tree, other: Tree) -> None:
-    assert members(united(one, other)) == members(one) | members(other)
-    assert members(minus(one, other)) == members(one) - members(other)
-    assert members(common(one, other)) == members(one) & members(other)
-    covered = {path for path in members(one) for end in range(1, len(path) + 1) if path[:end] in members(other)}
-    assert members(without(one, other)) == members(one) - covered
-    assert all(has_path(one, path) for path in members(one))
+def test_union_difference_and_intersection_are_those_of_sets(first: Tree, second: Tree) -> None:
+    assert members(united(first, second)) == members(first) | members(second)
+    assert members(minus(first, second)) == members(first) - members(second)
+    assert members(common(first, second)) == members(first) & members(second)
+    covered = {path for path in members(first) for end in range(1, len(path) + 1) if path[:end] in members(second)}
+    assert members(without(first, second)) == members(first) - covered
+    assert all(has_path(first, path) for path in members(first))

@@ -1,4 +1,4 @@
-"""The types of fields are known of each type by itself, and not by the field's name."""
+"""The type of a field depends on its struct, not only on its name."""
 
 from __future__ import annotations
 

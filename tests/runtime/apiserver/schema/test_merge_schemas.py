@@ -1,4 +1,4 @@
-"""What kubectl and our controllers send to real kinds, and which of their lists merge."""
+"""Strategic merge patches of kubectl and of our controllers for built-in kinds, and lists that merge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def named(*names: str) -> list[dict[str, Any]]:
 
 
 def schema_of(kind: str) -> MergeSchema:
-    """Of version v1 of a built-in kind."""
+    """Return the merge schema of a built-in kind in version v1."""
     *_, found = sorted(each for each in built_in_types().kinds if each.endswith(f"v1/{kind}"))
     group, _, version = found.rpartition("/")[0].rpartition("/")
     return merge_schema_of(group, version, kind)

@@ -1,4 +1,4 @@
-"""How deep JSON may nest, and how long the paths of its fields may be."""
+"""Limits of the nesting of JSON, and of the length of field paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merge patches and JSON patches, by the examples of their RFCs and by their laws."""
+"""Merge patches and JSON patches: examples of their RFCs, and properties."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PATCHES = st.dictionaries(NAMES, WITH_NULLS, max_size=3)
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch from before to after, for objects without nulls."""
+    """Return the merge patch that turns `before` into `after`, for objects without nulls."""
     patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
     for name, value in after.items():
         former = before.get(name)
@@ -161,7 +161,7 @@ def test_json_patch_operations_of_rfc_6902(original: Any, operations: Any, resul
         {"op": "add", "path": "/b", "value": 1},
         "add",
         None,
-        # the last operation fails, so the first is not done either
+        # the last operation fails, so the first is not applied either
         [{"op": "add", "path": "/b", "value": 1}, {"op": "test", "path": "/a", "value": 2}],
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownTypeError
 
-# What kubectl 1.32 sends for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
+# Bodies of kubectl 1.32 for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
 DEPLOYMENT = (
     "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErgBCh8KA3dlYhIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEoYBCAASDAoKCgNhcHASA3dlYhpsChw"
     "KABIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEkwSLgoFbmdpbngSBW5naW54KgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBK"
@@ -128,7 +128,7 @@ def varint(number: int) -> bytes:
 
 
 def message(**fields: int | str | bytes) -> bytes:
-    """A message; its fields are named f1, f2, …"""
+    """Return an encoded message with the fields f1, f2, …"""
     parts = []
     for name, value in fields.items():
         number = int(name[1:])
@@ -151,13 +151,13 @@ def meta(**fields: int | str | bytes) -> bytes:
 @pytest.mark.parametrize(
     "api_version, kind, content, expected",
     [
-        # metav1.Time and MicroTime; a time that was never set is left out.
+        # metav1.Time and MicroTime; an unset time is omitted.
         ("v1", "Pod", meta(f1="a", f8=message(f1=1767322800, f2=5)), {"creationTimestamp": "2026-01-02T03:00:00Z"}),
         ("v1", "Pod", meta(f1="a", f8=b""), {}),
         ("v1", "Pod", meta(f1="a", f8=message(f1=-62135596800)), {}),
-        # Numbers may be negative, and are sent with 64 bits then.
+        # Negative numbers are encoded with 64 bits.
         ("v1", "Pod", meta(f1="a", f7=-3), {"generation": -3}),
-        # A pointer's zero was meant, any other was not.
+        # A zero is kept in a pointer field only.
         ("v1", "Pod", meta(f1="a", f7=0, f10=0), {"deletionGracePeriodSeconds": 0}),
         ("v1", "Pod", meta(f1="a", f12=message(f1="k")), {"annotations": {"k": ""}}),
         # Unknown fields are skipped, whatever their wire type.
@@ -240,7 +240,7 @@ def test_every_field_has_a_number_except_those_of_the_envelope() -> None:
 
 
 def entry(key: str, value: bytes) -> bytes:
-    """Of a map."""
+    """Return an encoded entry of a map."""
     return message(f1=key, f2=value)
 
 
@@ -259,7 +259,7 @@ def test_maps_of_structs_and_lists_are_decoded(decoder: ProtobufDecoder) -> None
 
 def test_schema_of_a_custom_resource_is_decoded(decoder: ProtobufDecoder) -> None:
     count = message(f5="integer") + varint(11 << 3 | 1) + struct.pack("<d", 1.5)
-    names = message(f1=message(f5="string"))  # items: one schema for all
+    names = message(f1=message(f5="string"))  # items with a single schema
     schema = message(f5="object", f8=message(f1=b'{"count":3}'), f24=names, f29=entry("count", count))
     schema += message(f30=message(f1=1)) + message(f32=entry("a", message(f2="b") + message(f2="c")))
     version = message(f1="v1", f2=1, f4=message(f1=schema))

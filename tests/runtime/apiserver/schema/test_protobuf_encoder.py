@@ -1,4 +1,4 @@
-"""Every field of every kind comes back from the wire; values as upstream's generated code writes them."""
+"""Every field of every kind round-trips; values are encoded as by upstream's generated code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeEr
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 TYPES = built_in_types()
-# Not one of these is a zero, which a decoder would leave out.
+# None of these values is zero, because a decoder omits zeros.
 VALUES = {
     "string": "é",
     "bytes": "AP8=",
@@ -40,7 +40,7 @@ def decoder() -> ProtobufDecoder:
 
 
 def whole(types: ApiTypes, name: str, depth: int) -> dict[str, Any]:
-    """An object of a type with all its fields; at the bottom those are left out that are messages again."""
+    """Return an object with all fields of a type. At the maximum depth, fields with nested messages are omitted."""
     found = types.find(name)
     assert found is not None
     return {
@@ -51,19 +51,19 @@ def whole(types: ApiTypes, name: str, depth: int) -> dict[str, Any]:
 
 
 def filled(types: ApiTypes, field: Field, depth: int) -> Any:
-    one = whole(types, field.type, depth - 1) if field.struct else VALUES[field.kind]
+    value = whole(types, field.type, depth - 1) if field.struct else VALUES[field.kind]
     match field.form:
         case "list":
-            return [one, one]
+            return [value, value]
         case "map":
-            return {"b": one, "a": one}
+            return {"b": value, "a": value}
         case "map of lists":
-            return {"b": [one], "a": [one, one]}
-    return one
+            return {"b": [value], "a": [value, value]}
+    return value
 
 
 def pruned(value: Any) -> Any:
-    """Without empty messages, which a decoder leaves out where Go holds them by value."""
+    """Remove empty messages, which a decoder omits where Go's field is not a pointer."""
     if isinstance(value, dict):
         shown = {name: pruned(inner) for name, inner in value.items()}
         return {name: inner for name, inner in shown.items() if inner not in ({}, [])}
@@ -71,7 +71,7 @@ def pruned(value: Any) -> Any:
 
 
 def backwards(value: Any) -> Any:
-    """The same; but for raw JSON, which is written as it is."""
+    """Reverse the order of all fields, except inside raw JSON, which is encoded verbatim."""
     if value in (VALUES["raw"], VALUES["any"]):
         return value
     if isinstance(value, dict):
@@ -85,7 +85,7 @@ def test_all_fields_of_all_kinds_round_trip(encoder: ProtobufEncoder, decoder: P
         obj = {"apiVersion": api_version, "kind": kind, **whole(TYPES, name, 5)}
         encoded = encoder.encode(obj)
         assert pruned(decoder.decode(encoded)) == pruned(obj), place
-        assert encoder.encode(backwards(obj)) == encoded, place  # by number and by key, whatever comes first
+        assert encoder.encode(backwards(obj)) == encoded, place  # the encoding does not depend on the order of fields
 
 
 def lists() -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:

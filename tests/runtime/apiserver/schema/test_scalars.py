@@ -1,4 +1,4 @@
-"""Single values are accepted, refused and written as kube-apiserver does."""
+"""Scalar values are accepted, rejected and formatted as by kube-apiserver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_bytes_are_base64_without_newlines(text: str, kept: str) -> None:
     ],
 )
 def test_invalid_base64_is_rejected_at_gos_position(text: str, at: int) -> None:
-    """Positions are those that kube-apiserver 1.36 gives."""
+    """The expected positions are those of kube-apiserver 1.36."""
     with pytest.raises(ShapeError) as refused:
         SCALARS["bytes"].check(text)
     assert str(refused.value) == f"illegal base64 data at input byte {at}"
@@ -83,9 +83,9 @@ TIMES = [
 
 
 @pytest.mark.parametrize("kind", ["time", "micro_time"])
-@pytest.mark.parametrize(("text", "is_one"), TIMES)
-def test_only_existing_times_are_accepted(kind: Kind, text: str, is_one: bool) -> None:
-    if is_one:
+@pytest.mark.parametrize(("text", "is_valid"), TIMES)
+def test_only_existing_times_are_accepted(kind: Kind, text: str, is_valid: bool) -> None:
+    if is_valid:
         assert SCALARS[kind].check(text) == text
     else:
         with pytest.raises(ShapeError) as refused:

@@ -1,4 +1,4 @@
-"""Strategic merge patches: by table, by what kubectl and our controllers send, and by law."""
+"""Strategic merge patches: cases and properties."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def test_invalid_strategic_merge_patch_is_rejected(original: dict[str, Any], pat
     assert original == before
 
 
-# Laws.
+# Properties.
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 FIELDS = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers(0, 3), max_size=2)
@@ -416,7 +416,7 @@ def test_random_patch_returns_an_object_without_directives_or_raises_value_error
 
 
 class CountedKey(str):
-    """Counts how often it is compared."""
+    """String that counts its comparisons."""
 
     compared = 0
     __hash__ = str.__hash__

@@ -1,4 +1,4 @@
-"""Errors of applied objects: no more than a response needs, and no path that nobody reads."""
+"""Errors of applied objects: their number, and the length of their paths, are limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging what is applied: the cases of lists are structured-merge-diff's (typed/merge_test.go)."""
+"""Merging of applied objects. The cases of lists are those of structured-merge-diff (typed/merge_test.go)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_applied_elements_have_the_applied_order_and_others_keep_their_place(
     live: str, applied: str, merged: str
 ) -> None:
     assert "".join(merge(list(live), list(applied), SET)) == merged
-    assert "".join(one["name"] for one in merge(named(live), named(applied), LIST)) == merged
+    assert "".join(element["name"] for element in merge(named(live), named(applied), LIST)) == merged
 
 
 @pytest.mark.parametrize(

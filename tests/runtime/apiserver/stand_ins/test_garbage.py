@@ -11,7 +11,7 @@ from tests.runtime.apiserver.conftest import Api
 
 @pytest.fixture
 def family(api: Api) -> Api:
-    """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod without an owner."""
+    """Create a Deployment d, its ReplicaSet rs, its pods p and q, and a pod without an owner."""
     deployment = api.create("deployments", api.replicaset("d")).obj
     replicaset = api.create("replicasets", api.owned(api.replicaset("rs"), deployment)).obj
     for name in ("p", "q"):
@@ -88,7 +88,7 @@ def test_dependent_with_another_owner_is_kept(api: Api) -> None:
 def test_object_created_for_a_deleted_owner_is_deleted(api: Api) -> None:
     owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
     api.delete("configmaps", "owner")
-    api.create("configmaps", {"metadata": {"name": "owner"}})  # another one, of the same name
+    api.create("configmaps", {"metadata": {"name": "owner"}})  # another object with the same name
     assert api.create("pods", api.owned(api.pod(), owner)).status == 201
     assert not api.exists("pods", "web")
 

@@ -1,4 +1,4 @@
-"""What is acknowledged is on disk, and nothing else is shown."""
+"""Acknowledged writes are on disk, and responses contain only durable state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def slow(make_api, store):
 
 
 def answered(api) -> list[bool]:
-    """Becomes non-empty once the response to the last request may be sent."""
+    """Return a list that becomes non-empty when the response to the last request may be sent."""
     durable: list[bool] = []
     api.server.when_durable(lambda: durable.append(True))
     return durable
@@ -126,7 +126,7 @@ def at_once(callback: Callable[[], None]) -> None:
 
 
 class Turns:
-    """A store whose server's turns are taken one by one. durable: revisions that are, in their order."""
+    """A store whose event-loop turns the test runs. `durable` contains the durable revisions in order."""
 
     def __init__(self, path) -> None:
         self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -139,7 +139,7 @@ class Turns:
         self.store.commit((change,), lambda: self.durable.append(revision))
 
     def take(self) -> bool:
-        """One turn. Returns whether the store wants another."""
+        """Run one turn. Returns whether the store has scheduled another."""
         due, self._next[:] = [*self._next], []
         for callback in due:
             callback()
@@ -159,7 +159,7 @@ def test_commits_of_consecutive_turns_are_written_and_acknowledged_together(turn
     turns.commit(2)
     turns.commit(3)
     assert turns.take()
-    assert not turns.take()  # one that brought nothing more
+    assert not turns.take()  # a turn without new commits
     turns.posted.get(timeout=10)()
     assert turns.durable == [1, 2, 3]
 
@@ -184,12 +184,12 @@ def test_closing_writes_pending_commits(turns, tmp_path):
         turns.commit(revision)
     turns.store.close()
     reopened = Turns(tmp_path / "db").store
-    assert (reopened.revision(), [one.revision for one in reopened.load()]) == (many, [*range(1, many + 1)])
+    assert (reopened.revision(), [stored.revision for stored in reopened.load()]) == (many, [*range(1, many + 1)])
     reopened.close()
 
 
 class Disk:
-    """Opens servers on one file; their callbacks run when `settle` is called, as on an event loop."""
+    """Servers on one file. Their callbacks run when `settle` is called, as on an event loop."""
 
     def __init__(self, make_api, path) -> None:
         self._make_api, self.path = make_api, path
@@ -211,7 +211,7 @@ class Disk:
         self._api.server.take_back(status_errors.no_room())
 
     def leave_room(self, pages: int | None) -> None:
-        """So many more pages for the file; None: as many as it likes."""
+        """Limit the growth of the file to a number of pages. None removes the limit."""
         connection = self._stores[-1]._connection
         (there,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={2**30 if pages is None else there + pages}").fetchall()
@@ -221,7 +221,7 @@ class Disk:
         self._stores[-1]._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
 
     def settle_refused(self) -> None:
-        """Until commits are refused."""
+        """Run callbacks until commits fail."""
         while not self.refusals:
             self._posted.get(timeout=10)()
         self.refusals.clear()
@@ -344,7 +344,7 @@ def test_a_store_of_another_version_is_refused(disk):
 def test_a_failed_commit_is_reported_and_never_acknowledged(disk):
     api = disk.open()
     disk.settle(api)
-    disk._stores[0]._connection.execute("PRAGMA query_only = ON")  # as a full disk would
+    disk._stores[0]._connection.execute("PRAGMA query_only = ON")  # fails like a full disk
     api.create("pods", api.pod())
     assert isinstance(disk.failures.get(timeout=10), sqlite3.Error)
     assert not answered(api)
@@ -364,7 +364,7 @@ def test_full_disk_undoes_pending_commits_and_later_writes_succeed(disk):
     revision, listener = api.server.revision, api.watch("configmaps")
     disk.leave_room(20)
     api.create("configmaps", config_map("large", **BIG))
-    api.create("configmaps", config_map("behind"))  # has room, and builds on what has none
+    api.create("configmaps", config_map("behind"))  # has space, but depends on the commit that has none
     api.delete("configmaps", "kept")
     waiting, late = answered(api), api.watch("configmaps")
     disk.settle_refused()
@@ -404,7 +404,7 @@ def test_deletions_make_space_on_a_full_disk(disk):
 
 
 def test_undone_changes_are_undone_in_derived_state(disk):
-    """Kinds of CustomResourceDefinitions, namespaces that end, owners, events whose time is over."""
+    """Kinds of CustomResourceDefinitions, terminating namespaces, owners, and expired events."""
     api = disk.open()
     names = {"plural": "things", "kind": "Thing"}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
@@ -440,12 +440,12 @@ def test_file_shrinks_after_deletions(disk):
         api.create("configmaps", config_map(f"c{i}", **BIG))
     disk.settle(api)
     api.send("DELETE", "/api/v1/namespaces/default/configmaps")
-    for _ in range(12):  # some pages with each commit
+    for _ in range(12):  # some pages are freed with each commit
         api.create("configmaps", config_map("small"))
         api.delete("configmaps", "small")
         disk.settle(api)
     (pages,) = disk._stores[0]._connection.execute("PRAGMA page_count").fetchone()
-    assert pages < 1500  # it were more than 3000
+    assert pages < 1500  # it was more than 3000
     disk.close()
     assert disk.path.stat().st_size < 1500 * 4096
     assert disk.open().list("configmaps").names == []
@@ -471,10 +471,10 @@ def test_write_ahead_log_is_checkpointed(disk):
         api.create("configmaps", config_map("c", n=str(i), **BIG))
         api.delete("configmaps", "c")
         disk.settle(api)
-    assert disk.path.with_name("cluster.db-wal").stat().st_size < 16 * 1024 * 1024  # of 20 MB that were written
+    assert disk.path.with_name("cluster.db-wal").stat().st_size < 16 * 1024 * 1024  # although 20 MB were written
 
 
-# How the store may go, given its file.
+# Ways to lose the store, given its file.
 LOSSES: dict[str, Callable[[Path], object]] = {
     "its directory is deleted": lambda path: shutil.rmtree(path.parent),
     "its directory is moved": lambda path: path.parent.rename(path.parent.with_name("elsewhere")),

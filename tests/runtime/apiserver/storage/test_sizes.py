@@ -1,4 +1,4 @@
-"""Objects that are too large to be stored are refused, however they come about."""
+"""Objects above the size limit are rejected for every verb."""
 
 from __future__ import annotations
 

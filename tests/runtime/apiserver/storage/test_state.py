@@ -1,4 +1,4 @@
-"""How objects are stored."""
+"""Stored form of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST: what a new object gets, and what is refused."""
+"""POST: server-assigned fields and rejected requests."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_plain_object_is_deleted_at_once_and_returned_in_the_status(api: Api) ->
 @pytest.mark.parametrize(
     "spec,status,options,stays",
     [
-        ({}, {}, {}, False),  # on no node
+        ({}, {}, {}, False),  # not bound to a node
         ({"nodeName": "n"}, {}, {}, True),
         ({"nodeName": "n"}, {}, NOW, False),
         ({"nodeName": "n", "terminationGracePeriodSeconds": 0}, {}, {}, False),

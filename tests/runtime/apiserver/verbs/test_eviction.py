@@ -45,7 +45,7 @@ def evict(api: Api, name: str = "web", *, options: Object | None = None, **query
     return api.send("POST", api.path("pods", name, "eviction"), body, **query)
 
 
-def is_going(api: Api, name: str = "web") -> bool:
+def is_terminating(api: Api, name: str = "web") -> bool:
     pod = api.get("pods", name)
     return pod.status == 404 or "deletionTimestamp" in pod.meta
 
@@ -101,7 +101,7 @@ def test_malformed_eviction_is_refused(api: Api, name: str, body: Object, status
     answer = api.send("POST", api.path("pods", name, "eviction"), body)
     assert answer.status == status
     assert message in answer.message
-    assert not is_going(api)
+    assert not is_terminating(api)
     assert status_of(api)["disruptionsAllowed"] == 1
 
 
@@ -109,7 +109,7 @@ def test_v1beta1_eviction_is_accepted(api: Api) -> None:
     a_pod(api)
     body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "web"}}
     assert api.send("POST", api.path("pods", "web", "eviction"), body).status == 201
-    assert is_going(api)
+    assert is_terminating(api)
 
 
 ENOUGH = {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3}
@@ -126,7 +126,7 @@ ALLOWED = {"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "e
         (True, "Running", "IfHealthyBudget", ENOUGH, False, 0),
         (True, "Running", "AlwaysAllow", ENOUGH, False, 0),
         (True, "Running", "AlwaysAllow", ALLOWED, True, 0),
-        # A pod that is not ready spends nothing if enough others are, or always may go.
+        # An unready pod needs no budget if enough others are ready, or with AlwaysAllow.
         (False, "Running", None, ENOUGH, True, 0),
         (False, "Running", None, TOO_FEW, False, 0),
         (False, "Running", None, NONE_WANTED, False, 0),
@@ -135,7 +135,7 @@ ALLOWED = {"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "e
         (False, "Running", "IfHealthyBudget", TOO_FEW, False, 0),
         (False, "Running", "AlwaysAllow", TOO_FEW, True, 0),
         (False, "Running", "AlwaysAllow", NONE_WANTED, True, 0),
-        # One that has ended, or does not run yet, needs no budget.
+        # A pod that has ended, or does not run yet, needs no budget.
         (False, "Pending", None, TOO_FEW, True, 0),
         (False, "Succeeded", None, TOO_FEW, True, 0),
         (False, "Failed", None, TOO_FEW, True, 0),
@@ -148,7 +148,7 @@ def test_budget_limits_evictions(
     a_pod(api, phase=phase, ready=ready)
     a_budget(api, status=status, **({} if policy is None else {"unhealthyPodEvictionPolicy": policy}))
     answer = evict(api)
-    assert (answer.status, is_going(api)) == ((201, True) if goes else (429, False))
+    assert (answer.status, is_terminating(api)) == ((201, True) if goes else (429, False))
     assert status_of(api)["disruptionsAllowed"] == left
 
 
@@ -219,7 +219,7 @@ def test_budget_with_too_many_unconfirmed_evictions_rejects_evictions(api: Api) 
 
 
 def test_a_pod_with_two_budgets_is_not_evicted(api: Api) -> None:
-    """The response is a success in HTTP, as upstream's; its body is the failure."""
+    """The HTTP status is a success and the body is a failure, as upstream."""
     a_pod(api)
     for name in ("web", "other"):
         a_budget(api, name=name, status=ALLOWED)
@@ -229,18 +229,18 @@ def test_a_pod_with_two_budgets_is_not_evicted(api: Api) -> None:
     assert answer.message == (
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
     )
-    assert not is_going(api)
+    assert not is_terminating(api)
 
 
 @pytest.mark.parametrize(
-    ("selector", "is_his"),
+    ("selector", "applies"),
     [({}, True), (None, False), ({"matchLabels": {"app": "db"}}, False), ({"matchLabels": {"app": "web"}}, True)],
 )
-def test_budget_applies_to_selected_pods(api: Api, selector: Object | None, is_his: bool) -> None:
-    """An empty selector selects all, none selects nothing."""
+def test_budget_applies_to_selected_pods(api: Api, selector: Object | None, applies: bool) -> None:
+    """An empty selector selects all pods, a missing selector none."""
     a_pod(api)
     a_budget(api, status=ENOUGH, selector=selector)
-    assert evict(api).status == (429 if is_his else 201)
+    assert evict(api).status == (429 if applies else 201)
 
 
 def test_budget_of_another_namespace_does_not_apply(api: Api) -> None:

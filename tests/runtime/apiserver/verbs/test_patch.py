@@ -96,7 +96,7 @@ def test_malformed_apply_configuration_is_rejected(api: Api, body: Any) -> None:
     api.create("replicasets", {**api.replicaset(), "metadata": {"name": "c"}})
     refused = applied(api, "me", {"apiVersion": "apps/v1", "kind": "ReplicaSet", **body}, resource="replicasets")
     assert 400 <= refused.status <= 500, refused.obj
-    if refused.status == 500:  # as upstream, of what is against the schema
+    if refused.status == 500:  # as upstream, for violations of the schema
         assert refused.message.startswith("failed to create typed patch object (/; apps/v1, Kind=ReplicaSet): ")
 
 

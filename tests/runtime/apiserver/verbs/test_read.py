@@ -13,7 +13,7 @@ from tests.runtime.apiserver.conftest import Api
 
 @pytest.fixture
 def filled(api: Api) -> Api:
-    """Pods a to e in default, b in kube-system."""
+    """Create pods a to e in default, and b in kube-system."""
     for i, name in enumerate("abcde"):
         body = api.pod(name, nodeName=f"n{i % 2}")
         body["metadata"]["labels"] = {"app": name, "parity": str(i % 2)}
@@ -162,7 +162,7 @@ def test_version_is_gone_after_five_minutes_without_changes(filled: Api) -> None
     assert (expired.status, expired.reason) == (410, "Expired")
     assert filled.list("pods", resourceVersion=then, resourceVersionMatch="Exact").status == 410
     assert filled.list("pods", resourceVersion=str(filled.server.revision), resourceVersionMatch="Exact").status == 200
-    assert filled.watch("pods", resourceVersion=then).seen == []  # nothing is missing
+    assert filled.watch("pods", resourceVersion=then).seen == []  # without missed events
 
 
 def test_future_version_times_out(api: Api) -> None:

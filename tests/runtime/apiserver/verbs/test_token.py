@@ -52,9 +52,9 @@ def test_token_contains_its_account_and_expiry(api: Api) -> None:
         "creationTimestamp": "",
     }
     assert answer.obj["status"]["expirationTimestamp"] == "2001-09-09T02:06:40Z"
-    said = claims(token_of(answer))
-    assert said.pop("jti")
-    assert said == {
+    token_claims = claims(token_of(answer))
+    assert token_claims.pop("jti")
+    assert token_claims == {
         "aud": [ISSUER],
         "exp": int(START) + 1200,
         "iat": int(START),
@@ -99,7 +99,7 @@ def test_token_is_rejected_after_its_bound_object_is_deleted(api: Api, kind: str
 
 @pytest.mark.parametrize("kind", ["ServiceAccount", "Secret", "Pod", "Node"])
 def test_token_is_rejected_a_minute_after_its_object_is_marked_for_deletion(api: Api, kind: str) -> None:
-    """The object stays for its finalizer."""
+    """A finalizer keeps the object."""
     resource, name = f"{kind.lower()}s", "robot" if kind == "ServiceAccount" else "x"
     bound: dict[str, Any] = {}
     if kind == "ServiceAccount":
@@ -139,7 +139,7 @@ def test_invalid_tokens_authenticate_no_user(api: Api, token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "text"),
+    ("request_spec", "status", "text"),
     [
         ({"expirationSeconds": 599}, 422, "may not specify a duration less than 10 minutes"),
         ({"expirationSeconds": (1 << 32) + 1}, 422, "may not specify a duration larger than 2^32 seconds"),
@@ -160,10 +160,10 @@ def test_invalid_tokens_authenticate_no_user(api: Api, token: str) -> None:
         ({"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "y"}}, 409, "then recreated"),
     ],
 )
-def test_invalid_token_request_is_refused(api: Api, asked: dict[str, Any], status: int, text: str) -> None:
+def test_invalid_token_request_is_refused(api: Api, request_spec: dict[str, Any], status: int, text: str) -> None:
     api.create("pods", Api.pod("other", serviceAccountName="another"))
     api.create("secrets", {"metadata": {"name": "s"}})
-    answer = ask(api, **asked)
+    answer = ask(api, **request_spec)
     assert answer.status == status
     assert text in answer.message
 

@@ -79,7 +79,7 @@ def test_an_update_cannot_change_identity_and_times(api: Api) -> None:
     ],
 )
 def test_generation_increases_with_changes_of_the_spec(api: Api, resource: str, patch: Object, generation: int) -> None:
-    """And of a Deployment's annotations, which its ReplicaSets copy."""
+    """It also increases with changes of a Deployment's annotations, which its ReplicaSets copy."""
     api.create(resource, api.replicaset())
     assert api.patch(resource, "web", patch).meta["generation"] == generation
 

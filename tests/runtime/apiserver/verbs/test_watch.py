@@ -1,4 +1,4 @@
-"""Watches: where they begin, what they deliver, and when they end."""
+"""Watches: initial state, events, and end."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_object_that_leaves_the_selection_is_deleted_and_one_that_enters_is_adde
     assert [type_ for type_, _ in listener.seen] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
     leaving = listener.events[2]["object"]
     assert leaving["metadata"]["resourceVersion"] == left.meta["resourceVersion"]
-    assert leaving["metadata"]["labels"] == {"app": "web"}  # as it was when it was last selected
+    assert leaving["metadata"]["labels"] == {"app": "web"}  # as in its last selected version
     assert leaving["status"]["phase"] == "Pending"
 
 
@@ -284,7 +284,7 @@ STEPS = st.lists(
 def test_events_of_a_watch_lead_to_the_listed_state(
     make_api: type[Any], steps: Sequence[tuple[str, ...]], begin: int
 ) -> None:
-    """Whenever the watch begins, from the state or from a version, with or without a selector."""
+    """The watch begins from the state or from a version, with or without a selector."""
     api = make_api()
     followers = []
     for i, (step, name, label) in enumerate(steps):

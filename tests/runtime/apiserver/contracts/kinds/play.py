@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tests.runtime.apiserver.contracts import requests
 from tests.runtime.apiserver.contracts.requests import JSON, Exchange, Given
 
-ANSWERS = Path(__file__).parents[1] / "answers" / "kinds"
+RESPONSES = Path(__file__).parents[1] / "responses" / "kinds"
 NAMESPACE = "contract"
 FLAGS = ("--allow-privileged=true",)  # as on most clusters
 
@@ -97,7 +97,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _META = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 
 
-_OF_THE_KIND = "v1 Endpoints is deprecated"  # a warning of the HTTP server, with each request
+_OF_THE_KIND = "v1 Endpoints is deprecated"  # a warning of the HTTP server for each request
 
 
 def _plain(status: int, answer: Any, warnings: list[str]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _plain(status: int, answer: Any, warnings: list[str]) -> dict[str, Any]:
         refusal = {"status": status, "reason": answer.get("reason", ""), "message": message, "causes": listed}
         return {**refusal, "warnings": warnings} if warnings else refusal
     found = copy.deepcopy(answer)
-    if (found.get("spec") or {}).get("serviceAccountName") == "default":  # another plugin's part
+    if (found.get("spec") or {}).get("serviceAccountName") == "default":  # set by another plugin
         del found["spec"]["serviceAccountName"], found["spec"]["serviceAccount"]
     for field in _META:
         (found.get("metadata") or {}).pop(field, None)
@@ -143,7 +143,7 @@ def record(directory: Path, assets: Path) -> None:
         prepare(send)
         for name, table in TABLES.items():
             answers = {kind: play(row, send) for kind, row in table.items()}
-            (ANSWERS / f"{name}.json").write_text(written(answers))
+            (RESPONSES / f"{name}.json").write_text(written(answers))
 
 
 def written(answers: dict[str, dict[str, Any]]) -> str:

@@ -17,7 +17,7 @@ def test_a_deployment_gets_upstreams_defaults(api: Api) -> None:
     }
     assert (spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (10, 600)
     assert spec["template"]["spec"]["restartPolicy"] == "Always"
-    assert "tolerations" not in spec["template"]["spec"]  # only a pod gets those
+    assert "tolerations" not in spec["template"]["spec"]  # only pods have these defaults
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""StatefulSets: what is checked of their templates."""
+"""Validation of the templates of StatefulSets."""
 
 from __future__ import annotations
 

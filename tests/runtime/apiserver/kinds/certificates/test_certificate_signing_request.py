@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: who asks, what is refused, and what can be written through which path.
+"""CertificateSigningRequests: requester, rejected requests, and fields that each subresource can change.
 
 Cases of kubernetes v1.36 pkg/apis/certificates/validation/validation_test.go,
 pkg/registry/certificates/certificates/strategy_test.go and plugin/pkg/admission/certificates/*/admission_test.go.
@@ -55,12 +55,12 @@ def test_requester_is_recorded_whatever_the_request_contains(api) -> None:
         "groups": ["dev", "system:authenticated"],
         "extra": {"example.com/a": ["1", "2"]},
     }
-    anonymous = orjson.loads(api.server.handle(asked_again(lie), user=User("nobody")).body)["spec"]
+    anonymous = orjson.loads(api.server.handle(second_request(lie), user=User("nobody")).body)["spec"]
     assert "groups" not in anonymous
     assert "extra" not in anonymous
 
 
-def asked_again(obj: dict[str, Any]) -> Request:
+def second_request(obj: dict[str, Any]) -> Request:
     body = orjson.dumps({**obj, "metadata": {"name": "again"}})
     return Request(method="POST", path=COLLECTION, body=body, content_type="application/json", query={})
 
@@ -269,7 +269,7 @@ def test_approval_and_signing_need_permission_for_the_signer(make_api) -> None:
     assert [access.attributes["name"] for access in asked] == [CLIENT, "kubernetes.io/*"]
     refused = written(api, "status", with_status(made, certificate=text(CERTIFICATE)))
     assert refused.message.endswith(f'user not permitted to sign requests with signerName "{CLIENT}"')
-    assert written(api, "status", made).status == 200  # nothing changed
+    assert written(api, "status", made).status == 200  # without a change
     good = api.send("POST", COLLECTION, request("good", signerName="good.com/signer")).obj
     approved = written(api, "approval", with_status(good, condition()))
     assert approved.status == 200

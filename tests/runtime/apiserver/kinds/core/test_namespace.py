@@ -32,7 +32,7 @@ def test_namespaces_can_be_selected_by_phase(api: Api) -> None:
 
 def test_generated_name_of_a_namespace_is_a_label(api: Api) -> None:
     generated = {"metadata": {"generateName": "team-"}}
-    api.create("namespaces", {"metadata": {"name": "team-00000"}})  # the first that is drawn
+    api.create("namespaces", {"metadata": {"name": "team-00000"}})  # the first random name
     made = api.create("namespaces", generated)
     assert made.meta["name"] == "team-00001"
     assert made.meta["labels"] == {"kubernetes.io/metadata.name": "team-00001"}

@@ -1,4 +1,4 @@
-"""Pods: defaults, validation, quality of service, what an update may change."""
+"""Pods: defaults, validation, QoS class, and updates."""
 
 from __future__ import annotations
 

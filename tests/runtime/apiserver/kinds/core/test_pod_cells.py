@@ -41,7 +41,7 @@ def pod_with(
     meta: dict[str, Any] | None = None,
     **status: Any,
 ) -> dict[str, Any]:
-    """A pod with these statuses of containers. count: containers of its spec. status: further fields of its status."""
+    """Return a pod with `count` containers in its spec. `status` contains more fields of its status."""
     return {
         "metadata": {"name": "web", "creationTimestamp": AN_HOUR_AGO, **(meta or {})},
         "spec": {"containers": [{"name": f"c{i}"} for i in range(count)], **(spec or {})},
@@ -50,7 +50,7 @@ def pod_with(
 
 
 def shown(obj: dict[str, Any]) -> tuple[str, str, str]:
-    """(READY, STATUS, RESTARTS)"""
+    """Return the cells READY, STATUS and RESTARTS."""
     cells = pod_cells(obj, NOW)
     return cells[1], cells[2], cells[3]
 
@@ -81,7 +81,7 @@ def shown(obj: dict[str, Any]) -> tuple[str, str, str]:
         (pod_with(container(terminated(1, reason="Error")), ready()), ("1/2", "Error", "0")),
         (pod_with(container(terminated(2))), ("0/2", "ExitCode:2", "0")),
         (pod_with(container(terminated(137, signal=9))), ("0/2", "Signal:9", "0")),
-        # Some are completed while others run: ready as a whole, or not.
+        # Some containers are completed while others run: the pod may be ready or not.
         (
             pod_with(ready(), container(terminated(0, reason="Completed")), conditions=[condition("Ready")]),
             ("1/2", "Running", "0"),
@@ -145,12 +145,12 @@ FAILED_BEFORE = container(terminated(0), name="i0", restartCount=3, lastState=en
             ("0/2", "Init:0/2", "0"),
         ),
         (PLAIN_INIT, [FAILED_BEFORE, container(RUNNING, name="i1")], [], ("0/2", "Init:1/2", "3 (60m ago)")),
-        # Once initialized, restarts of what ran before no longer count, those of sidecars do.
+        # After initialization only restarts of sidecars count, not those of other init containers.
         (PLAIN_INIT, [FAILED_BEFORE, DONE], [], ("0/2", "Pending", "0")),
         (SIDECAR, [FAILED_BEFORE, SIDE], [], ("1/3", "Pending", "2 (10s ago)")),
         (SIDECAR, [DONE, container(RUNNING, name="side", started=False)], [], ("0/3", "Init:1/2", "0")),
         (SIDECAR, [DONE, container(RUNNING, name="side", started=True)], [], ("0/3", "Pending", "0")),
-        # A sidecar that crashes later does not hide what the containers do.
+        # A sidecar that crashes later does not hide the state of the containers.
         (
             SIDECAR,
             [DONE, container(terminated(1, reason="Error"), name="side")],

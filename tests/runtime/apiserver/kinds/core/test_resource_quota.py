@@ -1,4 +1,4 @@
-"""ResourceQuotas: what they may say, and how kubectl shows them.
+"""Validation of ResourceQuotas, and their cells in kubectl.
 
 Source of the cases: kubernetes pkg/apis/core/validation/validation_test.go (TestValidateResourceQuota),
 pkg/printers/internalversion/printers_test.go (TestPrintResourceQuota) (v1.36).

@@ -74,11 +74,13 @@ def test_changed_service_type_allocates_and_releases_addresses_and_ports(api: Ap
     spec = api.patch("services", "s", {"spec": {"type": "ClusterIP"}}).obj["spec"]
     assert (spec["clusterIP"], ports_of(spec), "externalTrafficPolicy" in spec) == (address, [None], False)
     other = api.create("services", service("o", spec={"type": "NodePort", "ports": [{"port": 1, "nodePort": port}]}))
-    assert other.status == 201  # the port is free again
+    assert other.status == 201  # the port has been released
 
     spec = api.patch("services", "s", {"spec": {"type": "ExternalName", "externalName": "example.com"}}).obj["spec"]
     assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & {*spec}
-    assert api.create("services", service("p", spec={"clusterIP": address})).status == 201  # and so is the address
+    assert (
+        api.create("services", service("p", spec={"clusterIP": address})).status == 201
+    )  # the address has been released
     refused = api.patch("services", "s", {"spec": {"type": "ClusterIP", "clusterIP": address, "externalName": None}})
     assert "provided IP is already allocated" in refused.message
 

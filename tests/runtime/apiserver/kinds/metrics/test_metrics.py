@@ -1,4 +1,4 @@
-"""Metrics of hollow pods and their nodes in metrics.k8s.io, as of metrics-server."""
+"""Metrics of hollow pods and their nodes in metrics.k8s.io, in the form of metrics-server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.apiserver.conftest import Api
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 PODS, NODES = f"{METRICS}/namespaces/default/pods", f"{METRICS}/nodes"
 CPU, MEMORY = "hollow.kcm.dev/cpu-usage", "hollow.kcm.dev/memory-usage"
-STARTED = "2001-09-09T01:46:40Z"  # when the api's clock begins; the next sample is due in 5 s
+STARTED = "2001-09-09T01:46:40Z"  # start of the server's clock; the next sample is due in 5 s
 WARNED = "is no quantity: expected an amount"
 
 
@@ -21,11 +21,11 @@ WARNED = "is no quantity: expected an amount"
 def api() -> Api:
     api = Api(resources=(*BUILT_IN, *AGGREGATED))
     api.create("nodes", {"metadata": {"name": "n", "labels": {"zone": "a"}}})
-    says(api, "True")
+    report_ready(api, "True")
     return api
 
 
-def says(api: Api, ready: str) -> None:
+def report_ready(api: Api, ready: str) -> None:
     api.patch("nodes", "n", {"status": {"conditions": [{"type": "Ready", "status": ready}]}}, subresource="status")
 
 
@@ -38,7 +38,7 @@ def running(name: str, started: str = STARTED) -> dict[str, Any]:
 
 
 def run(api: Api, name: str, *containers: dict[str, Any], phase: str = "Running") -> None:
-    """A pod on the node, whose containers all have begun."""
+    """Create a pod on the node whose containers have all started."""
     spec = {"nodeName": "n", "containers": list(containers) or [container("c", cpu="100m", memory="64Mi")]}
     meta = {"name": name, "labels": {"app": name.partition("-")[0]}}
     assert api.create("pods", {"metadata": meta, "spec": spec}).status == 201
@@ -85,7 +85,7 @@ def test_container_annotation_overrides_that_of_the_pod(api: Api) -> None:
     meta = {"annotations": {CPU: "250m", f"d.{CPU}": "1500u", MEMORY: "100M", f"d.{MEMORY}": "1500Ki"}}
     api.patch("pods", "web", {"metadata": meta})
     api.advance(20)
-    both = {"cpu": "250m", "memory": "100000000"}  # in whole bytes, as metrics-server has it
+    both = {"cpu": "250m", "memory": "100000000"}  # in whole bytes, as in metrics-server
     assert used(api, "web") == {"c": both, "d": {"cpu": "1500u", "memory": "1500Ki"}, "e": both}
 
 
@@ -123,7 +123,7 @@ def test_window_of_a_new_container_is_the_time_since_its_start(api: Api) -> None
     run(api, "web")
     restarted = running("c", "2001-09-09T01:47:48Z")
     api.patch("pods", "web", {"status": {"containerStatuses": [restarted]}}, subresource="status")
-    api.advance(79)  # the last sample is of 01:47:45, before it has begun
+    api.advance(79)  # the last sample was taken at 01:47:45, before the start
     assert api.send("GET", f"{PODS}/web").status == 404
     api.advance(1)
     assert api.send("GET", f"{PODS}/web").obj["window"] == "12s"
@@ -154,10 +154,10 @@ def test_annotation_can_disable_metrics_of_a_pod(api: Api) -> None:
 def test_unreachable_node_and_its_pods_have_no_metrics(api: Api) -> None:
     run(api, "web")
     api.advance(20)
-    says(api, "Unknown")
+    report_ready(api, "Unknown")
     assert (api.send("GET", PODS).names, api.send("GET", NODES).names) == ([], [])
     assert api.send("GET", f"{NODES}/n").message == 'nodemetrics.metrics.k8s.io "n" not found'
-    says(api, "False")
+    report_ready(api, "False")
     assert (api.send("GET", PODS).names, api.send("GET", NODES).names) == (["web"], ["n"])
     api.delete("nodes", "n")
     assert api.send("GET", PODS).names == []

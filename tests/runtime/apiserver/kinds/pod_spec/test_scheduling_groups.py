@@ -1,4 +1,4 @@
-"""The field schedulingGroup, which is there where PodGroups are served."""
+"""The field schedulingGroup, which exists if PodGroups are served."""
 
 from __future__ import annotations
 

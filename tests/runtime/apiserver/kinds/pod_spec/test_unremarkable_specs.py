@@ -1,4 +1,4 @@
-"""Specs that are known are those in which the same would be found again."""
+"""Cache of pod specs without errors and warnings, which need not be validated again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rules of pod specs that the tables of the kind contract do not have."""
+"""Validation rules of pod specs that the contract of kinds does not cover."""
 
 from __future__ import annotations
 

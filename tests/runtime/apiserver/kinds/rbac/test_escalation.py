@@ -28,7 +28,7 @@ EVERYTHING = [
 
 @pytest.fixture
 def api() -> Api:
-    """Jane may read pods in the namespace default."""
+    """Return a server on which Jane may read pods in the namespace default."""
     api = Api(role_based=True)
     api.create("namespaces", {"metadata": {"name": "default"}})
     give(api, "read", READ)

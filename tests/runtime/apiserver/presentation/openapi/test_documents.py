@@ -72,8 +72,8 @@ def test_every_reference_leads_to_a_schema(apps: dict[str, Any]) -> None:
 def test_kinds_are_found_by_group_version_and_kind(apps: dict[str, Any]) -> None:
     found = {
         (kind["group"], kind["version"], kind["kind"])
-        for one in apps["components"]["schemas"].values()
-        for kind in one.get("x-kubernetes-group-version-kind", ())
+        for definition in apps["components"]["schemas"].values()
+        for kind in definition.get("x-kubernetes-group-version-kind", ())
     }
     assert found == {("apps", "v1", "Deployment"), ("apps", "v1", "DeploymentList"), ("autoscaling", "v1", "Scale")}
 
@@ -116,10 +116,10 @@ def test_list_schema_has_merge_strategy_and_key(
 
 
 def test_writes_have_parameters_for_validation_and_dry_run(apps: dict[str, Any]) -> None:
-    one = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
-    assert set(one) == {"get", "put", "patch", "delete"}
-    assert {"dryRun", "fieldValidation"} <= {parameter["name"] for parameter in one["patch"]["parameters"]}
-    assert "application/strategic-merge-patch+json" in one["patch"]["requestBody"]["content"]
+    path_item = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+    assert set(path_item) == {"get", "put", "patch", "delete"}
+    assert {"dryRun", "fieldValidation"} <= {parameter["name"] for parameter in path_item["patch"]["parameters"]}
+    assert "application/strategic-merge-patch+json" in path_item["patch"]["requestBody"]["content"]
     scale = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]
     assert scale["put"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
 
@@ -137,7 +137,7 @@ def test_custom_resources_accept_any_field_and_no_strategic_merge_patch() -> Non
 
 
 def test_another_build_has_other_hashes() -> None:
-    """What clients keep for ever is not what a newer build would make."""
+    """Clients cache documents by hash without expiry, so that another build needs other hashes."""
     registry = Registry([DEPLOYMENTS])
     first, other = (OpenApi(registry, built_in_types(), installed_descriptions(), build=build) for build in ("1", "2"))
     assert first.index() != other.index()
@@ -146,7 +146,7 @@ def test_another_build_has_other_hashes() -> None:
 def test_custom_kind_has_descriptions_of_common_fields() -> None:
     widgets = replace(WIDGETS, schema={"type": "object", "properties": {"spec": {"type": "object"}}})
     properties = schema(document(openapi_of(widgets), "apis/example.com/v1"), "com.example.v1.Widget")["properties"]
-    described = {name: one.get("description", "") for name, one in properties.items()}
+    described = {name: property.get("description", "") for name, property in properties.items()}
     assert described["apiVersion"].startswith("APIVersion defines")
     assert described["kind"].startswith("Kind is a string")
     assert described["metadata"].startswith("Standard object's metadata")

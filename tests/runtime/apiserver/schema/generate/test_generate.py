@@ -1,4 +1,4 @@
-"""api_types.json follows from a server's OpenAPI and upstream's modules, and from nothing else."""
+"""Generation of api_types.json from a server's OpenAPI documents and upstream's modules."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def document(**properties: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """A directory with openapi/ and protos/, as a release has them elsewhere."""
+    """Create a directory with the openapi/ and protos/ of a release."""
     for package, proto, go in (("example", PROTO, GO), ("other", OTHER_PROTO, OTHER_GO)):
         directory = tmp_path / "protos" / "api" / package / "v1"
         directory.mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_comparison_tables_of_controllers_match_the_file() -> None:
 
 @pytest.fixture(scope="module")
 def real_documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The documents of a kube-apiserver with everything on."""
+    """Return the documents of a kube-apiserver with all APIs enabled."""
     from tests.e2e.kubectl import Api
     from tests.e2e.real_server import assets_or_skip, real_server
 
@@ -249,13 +249,13 @@ def real_documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.cluster
 def test_a_kube_apiserver_has_the_types_of_the_file(real_documents: Path) -> None:
-    """Of the release that the file is of; what generated.proto alone knows is taken from the file itself."""
+    """The release is that of the file. Facts that only generated.proto contains are taken from the file itself."""
     assert (real_documents / "api_types.json").read_bytes() == FILE.read_bytes()
 
 
 @pytest.mark.cluster
 def test_schemas_are_served_as_kube_apiserver_serves_them(real_documents: Path) -> None:
-    """But for descriptions and enumerations."""
+    """Descriptions and enumerations are not compared."""
     types = built_in_types()
     found = set()
     for file in real_documents.glob("*_openapi.json"):
@@ -270,7 +270,7 @@ def test_schemas_are_served_as_kube_apiserver_serves_them(real_documents: Path) 
 
 
 def comparable(schema: Any) -> Any:
-    """Without descriptions, enumerations, empty defaults of elements and the difference of $ref and allOf."""
+    """Remove descriptions, enumerations, empty defaults of elements, and the difference between $ref and allOf."""
     match schema:
         case {"allOf": [{"$ref": _} as to], **rest}:
             return comparable({**to, **rest})

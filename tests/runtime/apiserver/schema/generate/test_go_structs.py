@@ -1,4 +1,4 @@
-"""protocols/go_structs.py follows from Go's source, and says of each field what the schema of the API says."""
+"""Generation of protocols/go_structs.py from Go's source, and its consistency with the schema of the API."""
 
 from __future__ import annotations
 
@@ -84,22 +84,22 @@ def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "FileNotFoundError" in capsys.readouterr().err
 
 
-# Against the schema: a field that is missing in go_structs.py gives a ControllerRevision another name than upstream's.
+# Comparison with the schema: a field that is missing in go_structs.py would change names of ControllerRevisions.
 
 
 def in_schema(name: str) -> ApiType | None:
-    """None for a struct that stands among the fields of others alone."""
+    """Return the type of a struct, or None for a struct that is only inlined in others."""
     short, types = name.removeprefix("v1."), built_in_types()
     return types.find(f"io.k8s.api.core.v1.{short}") or types.find(f"{META}.{short}")
 
 
 def flat(fields: Iterable[StructField]) -> Iterator[StructField]:
-    """Those that stand in JSON."""
-    for one in fields:
-        if one.key:
-            yield one
+    """Yield the fields of the JSON form, with those of inlined structs."""
+    for field in fields:
+        if field.key:
+            yield field
         else:
-            yield from flat(structs()[one.type])
+            yield from flat(structs()[field.type])
 
 
 def form_of(type_: str) -> Form:
@@ -109,13 +109,13 @@ def form_of(type_: str) -> Form:
 
 
 def test_each_struct_has_the_fields_that_the_schema_has() -> None:
-    inlined = {one.type for fields in structs().values() for one in fields if not one.key}
+    inlined = {field.type for fields in structs().values() for field in fields if not field.key}
     known = {name: of for name in structs() if (of := in_schema(name)) is not None}
     assert structs().keys() - known.keys() <= inlined
     for name, of in known.items():
-        found = {one.key: one for one in flat(structs()[name])}
+        found = {field.key: field for field in flat(structs()[name])}
         assert found.keys() == of.fields.keys(), name
-        for key, one in found.items():
-            field, held = of.fields[key], in_schema(one.type.lstrip("*[]"))
-            said = (one.type.startswith("*"), form_of(one.type), held.name if held else "")
-            assert said == (field.pointer, field.form, field.struct or said[2]), f"{name}.{key}"
+        for key, ours in found.items():
+            field, held = of.fields[key], in_schema(ours.type.lstrip("*[]"))
+            facts = (ours.type.startswith("*"), form_of(ours.type), held.name if held else "")
+            assert facts == (field.pointer, field.form, field.struct or facts[2]), f"{name}.{key}"

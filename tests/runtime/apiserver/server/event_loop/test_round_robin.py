@@ -1,4 +1,4 @@
-"""Long computations leave turns of the event loop to others."""
+"""Long work runs in slices, so that other tasks take turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.runtime.apiserver.server.event_loop.round_robin import TIME_SLICE, Roun
 
 
 class Turns:
-    """Every step takes a third of a slice."""
+    """Works whose steps each take a third of a slice."""
 
     def __init__(self) -> None:
         self.time, self.taken = 0.0, list[str]()
@@ -22,7 +22,7 @@ class Turns:
             yield
 
     def take(self) -> str:
-        """The steps of one turn."""
+        """Run one turn, and return its steps."""
         self.taken.clear()
         due, self._next[:] = [*self._next], []
         for callback in due:

@@ -344,7 +344,7 @@ TABLE: Table = {
                 ]
             ),
             "old topology": _spec(
-                nodeSelector={"beta.kubernetes.io/os": "linux"},  # of two keys Go's map decides which comes first
+                nodeSelector={"beta.kubernetes.io/os": "linux"},  # with two keys, the order would be that of Go's map
                 affinity=_nodes({"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["b"]}),
                 topologySpreadConstraints=[
                     {

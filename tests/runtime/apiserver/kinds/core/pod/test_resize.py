@@ -34,7 +34,7 @@ def a_pod(api: Api, *containers: Object, name: str = "p", **spec: Any) -> None:
 
 
 def resize(api: Api, *containers: Object, name: str = "p", **spec: Any) -> Answer:
-    """PUT of what is there with other containers."""
+    """PUT the stored pod with other containers."""
     pod = api.get("pods", name).obj
     some = {"containers": list(containers)} if containers else {}
     return api.put("pods", {**pod, "spec": {**pod["spec"], **some, **spec}}, "resize")
@@ -77,7 +77,7 @@ INIT = container("i", requests={"cpu": "1m"})
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted", "message"),
+    ("given", "desired", "message"),
     [
         ([container(requests=SMALL)], [container(requests={"cpu": "1"})], "resource requests cannot be removed"),
         ([GUARANTEED], [container(requests=SMALL)], "resource limits cannot be removed"),
@@ -108,9 +108,9 @@ INIT = container("i", requests={"cpu": "1m"})
         ),
     ],
 )
-def test_invalid_resize_is_rejected(api: Api, given: list[Object], wanted: list[Object], message: str) -> None:
+def test_invalid_resize_is_rejected(api: Api, given: list[Object], desired: list[Object], message: str) -> None:
     a_pod(api, *given)
-    answer = resize(api, *wanted)
+    answer = resize(api, *desired)
     assert answer.status == 422, answer.obj
     assert message in answer.message
     assert api.get("pods", "p").obj["metadata"]["generation"] == 1
@@ -162,7 +162,7 @@ def test_resize_is_charged_to_the_quota_and_limited_by_it(api: Api) -> None:
     words = "exceeded quota: q, requested: requests.cpu=401m, used: requests.cpu=600m, limited: requests.cpu=1"
     assert words in answer.message
     assert resize(api, container(requests={**SMALL, "cpu": "200m"})).status == 200
-    assert used() == {"pods": "1", "requests.cpu": "600m"}  # the controller gives back
+    assert used() == {"pods": "1", "requests.cpu": "600m"}  # the controller counts decreases
 
 
 def test_resize_up_to_allocated_resources_is_not_charged_again(api: Api) -> None:
@@ -184,16 +184,16 @@ def test_resize_is_limited_by_limit_ranges(api: Api) -> None:
     assert (answer.status, "maximum cpu usage per Container is 1, but limit is 2" in answer.message) == (403, True)
     assert resize(api, container(requests={**SMALL, "cpu": "200m"})).status == 200
     made = api.get("pods", "p").obj
-    assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1"}  # by default
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1"}  # the default of the LimitRange
     assert "annotations" not in made["metadata"]
 
 
 def test_pod_level_resources_can_be_resized(api: Api) -> None:
     a_pod(api, resources={"requests": {"cpu": "1"}})
     assert resize(api, resources={"requests": {"cpu": "2"}}).status == 200
-    for wanted, message in (
+    for desired, message in (
         ({"requests": {}}, "pod-level resource requests cannot be removed"),
         (None, "pod-level resources cannot be removed"),
     ):
-        answer = resize(api, resources=wanted)
+        answer = resize(api, resources=desired)
         assert (answer.status, message in answer.message) == (422, True), answer.message

@@ -1,4 +1,4 @@
-"""Ranges of cluster IPs, and what happens when one is used up; the rest is in the contract of Services."""
+"""Ranges of cluster IPs, and their exhaustion; the contract tests of Services cover the rest."""
 
 from __future__ import annotations
 

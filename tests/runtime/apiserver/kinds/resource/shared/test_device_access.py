@@ -1,7 +1,7 @@
 """Authorization for device claims and for the parts of their status.
 
-Cases of kubernetes v1.36 pkg/registry/resource/utils_test.go; played side by side with kube-apiserver in
-tests/e2e/test_access_side_by_side.py.
+Cases of kubernetes v1.36 pkg/registry/resource/utils_test.go. tests/e2e/test_access_side_by_side.py compares the
+results with kube-apiserver.
 """
 
 from __future__ import annotations

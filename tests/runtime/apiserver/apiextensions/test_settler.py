@@ -1,4 +1,4 @@
-"""What a schema makes of an object: pruned, without nulls, with defaults."""
+"""Pruning, removal of nulls and defaults of custom objects by their schema."""
 
 from __future__ import annotations
 
@@ -94,24 +94,24 @@ TABLE: list[tuple[str, Any, Any, Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("schema", "given", "wanted", "unknown"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+    ("schema", "given", "expected", "unknown"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_object_is_pruned_and_defaulted(schema: Any, given: Any, wanted: Any, unknown: list[str]) -> None:
+def test_object_is_pruned_and_defaulted(schema: Any, given: Any, expected: Any, unknown: list[str]) -> None:
     for _ in range(2):
         obj, found = copy.deepcopy(given), UnknownFields()
         settler(schema, Meter())(obj, found, "")
-        assert obj == wanted
+        assert obj == expected
         assert found.paths == unknown
 
 
 def test_a_default_is_not_shared_between_objects() -> None:
     settle = settler({"type": "object", "properties": {"list": {"type": "array", "default": [1]}}}, Meter())
-    one: dict[str, Any] = {}
-    other: dict[str, Any] = {}
-    settle(one, None, "")
-    settle(other, None, "")
-    one["list"].append(2)
-    assert other == {"list": [1]}
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    settle(first, None, "")
+    settle(second, None, "")
+    first["list"].append(2)
+    assert second == {"list": [1]}
 
 
 def test_without_defaults_nothing_is_added() -> None:

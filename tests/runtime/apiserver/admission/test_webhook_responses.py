@@ -1,4 +1,4 @@
-"""Answers of webhooks that are malformed: refused with the texts of Go's decoder, as kube-apiserver 1.36 gives them."""
+"""Malformed responses of webhooks are rejected with the texts of Go's decoder, as by kube-apiserver 1.36."""
 
 from __future__ import annotations
 
@@ -35,16 +35,19 @@ def raw_patch(raw: bytes) -> dict[str, Any]:
     return {"patchType": "JSONPatch", "patch": base64.b64encode(raw).decode()}
 
 
-def api_with(answer: Any) -> Api:
-    """answer: bytes, or the fields of the response to an AdmissionReview."""
+def api_with(response: Any) -> Api:
+    """Return a server with a webhook.
+
+    response: body, or fields of the response in the AdmissionReview
+    """
 
     def ask(question: Question) -> Answer:
         if not isinstance(question, Post):
             return ELAPSED
-        if isinstance(answer, bytes):
-            return Answer(200, answer)
+        if isinstance(response, bytes):
+            return Answer(200, response)
         review = json.loads(question.body)
-        review["response"] = {"uid": review["request"]["uid"], "allowed": True, **answer}
+        review["response"] = {"uid": review["request"]["uid"], "allowed": True, **response}
         return Answer(200, json.dumps(review).encode())
 
     api = Api(call_webhook=ask)
