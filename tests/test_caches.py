@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Caches bounded by count alone, or not at all, and why their keys are short and few.
+# Caches that are bounded only by count, or not at all, with the reason why their keys are short and few.
 BY_COUNT = {
     "actors/controllers/workloads/statefulset/identity.py": "names and keys of objects, which the server validates",
     "actors/hollow/nodes/addresses.py": "a node's podCIDRs, which the server validates; other texts raise an error",

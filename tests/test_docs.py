@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[1]
 INTERNAL = ("actors/", "runtime/", "protocols/")  # folders of packages that are imported as kcm.actors, …
 PACKAGES = ("kcm", "actors", "runtime", "protocols")
 ROOMS = (*PACKAGES, "tests", "docs", "examples", "bin", ".ci", ".github")
-# And whatever ends in _cache or .egg-info.
+# In addition, all folders whose names end in _cache or .egg-info.
 MADE_HERE = {".git", ".venv", ".venvs", ".kcm", "build", "dist", "__pycache__"}
 ENTRY_POINTS = {"kcm.controllers", "kcm.cloud_providers"}  # groups, which look like modules
 
-# Records of the past name what was there then.
+# Records of the past name files of their time.
 DATED = ("CHANGELOG.md", "docs/decisions/")
 
 

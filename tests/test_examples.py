@@ -72,7 +72,7 @@ def end(process: subprocess.Popen[str]) -> str:
     return output
 
 
-@pytest.mark.timeout(300)  # on a machine that is busy with other things too
+@pytest.mark.timeout(300)  # also on a busy machine
 def test_tests_of_the_examples_pass() -> None:
     pytest.importorskip("kopf")
     pytest.importorskip("kubernetes")

@@ -118,7 +118,7 @@ def test_environment_is_installed_once_from_wheels_with_hashes(
     assert wheels[:4] == kcm[:4] == [str(first / "bin" / "python"), "-m", "pip", "install"]
     assert {"--require-hashes", "--only-binary=:all:", "--no-deps"} <= set(wheels)
     assert wheels[-1] == str(project / "requirements" / "dev.txt")
-    # Nothing is fetched for the build: its backend is among what was checked.
+    # The build downloads nothing, because its backend is among the verified packages.
     assert {"--no-index", "--no-build-isolation", "--no-deps"} <= set(kcm)
     assert kcm[-2:] == ["--editable", f"{project}[dev]"]
     assert bytecode[1:4] == ["-m", "compileall", "-qq"]

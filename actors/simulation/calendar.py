@@ -13,7 +13,7 @@ from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import STRIKES_THE_IDLE, Fault, FaultKind
 from kcm.runtime.simulation.network import SimulatedNetwork
 
-IDLE = 5.0  # seconds between two opportunities for faults to strike actors that have nothing to do
+IDLE = 5.0  # seconds between two opportunities for faults to strike idle actors
 LEASE = ("kube-system", "kube-controller-manager")
 
 

@@ -246,14 +246,14 @@ class SimulatedCluster:
             authorize=lambda access: self.authorize(access),
         )
 
-    # The test's own hand on the server.
+    # Direct access of the test to the server.
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Response:
         return self.server.handle(
             Request(method=method, path=path, body=b"" if body is None else encode_object(body), **more)
         )
 
-    # What the server refuses raises CommandError, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
+    # Refused requests raise CommandError, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
 
     def create(self, resource: Resource[M], given: Mapping[str, Any] | M) -> Object:
         """Create an object. apiVersion, kind and the namespace ("default") can be omitted."""

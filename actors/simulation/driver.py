@@ -290,7 +290,7 @@ def drive_steps(
                 reply = None
                 continue
             if (wrong := nonsense(yielded, running)) is not None:
-                running.throw(wrong)  # there its author sees which yield it is
+                running.throw(wrong)  # raised at the yield, so that the traceback shows it
                 raise wrong
             batch = [yielded] if not isinstance(yielded, Sequence) else list(yielded)
             assert batch, "an empty batch was yielded"

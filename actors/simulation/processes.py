@@ -23,7 +23,7 @@ from kcm.runtime.simulation.world import World
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-Observer = Callable[[str, ControllerSystem], None]  # called with a process's name, and what will run in it
+Observer = Callable[[str, ControllerSystem], None]  # called with the name of a process and its system
 # Self-signed certificate of a simulated API server, although connections do not use TLS.
 AUTHORITY = b"""-----BEGIN CERTIFICATE-----
 MIIBKzCB0qADAgECAgEBMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCXNpbXVsYXRl

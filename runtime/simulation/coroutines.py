@@ -80,7 +80,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._due.append(handle)
-        if not self._running and len(self._due) == 1:  # from outside: a fake puts something into an asyncio.Queue
+        if (
+            not self._running and len(self._due) == 1
+        ):  # called from outside of the loop, for example by a fake that puts an item into an asyncio.Queue
             self._clock.call_once(self._clock.monotonic(), lambda: self._thread.do(self._run))
         return handle
 

@@ -24,7 +24,7 @@ SERVER = "yield commands for the API server; of anything else `yield from call(f
 THREADS = "yield Enqueue, or have whoever is waited for send a message"
 PROCESSES = "`yield from call(function, …)`, here of a fake"
 
-# Where from, by what name, and what to do instead. Methods in C (Lock.acquire, SimpleQueue.get) cannot be replaced.
+# Owner, name, name in the error, and the alternative. Methods in C (Lock.acquire, SimpleQueue.get) cannot be replaced.
 _CALLS: tuple[tuple[Any, str, str, str], ...] = (
     (time, "sleep", "time.sleep", SLEEP),
     *(
@@ -40,7 +40,12 @@ _CALLS: tuple[tuple[Any, str, str, str], ...] = (
     (subprocess.Popen, "__init__", "subprocess.Popen", PROCESSES),
     (os, "system", "os.system", PROCESSES),
     (os, "fork", "os.fork", PROCESSES),
-    (threading.Condition, "wait", "threading.Condition.wait", THREADS),  # of events, queues, semaphores, futures too
+    (
+        threading.Condition,
+        "wait",
+        "threading.Condition.wait",
+        THREADS,
+    ),  # also used by events, queues, semaphores and futures
     (threading.Thread, "join", "threading.Thread.join", THREADS),
 )
 

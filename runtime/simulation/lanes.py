@@ -82,7 +82,7 @@ class Lanes:
             self._free.pop().abandon()
 
     def _go(self, lane: Lane, on: Callable[[], bool]) -> None:
-        before, self.current = self.current, lane  # another one's handler may wait for this one's to end
+        before, self.current = self.current, lane  # another actor's handler may wait for this one to end
         through = on()
         self.current = before
         if through:

@@ -1,4 +1,4 @@
-"""The simulator's way to the embedded API server's core: a Transport without HTTP, on virtual time, with faults."""
+"""Network between the simulated processes and the embedded API server's core, on virtual time and with faults."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from kcm.runtime.simulation.trace import Trace
 
 
 class Witness(Protocol):
-    """Sees what passes between processes and the server."""
+    """Observer of the requests between processes and the server."""
 
     def sent(self, process: str, client: str, request: Request) -> None:
-        """A process sends a request; it may still be lost."""
+        """Observe a request that a process sends; it may still be lost."""
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
-        """The server has handled it; the response may still be lost."""
+        """Observe a request that the server has handled; the response may still be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Scope:
 
 
 class OpenStream(Protocol):
-    """A watch that a process has open."""
+    """Open watch of a process."""
 
     scope: Scope
 
@@ -66,25 +66,25 @@ class SimulatedNetwork:
 
     Each direction takes between `latency` and twice as many virtual seconds.
 
-    server: the current server; a restart replaces it
-    requests: (virtual time, client, request) of all processes
-    ask: returns the responses of webhooks
-    aggregated: by API group, the handler of an aggregated API server that an APIService names; not in discovery
+    server: the current server; a restart replaces it.
+    requests: (virtual time, client, request) of all processes.
+    call_webhook: handler of webhook calls, in place of the webhooks' servers.
+    aggregated: handlers of aggregated API servers by API group; they are not in discovery.
     """
 
     def __init__(
         self, server: ApiServer, *, clock: VirtualClock, random: random.Random, latency: float = 0.001
     ) -> None:
         self.server, self.clock = server, clock
-        self.ask: CallWebhook = call_no_webhook
+        self.call_webhook: CallWebhook = call_no_webhook
         self.aggregated: dict[str, Callable[[Request], Response]] = {}
         self.injector: Injector | None = None
         self.trace: Trace | None = None
         self.witnesses: list[Witness] = []
         self.requests: list[tuple[float, str, Request]] = []
         self._random, self._latency = random, latency
-        self._streams: dict[OpenStream, None] = {}  # that are open
-        self._revisions: deque[tuple[float, int]] = deque()  # the server's, as time went by
+        self._streams: dict[OpenStream, None] = {}  # open watches
+        self._revisions: deque[tuple[float, int]] = deque()  # (virtual time, revision of the server)
         self.server_is_down = False
 
     @property
@@ -99,11 +99,10 @@ class SimulatedNetwork:
     def _answer_later(
         self, server: ApiServer, questions: Sequence[Question], then: Callable[[list[Answer]], None]
     ) -> None:
-        """The events of watches wait for webhooks as requests do."""
-
+        # The events of watches wait for webhooks as requests do.
         def answer() -> None:
             if server is self._server and not self.server_is_down:
-                then([self.ask(question) for question in questions])
+                then([self.call_webhook(question) for question in questions])
 
         self.clock.call_after(2 * self.delay(), answer)
 
@@ -111,19 +110,19 @@ class SimulatedNetwork:
         return self._latency * (1 + self._random.random())
 
     def break_streams(self, process: str | None = None, error: str = "connection reset by peer") -> None:
-        """Every watch of a process (of all of them) is cut, and its client notices."""
+        """Cut the watches of a process, or of all processes. The clients receive the error."""
         for stream in list(self._streams):
             if process is None or stream.scope.process == process:
                 stream.break_off(error)
 
     def hang_up(self, process: str) -> None:
-        """The process is gone, and its watches with it."""
+        """Cancel the watches of a process that has ended."""
         for stream in list(self._streams):
             if stream.scope.process == process:
                 stream.cancel()
 
     def remember(self) -> None:
-        """Note the server's revision now; called from time to time."""
+        """Record the current revision of the server; called periodically."""
         if self.injector is not None and self.injector.plans(FaultKind.LIST_STALE):
             self._revisions.append((self.clock.monotonic(), self.server.revision))
 
@@ -190,12 +189,12 @@ def _info_of(request: Request) -> RequestInfo:
 
 
 def _user_of(request: Request) -> User:
-    """The one whose name it is sent in: a node's, as no others are."""
+    """Return the user in whose name the request is sent: a node, or the administrator."""
     return known(User(request.user, groups=(NODES,))) if request.user else ADMIN
 
 
 def _is_discovery(path: str) -> bool:
-    """Report whether it is the path of a discovery document: /apis, /apis/apps, /apis/apps/v1, /api/v1."""
+    """Report whether the path is that of a discovery document: /apis, /apis/apps, /apis/apps/v1, /api/v1."""
     return path.count("/") <= (3 if path.startswith("/apis/") else 2 if path.startswith("/api/") else 1)
 
 

@@ -122,7 +122,7 @@ def draw_fault(
 
 
 # The bug patterns of Sun et al., Automatic Reliability Testing for Cluster Management Controllers (Sieve, OSDI 2022):
-# a generator each, with the same arguments as draw_plan.
+# one generator for each pattern, with the same arguments as draw_plan.
 
 
 def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001

@@ -17,7 +17,7 @@ from kcm.runtime.system.actor import Actor
 
 
 class ProcessWorld(Protocol):
-    """The world, as its processes use it."""
+    """Part of the world that its processes use."""
 
     clock: VirtualClock
     injector: Injector | None
@@ -40,7 +40,8 @@ class ProcessWorld(Protocol):
 class SimulatedProcess:
     """Actors of one process, which a crash stops together. Implements Spawner.
 
-    clock: what its actors have for a clock. http, calls: the threads that carry requests, and that make calls.
+    clock: clock of its actors.
+    http, calls: threads that carry requests, and that make external calls.
     """
 
     def __init__(self, world: ProcessWorld, name: str) -> None:
@@ -48,16 +49,17 @@ class SimulatedProcess:
         self.clock = ProcessClock(world.clock)
         self.http, self.calls = SideThread(world.clock, self.clock), SideThread(world.clock, self.clock)
         self.alive = True
-        self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed: (sender, receiver) → in order
+        self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed frames in order, by (sender, receiver)
 
     def start(self, actor: Actor) -> None:
-        """Its on_start runs when the scheduler comes to it, as on a thread of its own."""
+        """Start an actor. Its on_start runs when the scheduler selects it, as on a thread of its own."""
         if self.alive:
             self.world.add(actor, self)
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:
-        """Put a frame into its mailbox. Raises InjectedError in a sender that is to break in the middle of its work,
-        pykka.ActorDeadError if the receiver is dead.
+        """Put a frame into the mailbox of an actor.
+
+        Raises InjectedError if a fault strikes the sender, and pykka.ActorDeadError if the receiver is dead.
         """
         injector = self.world.injector
         if injector is not None:
@@ -100,7 +102,7 @@ class SimulatedProcess:
         return ""
 
     def crash(self) -> None:
-        """Every actor is gone, and none of them gets to clean up."""
+        """End all actors at once, without their on_stop."""
         self.alive = False
         self.clock.stop()
         self.http.stop()
@@ -109,7 +111,7 @@ class SimulatedProcess:
         self.world.remove(self)
 
     def begins(self, actor: str, queue: str, key: str) -> None:  # noqa: ARG002
-        """A hook of ActorSystem: a reconciliation that is to be blocked waits here."""
+        """Block a reconciliation if a fault requires it. A hook of ActorSystem."""
         injector = self.world.injector
         if injector is not None and injector.plans(FaultKind.RECONCILER_BLOCKED):
             fault = injector.strike(FaultKind.RECONCILER_BLOCKED, process=self.name, actor=actor, key=key)

@@ -43,11 +43,11 @@ class SideThread:
             return
         self._kept.append(what)
         if len(self._kept) == 1:
-            self._world.call_once(self._held_until, self._go_on)
+            self._world.call_once(self._held_until, self._run_delayed)
 
-    def _go_on(self) -> None:
+    def _run_delayed(self) -> None:
         if self._kept and self._world.elapsed < self._held_until:  # on hold again
-            self._world.call_once(self._held_until, self._go_on)
+            self._world.call_once(self._held_until, self._run_delayed)
             return
         while self._kept:
             self._kept[0]()  # a function that it adds runs after all earlier ones

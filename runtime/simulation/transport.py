@@ -1,4 +1,4 @@
-"""The simulator's Transport: requests and watches of one process, without HTTP, with faults on the way."""
+"""Transport of the simulator: requests and watches of one process, without HTTP, with faults."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.side_threads import SideThread
 from kcm.runtime.simulation.watch_streams import SimulatedStream
 
-TIMEOUT = 30.0  # seconds, of a request without a timeout of its own
+TIMEOUT = 30.0  # seconds; for requests without their own timeout
 
 
 class SimulatedTransport:
     """Implements kcm.runtime.client.api.Transport for one process. The lines of one watch arrive in order.
 
-    As over HTTP, a refusal that says when to come back is tried again, within the request's time (client/retries.py).
+    As over HTTP, a refused request with a Retry-After is retried within the request's time (client/retries.py).
     """
 
     def __init__(self, network: SimulatedNetwork, process: str, http: SideThread | None = None) -> None:
@@ -63,7 +63,7 @@ class SimulatedTransport:
 
 
 class _Exchange:
-    """One request on its way there and back, perhaps several times."""
+    """Request and response, with possible retries."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class _Exchange:
         self._request, self._permit, self._on_response = request, permit, on_response
         self._retries = 0
         self._acknowledged = self._answered = False
-        self._warnings: Sequence[str] = ()  # of stray fields
+        self._warnings: Sequence[str] = ()  # about unknown fields
 
     def depart(self) -> None:
-        """On the thread of HTTP: the bytes go out, if they may."""
+        """Send the request from the HTTP thread, if its permit has not ended."""
         network, clock, scope, request = self._network, self._clock, self.scope, self._request
         if self._permit.is_over(self._http.clock.monotonic()):
             self._respond(no_answer("not sent: it may not begin any more", sent=False))
@@ -102,7 +102,7 @@ class _Exchange:
             self._respond(refusal(fault))
         elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
             if late.seconds >= self._left:
-                self._give_up()  # and it arrives all the same: something on the way had kept it
+                self._give_up()  # the request still arrives later, as if a proxy had held it
             clock.call_after(late.seconds, self._arrive)
         else:
             clock.call_after(network.delay(), self._arrive)
@@ -123,7 +123,7 @@ class _Exchange:
         if isinstance(outcome, Response):
             network.server.when_durable(lambda: self._acknowledge(outcome))
         if not self._acknowledged:
-            self._give_up()  # unless that comes in time
+            self._give_up()  # unless the acknowledgement comes in time
 
     def _carried_out(self, response: Response) -> None:
         for witness in self._network.witnesses:
@@ -139,7 +139,7 @@ class _Exchange:
         network = self._network
         if network.server_is_down or network.server is not server:
             return  # the server was restarted, and the request is lost
-        outcome = suspended.resume([network.ask(question) for question in suspended.questions])
+        outcome = suspended.resume([network.call_webhook(question) for question in suspended.questions])
         if isinstance(outcome, Suspended):
             self._have_answered(outcome, server)
             return
@@ -167,13 +167,13 @@ class _Exchange:
             self._clock.call_after(after, lambda: self._http.do(lambda: self._deliver(response, again=again)))
 
     def _give_up(self) -> None:
-        """The client notices that there is no response when the time of the exchange is over."""
+        """Report a timeout to the client at the end of the exchange's time."""
         late = no_answer("timed out")
         self._clock.call_after(max(0.0, self._left), lambda: self._http.do(lambda: self._deliver(late)))
 
     @property
     def _left(self) -> float:
-        """Seconds until the exchange is over, by the process's clock."""
+        """The remaining seconds of the exchange, by the process's clock."""
         return self._permit.until - self._http.clock.monotonic()
 
     def _deliver(self, response: Response, *, again: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Watches on the simulated network, with faults: lines are late or lost, the server is stale, the connection breaks."""
+"""Watches on the simulated network, with faults: late or lost lines, stale servers, broken connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT = ("watch", "allowWatchBookmarks", "timeoutSeconds", *SELECTORS)  # paramet
 
 
 class SimulatedStream:
-    """A running watch. Its lines stay in order, however late they are."""
+    """Running watch. Its lines stay in order, however late they are."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class SimulatedStream:
     ) -> None:
         self.scope, self._http = scope, http
         self._network, self._on_lines, self._on_end = network, on_lines, on_end
-        self._delay = network.delay()  # drawn once
-        self._last_due = 0.0  # when the newest line that is on its way arrives
+        self._delay = network.delay()  # drawn once per watch
+        self._last_due = 0.0  # arrival of the latest line in flight
         self._lag = 0.0
         self._stalled = False
         self._watch: CacheWatcher | None = None
@@ -83,12 +83,12 @@ class SimulatedStream:
             network.clock.call_once(due, lambda: self._http.do(lambda: self._arrive(lines)))
 
     def end(self, response: Response) -> None:
-        """The server ends it, after the lines that it has sent."""
+        """End the watch by the server, after all lines that were sent."""
         due = max(self._network.clock.monotonic() + self._delay, self._last_due)
         self._network.clock.call_once(due, lambda: self._http.do(lambda: self._finish(response)))
 
     def break_off(self, error: str) -> None:
-        """The connection breaks: what is on its way is lost."""
+        """Break the connection; lines in flight are lost."""
         if not self._over:
             broken = Response(status=0, error=error, begun=self._watch is not None)
             self._forget()
@@ -123,13 +123,13 @@ class SimulatedStream:
         return b"".join(kept)
 
     def _from_the_past(self, request: Request) -> Request:
-        """The request as a stale server would serve it, or one that repeats changes."""
+        """Return the request as a stale server would serve it, or as one that repeats changes."""
         network, query = self._network, request.query
         if query.get("sendInitialEvents") == "true":
             stale = network.strike(FaultKind.LIST_STALE, self.scope)
             revision = network.revision_before(stale.seconds) if stale is not None else None
             if stale is None or revision is None or revision < (parse_version(query.get("resourceVersion")) or 0):
-                return request  # a server that is behind waits until it is no older than what is asked for
+                return request  # a stale server waits until it has reached the requested version
             if not self._list(request, revision):
                 return request
             self._lag = stale.seconds
@@ -144,7 +144,7 @@ class SimulatedStream:
         return request
 
     def _list(self, request: Request, revision: int) -> bool:
-        """Deliver what there was at that revision; returns False if the server has compacted it."""
+        """Deliver the objects of a revision. Returns False if the server has compacted it."""
         selectors = {name: request.query[name] for name in SELECTORS if name in request.query}
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact", **selectors}
         response = self._network.server.handle(Request(method="GET", path=request.path, query=query))

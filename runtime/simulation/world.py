@@ -1,8 +1,9 @@
 """The world: actor systems in one thread, on virtual time.
 
-It builds the very same actors as the threaded system and starts no thread: a pykka actor that was never started is a
-plain object with an inbox. A seeded scheduler picks whose mailbox moves next; when all mailboxes are empty the clock
-jumps to the next alarm. The same seed gives the same run. Faults are part of the schedule: see runtime/faults.
+It builds the same actors as the threaded system but starts no threads: a pykka actor that was never started is a plain
+object with an inbox. A seeded scheduler selects the actor that handles its next message; when all mailboxes are empty,
+the clock jumps to the next alarm. The same seed gives the same run. Faults are part of the schedule: see
+runtime/faults.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 
 MOST_STEPS_AT_ONCE = 200_000  # without an advance of virtual time; more means an endless loop
 AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
-STOP = object()  # in a mailbox: what comes after it is not read
+STOP = object()  # in a mailbox: messages after it are not handled
 
 
 class HotLoopError(AssertionError):
-    """Actors that keep each other busy while virtual time stands still."""
+    """Actors keep each other busy while virtual time does not advance."""
 
 
 class World:
@@ -50,24 +51,24 @@ class World:
         self.steps = 0
         self.injector: Injector | None = None
         self.trace: Trace | None = None
-        self.current: Actor | None = None  # whose handler runs
+        self.current: Actor | None = None  # actor whose handler runs
         self._outside = SimulatedProcess(self, "outside")
-        self._actors: dict[Actor, SimulatedProcess] = {}  # those that are alive
+        self._actors: dict[Actor, SimulatedProcess] = {}  # living actors
         self._unstarted: set[Actor] = set()
-        self._hung: dict[Actor, float] = {}  # until when, in virtual seconds
+        self._hung: dict[Actor, float] = {}  # end of each hang, in virtual seconds
         self._lanes = Lanes()
-        self._thread = threading.get_ident()  # where handlers run that have no lane
-        self._waiting: dict[Actor, Lane] = {}  # those that wait in the middle of a handler
+        self._thread = threading.get_ident()  # thread of handlers without a lane
+        self._waiting: dict[Actor, Lane] = {}  # actors that wait within a handler
         self.lets_wait = False  # whether handlers may call wait(); it costs a change of threads for each message
-        self._ready: list[Actor] = []  # those that have something to do, each once
+        self._ready: list[Actor] = []  # actors with pending work, each once
         self._is_ready: set[Actor] = set()
 
     def process(self, name: str) -> SimulatedProcess:
-        """A new process, to spawn the actors of one system in."""
+        """Create a process that spawns the actors of one system."""
         return SimulatedProcess(self, name)
 
     def system(self, *, supervisor: str = "controller-manager") -> ActorSystem:
-        """A new actor system whose actors run in this world."""
+        """Create an actor system whose actors run in this world."""
         process = self.process("system")
         return ActorSystem(clock=process.clock, log=self.log, spawner=process, supervisor=supervisor)
 
@@ -83,7 +84,7 @@ class World:
         return self._outside.repeat(every, what)
 
     def is_idle(self, actor: Actor) -> bool:
-        """One that hangs is not, though its mailbox may be empty."""
+        """Report whether an actor has nothing to do. A hanging actor is not idle, even with an empty mailbox."""
         return actor.actor_inbox.empty() and actor not in self._hung and actor not in self._unstarted
 
     def stack(self, actor: Actor) -> str:
@@ -121,7 +122,7 @@ class World:
             self._ready.append(actor)
 
     def delivered(self, actor: Actor) -> None:
-        """There is something for it to do."""
+        """Schedule an actor that has received a message."""
         if actor not in self._is_ready and actor not in self._hung:
             self._is_ready.add(actor)
             self._ready.append(actor)
@@ -131,7 +132,7 @@ class World:
             self._end(actor)
 
     def break_sender(self, process: SimulatedProcess, sender: str, frame: bytes) -> None:
-        """Raises InjectedError if the actor that is sending this message right now is to break."""
+        """Raise InjectedError if a fault strikes the actor that is sending this message."""
         actor, injector = self.current, self.injector
         if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
             return
@@ -140,13 +141,13 @@ class World:
             raise InjectedError(str(fault))
 
     def disturb_the_idle(self) -> None:
-        """An opportunity for the plan's faults to strike each actor that has nothing to do."""
+        """Give the faults of the plan an opportunity to strike each idle actor."""
         for actor, process in list(self._actors.items()):
             if actor in self._actors and self.is_idle(actor):
                 self._disturbed(actor, process)
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
-        """An actor ends as if a handler had raised, its mailbox unread."""
+        """End an actor as if a handler had raised, without handling the rest of its mailbox."""
         for actor in list(self._actors):
             if actor.context.system is system and actor.name == name and not actor.actor_stopped.is_set():
                 self._end(actor)
@@ -169,12 +170,12 @@ class World:
         self._hung[actor] = self._end_of(seconds)
         self._waiting[actor] = lane
         if seconds > 0:
-            self.clock.call_after(seconds, lambda: self._go_on(actor, lane))
+            self.clock.call_after(seconds, lambda: self._resume(actor, lane))
         lane.wait()
         self.current, guard.thread = actor, threading.get_ident()
 
     def close(self) -> None:
-        """At the end of a run: end the threads of handlers that wait, and their actors with them."""
+        """End the threads of waiting handlers and their actors, at the end of a run."""
         for actor in list(self._waiting):
             self._end(actor)
         self._lanes.close()
@@ -214,7 +215,7 @@ class World:
         return True
 
     def run_for(self, seconds: float) -> None:
-        """Let so much virtual time pass, and everything happen that happens in it."""
+        """Run for a number of virtual seconds."""
         self._run(until=self.clock.monotonic() + seconds, done=None)
 
     def run_until(self, done: Callable[[], bool], *, within: float) -> bool:
@@ -226,7 +227,7 @@ class World:
         return next((actor for actor in self._actors if actor.context.system is system and actor.name == name), None)
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
-        """The decoded result, within one virtual minute. Raises TimeoutError otherwise."""
+        """Send a message and return the decoded result. Raises TimeoutError after one virtual minute."""
         actor = self.actor(system, name)
         if actor is None:
             raise TimeoutError(f"no actor is called {name}")
@@ -260,7 +261,7 @@ class World:
     # One step.
 
     def _let(self, actor: Actor, process: SimulatedProcess) -> None:
-        """Have it handle what is next in its mailbox, or start, as pykka's loop does."""
+        """Let an actor start or handle the next message in its mailbox, as pykka's loop does."""
         item: Any = None
         if actor in self._unstarted:
             self._unstarted.discard(actor)
@@ -323,7 +324,7 @@ class World:
     def _end_of(self, seconds: float) -> float:
         return self.clock.monotonic() + seconds if seconds > 0 else math.inf
 
-    def _go_on(self, actor: Actor, lane: Lane) -> None:
+    def _resume(self, actor: Actor, lane: Lane) -> None:
         if self._waiting.get(actor) is not lane:
             return
         del self._waiting[actor]
@@ -345,7 +346,7 @@ class World:
         try:
             if item is None:
                 actor.on_start()
-            elif isinstance(item, bytes):  # a numbered frame of a journal is one too
+            elif isinstance(item, bytes):  # also a numbered frame of a journal
                 actor.on_receive(item)
             else:
                 item.reply_to.set(actor.on_receive(item.message))
@@ -380,7 +381,7 @@ class World:
 def next_frame(actor: Actor) -> bytes | None:
     """Return the frame of the message that an actor would handle next, or None."""
     inbox: Any = actor.actor_inbox
-    waiting = [inbox.get() for _ in range(inbox.qsize())]  # it cannot be looked into
+    waiting = [inbox.get() for _ in range(inbox.qsize())]  # the queue has no method to peek
     for item in waiting:
         inbox.put(item)
     first = waiting[0] if waiting else None

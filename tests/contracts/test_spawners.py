@@ -22,7 +22,7 @@ from kcm.runtime.system.actor import Actor, ActorSpec, Context
 from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
 
 PATIENCE = 10.0  # seconds
-MANY = 200  # messages: more than a thread has read by the time that they are all posted
+MANY = 200  # messages; more than a thread handles while they are being posted
 
 
 class Receiver(Actor):

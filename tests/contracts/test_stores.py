@@ -66,7 +66,7 @@ class Sqlite(Side):
         )
 
     def crash(self) -> None:
-        # The files as they are now, whatever the store's thread is doing: what a kill leaves behind.
+        # The current files, as a kill would leave them, whatever the store's thread is doing.
         was, self._path = self._path, self._path.with_name(f"{len(self._left) + 1}.db")
         self._left.append(self.store)
         for end in ("", "-wal"):

@@ -272,7 +272,7 @@ def test_a_watch_brings_whole_lines_in_order_and_nothing_once_it_is_cancelled(si
     what, line = side.next()
     assert (what, orjson.loads(line)["type"]) == ("line", "BOOKMARK")
     seen = []
-    for name in ("a", "b"):  # requests that are under way together may overtake each other
+    for name in ("a", "b"):  # concurrent requests may overtake each other
         side.send("POST", body=posted_pod(name))
         seen += [side.next(), side.next()]
     lines = [value for what, value in seen if what == "line"]

@@ -15,7 +15,7 @@ from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS
 from tests.support.census import CONFIGMAPS, census
 
 SEEDS = range(6)
-SECONDS = 70.0  # in which things change and go wrong
+SECONDS = 70.0  # with changes and faults
 PATIENCE = 600.0  # virtual seconds afterwards
 ACTORS = (
     "controller:census-controller",

@@ -149,7 +149,9 @@ def test_exception_of_a_setting_names_the_seed_and_is_text_if_unpicklable() -> N
 
     with pytest.raises(KeyError) as raised:
         run_campaign(raising(KeyError("gone")), SEEDS, executor=Lazily())
-    assert "in the run of nothing, seed 3, at " in raised.value.__notes__[0]  # the last, which is carried out first
+    assert (
+        "in the run of nothing, seed 3, at " in raised.value.__notes__[0]
+    )  # the last one, which this executor runs first
     with pytest.raises(RuntimeError, match=r"UnsendableError: what it was\nin the run of nothing, seed 3"):
         run_campaign(raising(UnsendableError(what="what it was")), SEEDS, executor=Lazily())
 

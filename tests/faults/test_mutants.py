@@ -9,7 +9,7 @@ from tests.faults.mutants.matrix import Hunt
 from tests.faults.mutants.tenants import TENANTS
 
 MOST = 200  # seeds
-# Where each was found first: tried first, so that finding it again is quick. What is not here is found with seed 0.
+# The first seed that finds each mutant, to be tried first; seed 0 for all others.
 FIRST = {
     "expectations expire": 4,
     "decisions from a late cache": 5,

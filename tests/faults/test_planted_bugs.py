@@ -18,7 +18,7 @@ MOST = 200  # seeds
 # deleted one, with backoff, until slightly too many calls are made.
 SOUND = range(1, 9)
 
-pytestmark = pytest.mark.timeout(60 + MOST)  # on a machine that is busy with other things too
+pytestmark = pytest.mark.timeout(60 + MOST)  # also on a busy machine
 
 Draw = Callable[..., tuple[Fault, ...]]
 

@@ -14,7 +14,7 @@ from kcm.protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
 from kcm.runtime.simulation.plan import draw_plan
 from tests.support.mirror import CONFIGMAPS, LABEL, MIRROR, NAMESPACES, OF, SECRETS, SHOP, WHOLE, mirror
 
-SECONDS = 60.0  # in which things change and go wrong
+SECONDS = 60.0  # with changes and faults
 PATIENCE = 600.0  # virtual seconds afterwards
 BESIDE: dict[str, tuple[ControllerSpec, ...]] = {"alone": (), "a whole one": (WHOLE,), "one of a namespace": (SHOP,)}
 EVERYWHERE = (*NAMESPACES, "default")

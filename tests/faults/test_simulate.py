@@ -31,7 +31,7 @@ from kcm.runtime.scheduling.clock import Clock
 from tests.faults.flawed_controller import Flaws, flawed_setting
 from tests.support.census import CONFIGMAPS
 
-NO_RETRY = (34, *range(50))  # seeds; that which finds a retry that is lost comes first, as in test_planted_bugs.py
+NO_RETRY = (34, *range(50))  # seeds; the first one finds the missing retry, as in test_planted_bugs.py
 
 
 def test_failure_report_contains_seed_shrunk_faults_messages_and_replay() -> None:

@@ -67,7 +67,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ("retry", lambda: kcm.Retry(after=None), "Retry: after takes a number of seconds, not None"),  # type: ignore[arg-type]
     ("backoff", lambda: kcm.Backoff(first=0, most=9), "first of a Backoff takes a number above 0, not 0"),
     ("run_for", lambda: world().run_for("10"), "run_for takes a number, not '10'"),  # type: ignore[arg-type]
-    # A resource's plural in place of the resource.
+    # The plural of a resource instead of the resource.
     ("patch", lambda: patch("configmaps", "d/web", {}), NOT_A_RESOURCE),
     ("create", lambda: kcm.create("configmaps", OBJECT), NOT_A_RESOURCE),  # type: ignore[arg-type]
     ("update", lambda: kcm.update("configmaps", OBJECT), NOT_A_RESOURCE),  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ("world.delete", lambda: world().delete("configmaps", "d/web"), NOT_A_RESOURCE),  # type: ignore[arg-type]
     ("user_merges", lambda: kcm.testing.user_merges(1.0, "configmaps", "d/web", {}), NOT_A_RESOURCE),  # type: ignore[arg-type]
     ("index", lambda: kcm.Index("configmaps", "i", lambda _: ()), "an Index takes a Resource, not 'configmaps'"),  # type: ignore[arg-type]
-    # The resource in place of its lister, a key without its namespace, one in place of several.
+    # The resource instead of its lister, a key without namespace, a single value instead of several.
     ("ensure", lambda: run(kcm.ensure(CONFIGMAPS, OBJECT)), "ensure takes a lister, as tables[CONFIGMAPS], not"),  # type: ignore[arg-type]
     ("patch_status", lambda: run(kcm.patch_status(CONFIGMAPS, OBJECT, {})), "patch_status takes a lister, as tables"),  # type: ignore[arg-type]
     ("owned", lambda: kcm.owned(CONFIGMAPS, by=OBJECT), "owned takes a lister, as tables[CONFIGMAPS], not"),  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
         lambda: Queue(watches=Watch(CONFIGMAPS, to=itself)),
         "watches of queue '': expected a tuple, got Watch",
     ),  # type: ignore[arg-type]
-    # What commands take.
+    # Arguments of commands.
     ("body", lambda: patch(CONFIGMAPS, "d/web", "x"), "body of patch takes a map or a list of operations, not 'x'"),
     ("patch_type", lambda: patch(CONFIGMAPS, "d/web", {}, patch_type="merge"), "patch_type of patch takes a PatchType"),
     ("policy", lambda: delete(CONFIGMAPS, "d/web", propagation="orphan"), "propagation of delete is one of Background"),
@@ -132,7 +132,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
         lambda: kcm.key_of(CONFIGMAPS),
         "an object is a map, as as_object(model) makes of a model, not Resource(",
     ),  # type: ignore[arg-type]
-    # What specs take.
+    # Arguments of specs.
     ("kind", lambda: kcm.Resource(version="v1", plural="pods", kind=""), "kind of a Resource is empty"),
     ("queue", lambda: spec(queues=(Watch(CONFIGMAPS, to=itself),)), "queues of web[0] takes a Queue, not Watch("),
     ("reads", lambda: spec(reads=("configmaps",)), "reads of web[0] takes a Resource or a Read, not 'configmaps'"),

@@ -41,7 +41,7 @@ def served(system: ControllerSystem) -> None:
         assert_type(pages.url, str)
 
 
-# Calls of what is outside: what the function returns is what the call returns.
+# External calls return the result of the called function.
 
 
 def size(of: str) -> int:
@@ -56,7 +56,7 @@ def asking(key: Key) -> kcm.Reconciliation:
     assert_type((yield from kcm.call(size, key, timeout=5)), int)
     assert_type((yield from kcm.call(size_later, key)), int)
     kcm.call("no function")  # type: ignore[call-overload]
-    # `but` adds what it returns instead of raising.
+    # `but` adds the outcomes that are returned instead of raised.
     assert_type((yield from kcm.call(size, key, but=(KeyError,))), int | kcm.Raised)
     assert_type((yield from kcm.call(size, key, but=(KeyError, OSError), timeout=5, key=key)), int | kcm.Raised)
     assert_type((yield from kcm.call(size, key, but=(kcm.Raised,))), int | kcm.Raised)
@@ -78,7 +78,7 @@ async def awaiting(key: Key) -> None:
     assert_type(await kcm.call(size_later, key, but=(KeyError, kcm.Refused)), int | kcm.Raised | kcm.Refused)
 
 
-# Steps: what they return, of maps and of models.
+# Results of steps, for maps and for models.
 
 
 class Website:

@@ -20,7 +20,7 @@ from kcm.protocols.messages import events as recording
 from kcm.protocols.messages import watches as watching
 from kcm.protocols.objects import OwnerRef
 
-# Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
+# Newer versions must read journals of older ones, so lines may be added here, but not changed.
 EXPECTED_TAGS = {
     1: "Create",
     2: "Update",

@@ -69,7 +69,7 @@ def test_an_int64_is_read_whole_and_nothing_beyond_it(reader: str) -> None:
         assert read(text) == number, text[:40]
     for text in NO_INTEGERS + TOO_LARGE:
         if reader == "a revision" and text == "":
-            continue  # is no revision at all: 0
+            continue  # not a revision: 0
         assert read(text) is None, text[:40]
 
 

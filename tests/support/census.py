@@ -83,4 +83,4 @@ def census(built: list[Census], *, name: str = "census-controller", metadata_onl
     )
 
 
-CENSUS = census([])  # for a process of its own
+CENSUS = census([])  # for a separate process

@@ -142,7 +142,7 @@ def _run(
     def show(tried: Tried) -> None:
         if tried.violations:
             print(groups.add(tried), flush=True)
-        elif tried.report:  # --journal, of a seed that holds
+        elif tried.report:  # --journal, for a seed without violations
             print(tried.report, flush=True)
 
     setting, shrink = arguments.setting, not arguments.no_shrink

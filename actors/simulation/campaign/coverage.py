@@ -72,7 +72,7 @@ AT_REQUESTS = frozenset(
         FaultKind.PARTITION,
     )
 )
-# What meets all that is under way in a process, or at the server.
+# Faults that affect everything in flight in a process, or at the server.
 AT_WHAT_IS_UNDER_WAY = frozenset(
     (
         FaultKind.SERVER_RESTARTED,

@@ -29,7 +29,7 @@ from kcm.runtime.system.journal_table import described, keys_in
 LINES = 60  # number of the latest log lines about the objects of the report
 LONGEST = 1_000  # characters of a text in such a line
 PATIENCE = 300.0  # seconds after the end within which a run may still reach the expected end state
-MOST_RUNS = 60  # for shrinking the faults, and again for the user actions
+MOST_RUNS = 60  # maximum number of runs to shrink the faults, and again for the user actions
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that do not concern an object
 HOLLOW = "hollow"  # the process of the hollow nodes
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
@@ -150,14 +150,14 @@ def _late_end(failed: Run, setting: Setting) -> float | None:
     calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
     found: list[float] = []
 
-    def go_on(cluster: SimulatedCluster, composed: Composition, result: Run) -> None:
+    def until_expected(cluster: SimulatedCluster, composed: Composition, result: Run) -> None:
         for _ in range(round(PATIENCE / LOOK)):
             cluster.run_for(LOOK)
             if composed.end_state(cluster) == calm.end:
                 found.append(cluster.clock.monotonic() - result.seconds)
                 return
 
-    run(failed.seed, failed.faults, setting=setting, actions=failed.chosen, later=go_on)
+    run(failed.seed, failed.faults, setting=setting, actions=failed.chosen, later=until_expected)
     return found[0] if found else None
 
 
@@ -297,5 +297,5 @@ def _is_about(sent: SentMessage, message: object, about: _Concerned) -> bool:
         return sent.sender in about.actors or sent.to in about.actors
     if ELECTOR in (sent.sender, sent.to):
         return False
-    lease = make_key(*LEASE)  # also the beginning of the keys of its events
+    lease = make_key(*LEASE)  # also the prefix of the keys of its events
     return not any("lease" in key or key.startswith(lease) for key in keys_in(message))

@@ -51,7 +51,7 @@ class Attempt:
     journal: Path | None = None
 
     def __call__(self) -> Tried:
-        with alone:  # on an executor of threads they take turns
+        with alone:  # only one at a time, if the executor uses threads
             return self._tried()
 
     def _tried(self) -> Tried:

@@ -68,7 +68,7 @@ class Recording:
             run = RecordedRun(version=this_version().kcm, seed=seed, arguments=(), controllers=names)
             writer = None
             if self._journal is not None:
-                if process in self._writers:  # it crashed, and starts again
+                if process in self._writers:  # the process crashed, and is restarted
                     self._writers[process].close()
                 path = journal_of(process, self._journal)
                 writer = JournalWriter(path, run=run, clock=system.clock, largest=LARGEST, files=FILES)

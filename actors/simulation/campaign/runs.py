@@ -186,7 +186,7 @@ class _Run:
         self._actions = [
             (number, action) for number, action in enumerate(drawn) if actions is None or number in actions
         ]
-        self._done: dict[int, float] = {}  # when, by number
+        self._done: dict[int, float] = {}  # times by number of the action
         self._settled: float | None = None
         invariants = usual_invariants(self.cluster, self.composed.ownership)
         further = self.composed.invariants(self.cluster, self._scenario)
@@ -213,7 +213,7 @@ class _Run:
             cluster.manager(controllers=specs, options=self.composed.options, election=election, keep=True)
         waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])
         try:
-            self._go_on(waiting)
+            self._run_until_settled(waiting)
         except HotLoopError as err:
             self._fail(GOES_ON, str(err))
         trace = cluster.trace
@@ -253,7 +253,7 @@ class _Run:
     def _has_failed(self) -> bool:
         return bool(self._checker.violations)
 
-    def _go_on(self, waiting: list[Action]) -> None:
+    def _run_until_settled(self, waiting: list[Action]) -> None:
         """Run until the system has settled and stayed so, or an invariant is violated."""
         cluster, setting, composed = self.cluster, self._setting, self.composed
         faults = setting.acting if self._brief else setting.faults
@@ -276,7 +276,7 @@ class _Run:
     def _stay(self) -> None:
         cluster, checker = self.cluster, self._checker
         late = STALLED if SILENT & {fault.kind for fault in self._plan} else LATE
-        # Who watches a server that is behind has not seen yet what settled it, and may have a last status to write.
+        # A client of a stale server has not yet seen the last changes, and may still write a status.
         behind = max((fault.seconds for fault in self._plan if fault.kind is FaultKind.LIST_STALE), default=0.0)
         rest = max(self._setting.faults + late - cluster.clock.monotonic(), behind + LOOK)
         if cluster.run_until(self._has_failed, within=rest):

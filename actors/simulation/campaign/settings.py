@@ -58,7 +58,7 @@ from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from kcm.runtime.simulation.plan import ON_REQUEST, draw_plan
 
-CACHED_COMMAND_LINES = 256  # a setting has a handful
+CACHED_COMMAND_LINES = 256  # a setting has only a few
 
 
 @lru_cache(maxsize=CACHED_COMMAND_LINES)
@@ -135,7 +135,7 @@ NODES_SETTING = Setting(
     steady=False,
     acting=50.0,
     faults=100.0,
-    settled=400.0,  # a call to the cloud that has no outcome is given up after 120 s
+    settled=400.0,  # a cloud call without an outcome times out after 120 s
     draw=draw_node_plan,
 )
 
@@ -237,7 +237,7 @@ VOLUMES_SETTING = Setting(
     ),
 )
 
-# Workloads beyond those of `workloads`. The garbage collector deletes what deleted owners leave behind.
+# Workloads beyond those of `workloads`. The garbage collector deletes the dependents of deleted owners.
 
 STATEFUL_SETTING = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))
 DAEMONS_SETTING = Setting(

@@ -66,7 +66,7 @@ class OnlyOrphansAreCollected:
                         if entry is None or entry.uid != command.uid:
                             continue
                         if command.resource_version not in (None, str(entry.resource_version)):
-                            continue  # the server refuses it, or knows it better than the table
+                            continue  # the server refuses the deletion, or has a newer version than the table
                         self._look(command, decode_object(entry.raw), fail)
 
     def _look(self, command: Delete, obj: Object, fail: Fail) -> None:

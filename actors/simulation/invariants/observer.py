@@ -241,7 +241,7 @@ class InvariantChecker:
             if receiver != RECORDER and DISPATCHER not in (sender, receiver):
                 return
             if self._cluster.processes[process].system is not system:
-                return  # the process is gone, and nothing receives the responses to its requests
+                return  # the process has ended, and nothing receives the responses to its requests
             if receiver == RECORDER and sender != DISPATCHER:  # the dispatcher sends it outcomes, as to any sender
                 if isinstance(message := decode(frame), Record):
                     self._pass_on(Recorded(process, sender, message))
@@ -269,12 +269,12 @@ class InvariantChecker:
         asked = [key for key in self._commands if key[:2] == (process, name) and [*key[2:]] not in attached.under_way]
         return [self._commands.pop(key) for key in asked]
 
-    # The CallWitness.
+    # Implements CallWitness.
 
     def called(self, process: str, call: Call | CloudCall) -> None:
         self._pass_on(Called(process, call))
 
-    # The network's Witness.
+    # Implements Witness.
 
     def sent(self, process: str, client: str, request: Request) -> None:
         actor = self._cluster.world.current

@@ -133,7 +133,7 @@ class CountsWhatWasThere:
             elif change.storage == RESOURCE_QUOTAS.name:
                 self._written[change.revision] = now
         if charged:
-            return  # what changes with an object is admission's
+            return  # changes of usage by admission, not by the controller
         for change in observation.changes:
             if change.storage == RESOURCE_QUOTAS.name and change.type == MODIFIED:
                 self._look(decoded(change.raw), decoded(change.previous), fail)

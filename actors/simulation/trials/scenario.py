@@ -166,12 +166,12 @@ def do_in_order(cluster: SimulatedCluster, actions: Iterable[Action]) -> list[Ac
     """Do all actions at their times. Returns the list of pending actions, which is updated during the run."""
     waiting = sorted(actions, key=lambda action: action.at)
 
-    def go_on() -> None:
+    def do_due() -> None:
         now = cluster.clock.monotonic()
         while waiting and waiting[0].at <= now and waiting[0].do(cluster):
             cluster.note("", f"ACTION {waiting.pop(0).text}")
         if waiting:
-            cluster.clock.call_after(max(waiting[0].at - now, 0.0) or RETRY, go_on)
+            cluster.clock.call_after(max(waiting[0].at - now, 0.0) or RETRY, do_due)
 
-    go_on()
+    do_due()
     return waiting

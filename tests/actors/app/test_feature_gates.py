@@ -28,7 +28,7 @@ from tests.support.objects import node, pod
 
 ON_AND_OFF = pytest.mark.parametrize("on", [True, False])
 COST = "controller.kubernetes.io/pod-deletion-cost"
-# By name, the test that shows it; TaintBasedEvictions has tests/actors/controllers/nodes/node_lifecycle/ besides.
+# The test of each gate, by name; TaintBasedEvictions is also tested in tests/actors/controllers/nodes/node_lifecycle/.
 SHOWN: dict[str, Callable[..., None]] = {}
 
 
@@ -67,7 +67,7 @@ def test_the_cost_of_a_deletion(cluster: SimulatedCluster, on: bool) -> None:
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 1}})
     cluster.run_for(60.0)
     kept = [listed["metadata"]["name"] for listed in cluster.list(PODS)]
-    assert (kept == [dear]) is on  # else as good as random: by uid
+    assert (kept == [dear]) is on  # otherwise in an effectively random order, by uid
 
 
 @shows("DeploymentReplicaSetTerminatingReplicas")

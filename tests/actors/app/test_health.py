@@ -54,7 +54,7 @@ def manager_says(children: dict[str, ChildVitals], *, at: float = 0.0) -> Manage
     [
         ({}, None),
         ({"alive": False, "failures": 1, "last_error": "KeyError: spec"}, "is down, to be restarted: KeyError: spec"),
-        ({"alive": False, "started_at": None}, None),  # its turn to start has not come
+        ({"alive": False, "started_at": None}, None),  # not started yet
         ({"alive": False, "started_at": None, "failures": 1, "last_error": "no"}, "is down, to be restarted: no"),
         ({"failures": 2, "last_error": "no"}, None),
         ({"failures": 3, "last_error": "no"}, "is crash-looping (3 failures): no"),

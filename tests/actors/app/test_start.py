@@ -17,7 +17,7 @@ LISTS = {
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/replicasets",
 }
-ANSWERS = 0.05  # seconds for a few answers of the simulated server, which come within milliseconds
+ANSWERS = 0.05  # seconds for a few responses of the simulated server, which take milliseconds
 
 
 @pytest.mark.parametrize("elects", [False, True], ids=["without a lease", "with a lease"])

@@ -47,7 +47,7 @@ def test_api_server_serves_until_a_signal_and_stores_its_objects(tmp_path: Path)
         assert process.wait(20) == 0
     assert (tmp_path / "kcm" / "cluster.db").exists()
     with serving(place) as (process, greeting):
-        assert found[1] in greeting  # where it was
+        assert found[1] in greeting  # the same address
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
 

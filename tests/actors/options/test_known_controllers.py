@@ -53,7 +53,7 @@ def test_exactly_three_are_off_by_default() -> None:
     }
 
 
-def test_alias_belongs_to_one_controller_and_is_no_canonical_name() -> None:
+def test_alias_belongs_to_one_controller_and_differs_from_all_names() -> None:
     known = aliases_of(ALL)
     assert known["replication"] == known["replicationcontroller"] == "replicationcontroller-controller"
     assert known["node"] == "node-lifecycle-controller"

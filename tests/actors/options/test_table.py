@@ -70,7 +70,7 @@ def options(*argv: str) -> Options:
         ("deleting-pods-burst", 1),
         ("deployment-controller-sync-period", 30.0),
         ("logtostderr", True),
-        # Ours.
+        # Flags of kcm.
         ("address", "127.0.0.1"),
         ("embedded-dir", ".kcm/"),
         ("embedded-port", 0),

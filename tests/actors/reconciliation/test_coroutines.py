@@ -225,7 +225,7 @@ def test_a_step_is_a_generator_function() -> None:
         step(lambda: together([]))  # type: ignore[arg-type]
 
 
-# Outcomes, and what authors get wrong.
+# Outcomes, and mistakes of authors.
 
 
 def test_failure_is_raised_at_the_await() -> None:

@@ -31,7 +31,7 @@ CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "reso
         ({"a": ""}, {}, {"a": ""}),
         ({"a": False}, {"a": 0}, {"a": False}),
         ({"a": 1.0}, {"a": 1}, {}),
-        # A list is wanted as a whole; what the server fills in counts as it is.
+        # A wanted list replaces the whole list; fields that the server defaults do not count as differences.
         ({"a": [1, 2]}, {"a": [1, 2]}, {}),
         ({"a": [1, 2]}, {"a": [2, 1]}, {"a": [1, 2]}),
         ({"a": [1]}, {"a": [1, 2]}, {"a": [1]}),

@@ -154,7 +154,7 @@ def test_class_that_is_not_a_model_is_refused_by_its_resource() -> None:
         Resource(version="v1", plural="things", kind="Thing", model="Website")  # type: ignore[call-overload]
 
 
-# What a model cannot read.
+# Malformed objects.
 
 
 @pytest.mark.parametrize(

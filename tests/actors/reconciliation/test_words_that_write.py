@@ -61,7 +61,7 @@ def run(step: Step[Any], bench: Bench, answer: Any = None) -> tuple[Driven, list
     return drive_steps(running(), answer or bench.accept, tables=bench.tables), returned
 
 
-# Whose it is.
+# Ownership.
 
 
 def test_a_child_is_owned_by_its_uid() -> None:
@@ -203,7 +203,7 @@ def test_status_is_written_if_it_differs() -> None:
     assert status_of(bench, patch_status(lister, web, {"replicas": 1})) == []
     body = {"metadata": {"resourceVersion": "7"}, "status": {"replicas": 2}}
     assert status_of(bench, patch_status(lister, web, {"replicas": 2, "observedGeneration": 1, "gone": None})) == [body]
-    # Its own write is newer than what was read: the precondition is the newer version.
+    # The own write is newer than the object that was read: the precondition is the newer version.
     (second,) = status_of(bench, patch_status(lister, web, {"replicas": 3}))
     assert int(second["metadata"]["resourceVersion"]) > 7
 
@@ -215,7 +215,7 @@ def test_status_with_an_older_generation_is_not_written() -> None:
     newer = owner(status={})
     newer["metadata"] |= {"generation": 2, "resourceVersion": "300"}
     bench.show(SETS, newer)
-    # It was made from an older spec: the server is to refuse it.
+    # The status was computed from an older spec, so the server must refuse it.
     (body,) = status_of(bench, patch_status(lister, owner(), {"replicas": 9}))
     assert body["metadata"]["resourceVersion"] == "7"
 

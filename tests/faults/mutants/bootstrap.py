@@ -34,7 +34,7 @@ def looked_at_once() -> Iterator[None]:
 
 
 def deleted_as_the_cache_shows_it() -> Any:
-    """As upstream, deletions have only a uid precondition, so that an extended token is deleted."""
+    """Deletions have only a uid precondition, as upstream, so that an extended token is deleted."""
 
     def lax(resource: Any, which: Any, *, unchanged: bool = False) -> Any:
         return delete(resource, which)

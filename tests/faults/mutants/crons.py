@@ -18,7 +18,7 @@ from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.scheduling.cron_times import Schedule
 from tests.faults.mutants.mutant import Mutant
 
-TOO_MANY = 1  # slots; there it is a hundred, for which no run is long enough
+TOO_MANY = 1  # scheduled times; upstream's limit is a hundred, which no run can reach
 
 
 @contextmanager

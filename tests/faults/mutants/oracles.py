@@ -48,7 +48,7 @@ from kcm.protocols.times import parse_time
 from kcm.runtime.tables.table import OWNER, Table
 
 CALM = 60.0  # seconds after the last fault
-FRESH = 12.0  # seconds: little more than the time between two renewals
+FRESH = 12.0  # seconds; slightly more than the renewal interval
 WINDOW, MOST_PODS = 60.0, 60
 OWNERS: dict[str, Resource] = {each.kind: each for each in (REPLICASETS, REPLICATION_CONTROLLERS)}
 
@@ -109,8 +109,10 @@ class OwnersLive:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._looked: dict[tuple[str, str], str] = {}  # (process, path) → uid that was read live there, and not going
-        self._streaks: Streaks[bool] = Streaks(cluster)  # whether the owner was known to be going
+        self._looked: dict[
+            tuple[str, str], str
+        ] = {}  # (process, path) → uid that was read live, unless the object was terminating
+        self._streaks: Streaks[bool] = Streaks(cluster)  # whether the owner was known to be terminating
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:

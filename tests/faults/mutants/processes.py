@@ -89,7 +89,9 @@ def suspended_time_does_not_count() -> Iterator[None]:
         return self._base.elapsed - lost.get(self, 0.0)
 
     def ring(self: ProcessClock, who: Any, when: float, what: Any) -> None:
-        call_at(self, who, when + lost.get(self, 0.0) + 1e-6, what)  # it must be over then, whatever is rounded
+        call_at(
+            self, who, when + lost.get(self, 0.0) + 1e-6, what
+        )  # the pause must have ended by then, despite rounding
 
     call_at = ProcessClock.call_at
     with (

@@ -52,7 +52,7 @@ def uid_not_compared() -> Iterator[None]:
 def status_from_memory() -> Iterator[None]:
     """The status contains the namespaces that the operator remembers, and not the existing ones."""
     provide = Tenants._provide
-    made: dict[int, set[str]] = {}  # by reconciler: a new one remembers nothing
+    made: dict[int, set[str]] = {}  # by reconciler, as a new one has no memory
 
     def from_memory(self: Any, tenant: Object, wanted: list[str]) -> Step[list[str]]:
         new = [name for name in wanted if self._namespaces.get(name) is None]

@@ -146,7 +146,7 @@ def a_size_that_fits_is_not_noted() -> Iterator[None]:
         yield
 
 
-# Failed pods stay, and how many there are is a matter of chance: only how fast they come is looked at.
+# The number of failed pods, which are kept, is random: only the rate of their creation is checked.
 FAILING = Setting(
     trials=tuple(
         replace(TRIALS[spec.name], unsettled=lambda _cluster: (), end_state=lambda _cluster: {})

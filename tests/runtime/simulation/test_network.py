@@ -308,7 +308,7 @@ def test_webhook_delays_only_its_request() -> None:
         response = {"uid": review["request"]["uid"], "allowed": False}
         return Answer(200, orjson.dumps({**review, "response": response}))
 
-    client.network.ask = refuse
+    client.network.call_webhook = refuse
     hook = {
         "name": "hook.example.com",
         "clientConfig": {"url": "https://hook/x"},
@@ -331,7 +331,7 @@ def test_webhook_delays_only_its_request() -> None:
 
 def test_watch_events_wait_for_the_conversion_webhook() -> None:
     client, converter = Client(), Converter()
-    client.network.ask = converter.ask
+    client.network.call_webhook = converter.ask
     body = definition()
     client.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     client.send("POST", V1, thing("a"))

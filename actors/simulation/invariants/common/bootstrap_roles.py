@@ -24,7 +24,7 @@ from kcm.runtime.apiserver.registry.policy_rules import rules_in
 from kcm.runtime.client.api import Request
 
 MANAGER = "kube-controller-manager"  # client with the rights of the manager's own user
-# Clients that act as that, whatever the flags say.
+# Clients that act as the manager's user with any flags.
 AS_MANAGER = frozenset({INFORMERS, ELECTIONS, "tokens-controller"})
 
 _CONTROLLER, _MANAGER = "system:controller:", "system:kube-controller-manager"  # prefix of role names, and a role name

@@ -78,12 +78,16 @@ class NoLookWithoutReason:
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
-        self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
-        self._asked: set[tuple[str, str, str, str]] = set()  # by process and sender: owners, and whose dependents
+        self._reasons: Counter[tuple[str, str]] = (
+            Counter()
+        )  # by process and sender: causes minus the reads that used them
+        self._asked: set[tuple[str, str, str, str]] = (
+            set()
+        )  # by process and sender: owners, and owners of dependents, that were read
         self._incarnations: dict[tuple[str, str], int] = {}  # by process and sender
         self._storages = {storage_of(each): each.id for each in ownership.read_each_version}
-        self._versions: dict[tuple[str, Key], int] = {}  # of what is on the server, by resource and key
-        self._looked: dict[tuple[str, str, str, Key], int] = {}  # by process and sender: which version was seen
+        self._versions: dict[tuple[str, Key], int] = {}  # versions on the server, by resource and key
+        self._looked: dict[tuple[str, str, str, Key], int] = {}  # by process and sender: version that was read last
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -197,7 +201,7 @@ class CallsInProportion:
     observes = (Admitted, Handled, Committed)
 
     SET, DEPLOYMENT, STEP = 2, 7, 3
-    JUMP = 2 * 2 * 2  # both ends of a jump, twice, two statuses
+    JUMP = 2 * 2 * 2  # both ends of a jump, unavailable and available, two statuses
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
         sized = [each for each in ownership.keepers.values() if any(owns.most_pods for owns in each.owns)]
@@ -207,11 +211,11 @@ class CallsInProportion:
         self._dependents = {storage_of(owns.dependents) for owns in self._owners.values()}
         self._faults = len(cluster.injector.faults)
         self._jumps = sum(fault.kind is FaultKind.CLOCK_JUMPED for fault in cluster.injector.faults)
-        self._patient: dict[str, int] = {}  # by the uid of a workload with minReadySeconds, its most pods
+        self._patient: dict[str, int] = {}  # maximum number of pods, by uid of workloads with minReadySeconds
         self._pending: Sequence[StoreChange] = ()
         self._rolled: set[str] = set()  # uids of ReplicaSets that belong to a Deployment
         self._objects = self._largest = 0
-        self._writers: dict[str, str] = {}  # by the uid of a workload, which process wrote it last
+        self._writers: dict[str, str] = {}  # process that wrote a workload last, by uid
         self.written: Counter[str] = Counter()
         self.granted: Counter[str] = Counter()
 

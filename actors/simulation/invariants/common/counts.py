@@ -256,11 +256,11 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
         case Create(PODS.id), _:
             asked = decode_object(command.body)
             key = make_key(command.namespace, name_of(asked)) if name_of(asked) else _unnamed(own, asked)
-            # Without an outcome the pod may exist, with AlreadyExists it does; its name is known, for another try.
+            # Without an outcome the pod may exist, and with AlreadyExists it does. Its name is known for a retry.
             known = own.pods.get(key)
             if known is not None and name_of(asked) and isinstance(outcome, Unknown | AlreadyExists):
                 known.unsure = True
-            elif known is not None and not (known.unsure and isinstance(outcome, Refused)):  # that was never sent
+            elif known is not None and not (known.unsure and isinstance(outcome, Refused)):  # the retry was never sent
                 del own.pods[key]
             if isinstance(outcome, Done):
                 own.saw(decode_object(outcome.body))

@@ -21,7 +21,7 @@ from kcm.protocols.objects import make_key, split_key
 from kcm.runtime.apiserver.storage.store import MODIFIED, StoreChange
 
 WINDOW = 60.0  # seconds
-# From then on the recorder drops what the same source records about the object, other events included, for minutes.
+# Beyond this number the recorder drops all events of the source about the object for minutes.
 # Legitimate repetition stays below: a failure with backoff from 5 ms on is recorded 14 times in a minute, a resync
 # every 15 s records 4 events.
 MOST_EQUAL = SPAM_BURST
@@ -88,7 +88,7 @@ class NoEventStorm:
         if of_spec:
             self._specs[changed] = change.revision
         namespace = split_key(change.key)[0]
-        if namespace or of_spec:  # nodes report their status all the time
+        if namespace or of_spec:  # nodes report their status continuously
             self._changes.setdefault(namespace, {})[changed] = change.revision
 
     def _recorded(self, known: dict[tuple[str, ...], _Repeated], event: Record, fail: Fail) -> None:

@@ -88,7 +88,7 @@ class NeverMorePodsThanWanted:
         self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and request
         self._open: Counter[tuple[str, bytes]] = Counter()  # pending creations by process and request
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
-        self._owner: dict[str, str] = {}  # of each active pod, by uids
+        self._owner: dict[str, str] = {}  # uid of the owner of each active pod, by uid
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -135,7 +135,7 @@ class NeverMorePodsThanWanted:
             begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
             if isinstance(command, Create):
                 asker = _Asker(process, self._starts[process], submit.sender, submit.incarnation, pods.epoch)
-                # An informer that fails in the middle of an event may have put in what it has not counted yet.
+                # An informer that fails while handling an event may have put the object, without advancing the version.
                 entry = owners.get(make_key(concerned[0], concerned[1].name))
                 shown = entry.resource_version if entry is not None else 0
                 newest = max(owners.version, shown, self._owners[process].version(uid))

@@ -117,7 +117,7 @@ class EvictionsHaveACause:
                     if change.storage == PODS.plural:
                         self._committed(change)
             case Submitted(process, _, submit) if submit.sender == EVICTION:
-                self._views.look()  # an eviction rests on what was known as its pod was read, some writes before
+                self._views.look()  # an eviction is based on the state when its pod was read, some writes before
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         self._deleted(process, submit.sender, command, fail)
@@ -138,7 +138,7 @@ class EvictionsHaveACause:
         name = pod_facts(pod := decode_object(entry.raw)).node
         node = view.node(sender, name)
         if node is None:
-            return  # its time runs on while the node is gone
+            return  # the time continues while the node does not exist
         if not no_execute(node):
             fail(f"{command.key} is evicted from {name}, which is not tainted")
             return

@@ -198,7 +198,7 @@ class Decisions:
                 continue
             begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
             if command.resource == REPLICASETS.id and isinstance(command, Create | Update):
-                # An informer that fails in the middle of an event may have put in what it has not counted yet.
+                # An informer that fails while handling an event may have put the object, without advancing the version.
                 shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)
                 newest = max(deployments.version, self._read.get((process, uid), 0), *shown)
                 self._decisions[process, command.body] = ReplicaSetWrite(begun, newest)

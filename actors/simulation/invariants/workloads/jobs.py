@@ -242,5 +242,5 @@ def _speaks_of(job: Object, pod: Object, phase: str) -> bool:
         return False
     index = annotations_of(pod).get(INDEX, "")
     if not index.isdecimal() or int(index) >= job["spec"]["completions"]:
-        return True  # it does not count
+        return True  # the pod does not count
     return phase == "Succeeded" and _indexes(job).has(int(index))

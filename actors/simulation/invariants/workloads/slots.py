@@ -78,7 +78,7 @@ class StartedOnce:
         if slot is None:
             fail(f"Job {key_of(job)} does not say its slot")
             return
-        # A creation that is repeated under way can come when the Job went with its CronJob. It goes as well.
+        # A repeated creation may arrive after the Job was deleted with its CronJob. It is deleted as well.
         if (owner.uid, slot) in self._started and owner.uid not in self._gone:
             fail(f"Job {key_of(job)} is started for the second time")
         self._started.add((owner.uid, slot))

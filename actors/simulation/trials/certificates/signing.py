@@ -71,5 +71,5 @@ TRIAL = Trial(
     invariants=lambda _cluster, _options: (
         SignedAsApproved((first_pair(), second_pair()), current=lambda: authority_files().read()),
     ),
-    raises=(SigningError,),  # while one file of two is replaced, to a manager that starts
+    raises=(SigningError,),  # for a manager that starts while only one of the two files is replaced
 )

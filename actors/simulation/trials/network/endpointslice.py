@@ -130,7 +130,7 @@ def _unlike_their_service(
         return
     distribution = service["spec"].get("trafficDistribution")
     for endpoint in endpoints:
-        # One that is published whatever becomes of it may be from when its node was not there, and has no zone.
+        # An endpoint that is published regardless of its state may be older than its node, and has no zone then.
         zone = endpoint.get("zone")
         if zone != zones.get(endpoint["nodeName"]) and (
             zone is not None or not service["spec"].get("publishNotReadyAddresses")
@@ -187,7 +187,7 @@ class EndpointsOnce:
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: whose it is, and its endpoints
+        self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: the Service and the endpoints
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Committed):
@@ -219,5 +219,5 @@ TRIAL = Trial(
     end_state=_end_state,
     invariants=_invariants,
     owns=(Owns(SERVICES, ENDPOINT_SLICES),),
-    raises=(MissingNodeError,),  # where a node was deleted, until the pods that were bound to it are
+    raises=(MissingNodeError,),  # after the deletion of a node, until its pods are deleted
 )

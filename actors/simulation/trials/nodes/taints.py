@@ -8,7 +8,7 @@ from kcm.protocols.nodes import NO_EXECUTE, NOT_READY, UNREACHABLE
 from kcm.protocols.objects import Object
 
 MAINTENANCE = "example.org/maintenance"  # a taint that users set
-SOON = (0, 5, 15, 30)  # seconds that a pod tolerates something
+SOON = (0, 5, 15, 30)  # seconds that a pod tolerates a taint
 
 
 def tolerations(unreachable: int, *, maintenance: int | None) -> Sequence[Object]:

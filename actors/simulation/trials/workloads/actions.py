@@ -90,7 +90,7 @@ class Subject:
 
 Change = Callable[[Subject, float], Iterator[Action]]
 
-# User actions. A workload that is replaced or scaled may still be on its way to an earlier state.
+# User actions. A workload that is replaced or scaled may not have reached its previous desired state yet.
 
 
 def scaled(subject: Subject, at: float) -> Iterator[Action]:

@@ -48,7 +48,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         yield Action(float(second), "Jobs of CronJobs are run", _run_jobs)
     for at in scenario.times(chance, chance.randint(0, 1), first=10.0):
         yield Action(at, "a Job of a CronJob is deleted", _delete_one)
-    # Otherwise it would start Jobs forever and never settle. Until then one more start was due.
+    # Otherwise CronJobs would start Jobs forever and never settle. One more start is due before the suspension.
     yield Action(scenario.disturbed + 61.0, "CronJobs are suspended once what was due is started", _suspend_all)
 
 

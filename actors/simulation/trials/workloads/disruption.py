@@ -53,7 +53,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
     base, key = chance.choice(BASES), make_key(NAMESPACE, name)
-    # One that selects the pods of all workloads overlaps with the others: those pods cannot be evicted.
+    # A budget that selects the pods of all workloads overlaps with the others: these pods cannot be evicted.
     of_base: Object = {"matchExpressions": [{"key": "app", "operator": "In", "values": forms_of(base)}]}
     selector: Object = {} if chance.random() < 0.15 else of_base
 
@@ -156,7 +156,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for budget in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE):
         status, what = budget.get("status") or {}, f"budget {name_of(budget)}"
         if orphans := _of_no_owner(cluster, budget):
-            # Of one that was terminating before its owner went there is no further event, for upstream neither.
+            # As upstream, a pod that was terminating before its owner was deleted causes no further event.
             if status.get("disruptionsAllowed") and not all(map(is_deleting, orphans)):
                 yield f"{what} allows {status['disruptionsAllowed']}, and how many pods are wanted is not known"
             continue
@@ -169,7 +169,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             yield f"{what} waits for {sorted(status['disruptedPods'])}"
     for pod in cluster.shown(PODS):
         since = marked_since(pod)
-        # With a clock that was an hour ahead the condition stays an hour longer, as upstream.
+        # As upstream, the condition stays an hour longer if it was written by a clock that was an hour ahead.
         if since is not None and since <= cluster.clock.now():
             yield f"pod {name_of(pod)} is said to be disrupted, and is not being deleted"
 

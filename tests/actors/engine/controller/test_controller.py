@@ -159,7 +159,7 @@ def event(name: str, version: int = 11) -> WatchEvents:
 DONE = Done(b'{"metadata":{"namespace":"d","name":"a","uid":"uid-a","resourceVersion":"12"}}')
 
 
-# Until it may act.
+# Start.
 
 
 def test_controller_begins_once_it_is_attached_and_its_tables_are_synced(log: FilteringBoundLogger) -> None:
@@ -199,7 +199,7 @@ def test_answer_to_an_earlier_incarnation_is_ignored(log: FilteringBoundLogger) 
     assert rig.greeter.seen == []
 
 
-# Mail.
+# Messages.
 
 
 def test_describe_between_two_events_delays_no_key(log: FilteringBoundLogger) -> None:
@@ -244,7 +244,7 @@ def test_duplicate_or_unknown_outcome_is_ignored(log: FilteringBoundLogger) -> N
     assert (facts["reconciled"], facts["failed"], facts["in_work"]) == (1, 0, 0)
 
 
-# Reconcilers that do what they should not.
+# Faulty reconcilers.
 
 
 def raises_at_once(_key: Key) -> Reconciliation:
@@ -381,7 +381,7 @@ def test_object_for_which_a_watch_raises_is_skipped(log: FilteringBoundLogger, l
     assert any(e["event"] == "malformed object skipped" and e["key"] == "d/bad" for e in logs.entries)
 
 
-# Peers that are replaced in the middle.
+# Peers that are replaced during a sync.
 
 
 def two_at_once(key: Key) -> Reconciliation:
@@ -444,7 +444,7 @@ def test_incarnation_replaced_during_a_message_sends_nothing_more(
     rig = ControllerRig(log)
 
     def hangs(key: Key) -> Reconciliation:
-        rig.system.spawn(rig.spec)  # meanwhile it is replaced
+        rig.system.spawn(rig.spec)  # the incarnation is replaced meanwhile
         rig.vitals.say(ME, "said by the successor")
         return greets(key)
 
@@ -507,7 +507,7 @@ def test_nothing_is_deleted_because_of_a_stale_table(log: FilteringBoundLogger) 
     assert len(rig.submits) == 1
 
 
-# Over days.
+# Long runs.
 
 
 def test_key_is_requeued_at_the_earliest_requested_time(log: FilteringBoundLogger) -> None:

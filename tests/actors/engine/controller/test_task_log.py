@@ -23,7 +23,7 @@ class Talker:
 
     def reconcile(self, key: Key) -> Reconciliation:
         self._log.info("before")
-        yield from must(list_live(PODS))  # meanwhile others are in work
+        yield from must(list_live(PODS))  # other keys are synced meanwhile
         self._log.info("after", more=1)
         self._log.info("about another", key="other")
         return None

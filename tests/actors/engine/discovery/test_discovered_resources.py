@@ -24,7 +24,7 @@ CRDS = Resource(
 )
 THINGS = Resource(group="example.com", version="v1", plural="things", kind="Thing")
 OWNER = "11111111-2222-3333-4444-555555555555"
-SEEN_WITHIN = 15.0  # seconds from when a CRD is there
+SEEN_WITHIN = 15.0  # seconds after the creation of a CRD
 
 
 def crd(plural: str = "things", kind: str = "Thing") -> Object:
@@ -50,7 +50,7 @@ class Scene:
     def __init__(self, log: FilteringBoundLogger, *faults: Fault, metadata_only: bool = True) -> None:
         self.built: list[Census] = []
         self.cluster = SimulatedCluster(log=log, faults=faults)
-        # The embedded server collects what has no owner, so there is one.
+        # The owner must exist, because the embedded server collects dependents of missing owners.
         self.cluster.create(CONFIGMAPS, {"metadata": {"name": "owner"}})
         self.spec = census(self.built, metadata_only=metadata_only)
         self.system = self.cluster.manager(controllers=(self.spec,))

@@ -231,7 +231,7 @@ def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
     assert [type(outcome) for outcome in rig.outcomes()] == [Refused]
 
 
-# Who is gone, and who comes to.
+# Ended and resumed actors.
 
 
 def test_commands_of_a_disabled_sender_are_refused(log: FilteringBoundLogger) -> None:
@@ -259,7 +259,7 @@ def test_hung_dispatcher_that_resumes_sends_nothing(log: FilteringBoundLogger) -
 
     def hangs(*arguments: Any, **more: Any) -> None:
         send(*arguments, **more)
-        rig.system.fence("dispatcher")  # meanwhile it is replaced
+        rig.system.fence("dispatcher")  # the sender is replaced meanwhile
 
     rig.transport.send = hangs  # type: ignore[method-assign]
     rig.submit(Delete("v1/pods", "d/a"), Delete("v1/pods", "d/b"))

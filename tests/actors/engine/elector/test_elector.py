@@ -220,7 +220,7 @@ def test_lease_expiry_is_measured_by_the_local_clock(cluster: SimulatedCluster) 
     assert leads(cluster, second)
 
 
-# The elector by itself: what a cluster rarely shows.
+# The elector alone: rare cases in a cluster.
 
 
 class Alone:
@@ -289,7 +289,7 @@ def test_loss_of_the_lease_is_announced_repeatedly(log: FilteringBoundLogger) ->
     alone.grant()
     alone.world.run_for(12.0)
     received = len(alone.received("controller-manager", LeaseLost))
-    alone.world.run_for(10.0)  # a manager that failed before it ended is another one by now
+    alone.world.run_for(10.0)  # a manager that failed meanwhile has a new incarnation
     assert len(alone.received("controller-manager", LeaseLost)) > received > 0
 
 
@@ -407,7 +407,7 @@ def test_lease_is_released_after_the_renewal_in_flight(log: FilteringBoundLogger
     asked = len(alone.asked)
     alone.tell(Drain())
     assert len(alone.asked) == asked
-    alone.grant()  # the renewal: it changed the resourceVersion from which the release must be made
+    alone.grant()  # the renewal, which changed the resourceVersion that the release needs
     released = alone.asked[-1].commands[0]
     assert isinstance(released, Update)
     assert decode_object(released.body)["spec"]["holderIdentity"] == ""

@@ -173,7 +173,7 @@ def test_later_change_of_an_object_stays_owed_when_the_earlier_is_sent(rig: Deli
     rig.show(owned_pod("a", 1))
     rig.delivery.flush()
     rig.show(owned_pod("a", 2, size=module.MOST_BYTES // 2 + 1000))
-    rig.show(owned_pod("a", 3, size=module.MOST_BYTES // 2 + 1000))  # goes into the next frame
+    rig.show(owned_pod("a", 3, size=module.MOST_BYTES // 2 + 1000))  # sent in the next frame
     assert [message.events[-1].resource_version for message in rig.mail("all")] == ["1", "2"]
     Delivery(rig.table, rig.table.claim(), send=rig._send).take_over(lambda _name: True)
     assert rig.mail("all")[-1].events[-1].resource_version == "3"

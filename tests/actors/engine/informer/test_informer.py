@@ -457,7 +457,7 @@ def test_frames_are_readable_by_anybody(rig: InformerRig) -> None:
     assert isinstance(decode(frames[-1]), WatchEvents)
 
 
-# What goes wrong for long, or again and again.
+# Long and repeated failures.
 
 
 def test_failed_informer_cancels_its_watch(rig: InformerRig) -> None:
@@ -536,7 +536,7 @@ def test_burst_of_events_is_sent_in_one_frame(rig: InformerRig) -> None:
     rig.sync()
     frames = frames_to(rig, "probe")
     burst = [("ADDED", watched(f"p{number}", 100 + number)) for number in range(1, 501)]
-    for start in range(0, 500, 50):  # as they come: several chunks before the informer takes the first
+    for start in range(0, 500, 50):  # several chunks arrive before the informer handles the first
         rig.transport.stream.say(*burst[start : start + 50])
     rig.settle()
     assert len(frames) == 1
@@ -564,7 +564,7 @@ def test_unconcerned_subscriber_gets_nothing(rig: InformerRig) -> None:
     assert frames == []
 
 
-# Objects that are there, and cannot be read.
+# Unreadable objects.
 
 NO_OWNERS = {"ownerReferences": "no"}
 

@@ -58,7 +58,7 @@ class Server(ScriptedTransport):
         gone = [stream for stream in self.streams if requests(stream.request)]
         self.streams = [stream for stream in self.streams if stream not in gone]
         for stream in gone:
-            stream.raw(b"")  # it was open: something had come
+            stream.raw(b"")  # the watch was open, as it had received data
             stream.end(0, error="connection reset by peer")
 
     def come_back(self) -> None:
@@ -155,7 +155,7 @@ def shown(logs: LogCapture) -> list[str]:
 
 
 def test_outage_is_logged_at_its_begin_and_end(rig: OutageRig, logs: LogCapture) -> None:
-    rig.world.run_for(5.0)  # a watch that ends in its first second is logged as a failure of its own
+    rig.world.run_for(5.0)  # a watch that ends within its first second is logged separately
     rig.away(60.0)
     assert shown(logs) == ["API server does not respond, informers wait for it"]
     rig.back(5.0)

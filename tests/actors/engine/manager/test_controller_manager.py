@@ -158,7 +158,7 @@ def test_vitals_match_the_state_of_children_after_each_event(
         lambda: rig.tell(Enable("one"), Enable("off")),
         lambda: rig.tell(StartChild("one", "queue", "a")),
         lambda: rig.tell(StopChild("one", "queue", "a")),
-        *[fail] * 12,  # until it is given up
+        *[fail] * 12,  # until the manager gives up
     ]
     for happens in happenings:
         happens()
@@ -170,7 +170,7 @@ def test_vitals_match_the_state_of_children_after_each_event(
     assert rig.children()["controller:two"]["gave_up"]
 
 
-# Pause, resume, enable, disable: at every moment.
+# Pause, resume, enable and disable in every state.
 
 
 def test_pause_before_the_start_applies_from_the_start(log: FilteringBoundLogger) -> None:
@@ -212,7 +212,7 @@ def test_controller_enabled_on_a_standby_waits_for_the_lease(log: FilteringBound
 def test_a_new_manager_knows_what_was_switched_on_and_off(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.tell(Disable("one"), Enable("off"))
-    rig.system.fence("controller:off")  # down at the moment at which the manager is lost
+    rig.system.fence("controller:off")  # stopped when the manager fails
     rig.lose_manager()
     assert not rig.alive("controller:one")
     assert rig.alive("controller:off")
@@ -272,7 +272,7 @@ def test_children_go_with_a_controller_that_is_disabled_after_a_new_manager_came
     assert not rig.alive("queue:b")
 
 
-# Hung, or only paused with all the others.
+# Hung actors, and a paused process.
 
 
 def test_hung_actor_is_replaced_and_may_recover(log: FilteringBoundLogger) -> None:
@@ -320,13 +320,13 @@ def test_suspended_process_does_not_count_as_hung_actors(log: FilteringBoundLogg
     rig.world.run_for(4.4)
     for name in ("dispatcher", "elector", "informer:v1/pods", "controller:one", "controller:two"):
         rig.world.hang(rig.system, name, seconds=60.0)
-    rig.world.run_for(1.0)  # the manager sees that they do not get on
+    rig.world.run_for(1.0)  # the manager observes that the actors make no progress
     rig.world.hang(rig.system, MANAGER, seconds=59.0)
     rig.world.run_for(65.0)
     assert {child["incarnation"] for child in rig.children().values()} == {1}
 
 
-# The end.
+# Drain and halt.
 
 
 def test_repeated_drained_releases_the_lease_once(

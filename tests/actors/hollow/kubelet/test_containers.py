@@ -75,7 +75,7 @@ def test_container_is_ready_after_its_delay() -> None:
     assert after.status["state"] == first.status["state"]
 
 
-# policy, exit code, what it is at once after the end
+# policy, exit code, state right after the end
 ENDS = [
     ("Never", 0, "terminated", "Completed"),
     ("Never", 3, "terminated", "Error"),

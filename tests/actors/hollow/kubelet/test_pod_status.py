@@ -356,7 +356,7 @@ def test_crashed_sidecar_is_restarted_and_ends_with_the_pod() -> None:
     assert states(status["initContainerStatuses"]) == {"proxy": "Completed"}
 
 
-# What a pod of several containers comes to.
+# Phases of pods with several containers.
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_pod_with_a_missing_image_is_pending_and_retried_with_backoff() -> None:
     assert story.events.count("a Pulling") == 16
 
 
-# Its end.
+# Termination of pods.
 
 
 def test_a_pod_that_is_active_for_too_long_has_failed() -> None:

@@ -402,7 +402,7 @@ def test_a_kubelet_killed_between_its_two_writes_deletes_the_pod_later() -> None
     assert [type(command) for command in world.drive().commands] == [Patch, Delete]
 
 
-# Who is woken.
+# Enqueued keys.
 
 
 def woken(world: World, resource: Resource, type: str, new: Object, old: Object | None = None) -> list[str]:

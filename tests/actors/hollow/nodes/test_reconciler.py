@@ -117,7 +117,7 @@ def test_nothing_is_written_before_the_next_heartbeat() -> None:
 def test_the_status_is_written_every_five_minutes_though_nothing_changes() -> None:
     world = World(hollow_node())
     world.drive()
-    for _ in range(31):  # until the first, which is early by chance
+    for _ in range(31):  # until the first heartbeat, which is early at random
         world.beat()
     times = [world.clock.monotonic() for _ in range(100) if len(world.beat().of(Patch)) == 2]
     assert len(times) >= 3
@@ -226,7 +226,7 @@ def test_nodes_that_are_not_hollow_are_left_alone() -> None:
     assert World(real).drive("n1").commands == []
 
 
-# event type, key, whether it is looked at
+# event type, key, whether the key is enqueued
 EVENTS = [
     ("ADDED", "hollow-node-1", True),
     ("MODIFIED", "hollow-node-1", True),

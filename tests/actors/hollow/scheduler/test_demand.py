@@ -29,7 +29,7 @@ def demand(**spec: Any) -> Demand | None:
 
 
 SIDECAR = {"restartPolicy": "Always"}
-# containers, init containers, the rest of the spec, what the pod needs
+# containers, init containers, other fields of the spec, requests of the pod
 REQUESTS = {
     "containers add up": ([container("100m"), container("200m")], [], {}, {"cpu": 300}),
     "cpu is in thousandths, memory in bytes": ([container("1.5", "1Ki")], [], {}, {"cpu": 1500, "memory": 1024}),

@@ -52,7 +52,7 @@ CORDONED = {"unschedulable": True, "taints": (fitting.UNSCHEDULABLE_TAINT,)}
 TOLERATES_ALL = [{"operator": "Exists"}]
 ON_8080 = Demand(ports=(Port("TCP", "", 8080),))
 ON_8080_LOCAL = Demand(ports=(Port("TCP", "127.0.0.1", 8080),))
-# the pod, the node, what is there already, why not
+# the pod, the node, existing pods, the reason against
 FITS = {
     "an empty node": (asks(), view(), used(), []),
     "just enough": (asks(requests={"cpu": "4", "memory": "8Gi"}), view(), used(), []),
@@ -141,7 +141,7 @@ def test_heartbeat_does_not_change_the_node_view() -> None:
     assert node_view(before) == node_view(after)
 
 
-# Which node is best.
+# Scores of nodes.
 
 
 def choose(
@@ -198,7 +198,7 @@ def test_a_replica_set_ends_up_even_over_zones_and_nodes() -> None:
     assert siblings == {"n0": 2, "n1": 2, "n2": 2, "n3": 2}
 
 
-# The rest.
+# Messages and order.
 
 
 def test_failure_message_counts_nodes_per_reason() -> None:

@@ -100,7 +100,7 @@ def test_deleted_pod_needs_no_commands() -> None:
     assert World().drive().commands == []
 
 
-# What is taken already.
+# Existing pods.
 
 
 def test_our_own_bindings_count_before_the_watch_shows_them() -> None:
@@ -171,7 +171,7 @@ def test_new_scheduler_counts_existing_pods() -> None:
     assert world.schedule() is None
 
 
-# Which node.
+# Selection of the node.
 
 
 def test_pods_of_one_owner_are_spread_over_zones_and_nodes() -> None:
@@ -210,7 +210,7 @@ def test_all_nodes_of_a_large_cluster_get_pods() -> None:
     assert len(targets) == 180
 
 
-# Nowhere.
+# Unschedulable pods.
 
 
 def test_unschedulable_pod_gets_event_and_condition() -> None:
@@ -319,7 +319,7 @@ def test_condition_is_written_only_if_it_changes() -> None:
     assert world.scheduled_condition()["lastTransitionTime"] == since
 
 
-# Trouble.
+# Errors.
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict("is already assigned")])
@@ -337,7 +337,7 @@ def test_failed_binding_is_retried(outcome: Outcome) -> None:
     assert world.schedule() == "hollow-node-0"
 
 
-# Who is woken.
+# Enqueued keys.
 
 
 def woken(world: World, resource: Resource, type: str, new: Object, old: Object | None = None) -> list[str]:

@@ -252,7 +252,7 @@ def test_claims_and_pods_in_a_cluster(cluster: SimulatedCluster) -> None:
     assert cluster.run_until(lambda: phase() == "Running", within=60)
     cluster.delete(PERSISTENT_VOLUME_CLAIMS, "default/data")
     cluster.run_for(30)
-    assert cluster.get(PERSISTENT_VOLUME_CLAIMS, "default/data") is not None  # held
+    assert cluster.get(PERSISTENT_VOLUME_CLAIMS, "default/data") is not None  # protected while the pod uses it
     cluster.delete(PODS, "default/user")
     assert cluster.run_until(lambda: not cluster.list(PERSISTENT_VOLUMES), within=60)
     assert cluster.get(PERSISTENT_VOLUME_CLAIMS, "default/data") is None

@@ -17,9 +17,9 @@ from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.simulation.trials.settings import setting_with
 
-SECONDS = 150.0  # by then everything has begun that a user begins, and its grace periods are over
+SECONDS = 150.0  # all user actions have begun by then, and their grace periods have ended
 MOST = 12  # scenarios
-# Where something is left undone first: tried first. What is not here is so in scenario 0.
+# The first scenario that does not settle without the controller; scenario 0 for all others.
 FIRST = {
     "certificatesigningrequest-approving-controller": 5,
     "certificatesigningrequest-signing-controller": 1,
@@ -33,7 +33,7 @@ FIRST = {
     "taint-eviction-controller": 7,
     "volumeattributesclass-protection-controller": 3,
 }
-SERVICES_OF = {"endpoints-controller": "endpointslice-controller"}  # whose users make what it looks after
+SERVICES_OF = {"endpoints-controller": "endpointslice-controller"}  # trials whose users create the controller's objects
 
 
 def with_its_users(spec: ControllerSpec) -> Setting:

@@ -163,7 +163,7 @@ def a_set(replicas: int, **spec: Any) -> Object:
         (a_set(5), 2),
         (a_set(1), 2 * SETS.removal),
         (a_set(3, template={"spec": {"hostNetwork": True}}), 3 * SETS.removal + 3),
-        (a_set(3, ordinals={"start": 2}), 3 * SETS.removal + 3),  # other names, so other pods
+        (a_set(3, ordinals={"start": 2}), 3 * SETS.removal + 3),  # different names mean different pods
     ],
 )
 def test_how_many_writes_of_pods_a_change_is_a_reason_for(after: Object, most: int) -> None:
@@ -173,7 +173,7 @@ def test_how_many_writes_of_pods_a_change_is_a_reason_for(after: Object, most: i
 @pytest.mark.parametrize(
     ("faults", "patience", "writes", "objections"),
     [
-        ("", 2, 2, 0),  # the status of a new set: as work on it begins, and as it ends
+        ("", 2, 2, 0),  # statuses of a new set: at the beginning and the end of its rollout
         ("", 2, 3, 1),
         ("clock-jumped 5..18 seconds=-5 process=manager*", 0, 3, 1),
         # A false alarm, seed 62026112500576 of stateful.
@@ -192,7 +192,7 @@ def test_clock_jump_justifies_statuses_of_workloads_with_min_ready_seconds(
     for change in (
         StoreChange(ADDED, "statefulsets.apps", "d/s", 1, whole, b""),
         CHANGED,
-    ):  # a later one shows who wrote it
+    ):  # a later entry names the writer
         invariant.observe(Committed([change]), texts.append)
     for version in range(2, 2 + writes):
         changes = [StoreChange(MODIFIED, "statefulsets.apps", "d/s", version, whole, whole)]

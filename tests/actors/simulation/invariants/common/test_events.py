@@ -67,7 +67,7 @@ def changed(revision: int, storage: str, key: str, *, generation: int = 0) -> Co
     [
         ("pods", "default/other", 0, True),
         ("pods", "elsewhere/other", 0, False),
-        ("pods", "default/web-0", 0, False),  # its own status, as its controller writes it
+        ("pods", "default/web-0", 0, False),  # the controller's own write of the status
         ("pods", "default/web-0", 1, True),
         ("nodes", "n1", 0, False),  # its status, with heartbeats
         ("nodes", "n1", 1, True),

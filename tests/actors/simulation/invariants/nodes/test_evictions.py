@@ -25,7 +25,7 @@ from tests.support.objects import lease, node, stored, taint
 LIFECYCLE = controller_name("node-lifecycle-controller")
 LIMITS = EvictionLimits(eviction_rate=0.2, full_disruption_rate=0.2)
 REFUSED, CUT_OFF, CONFLICT = Refused("connection refused"), Unknown("no response"), Conflict("")
-# The zone a has no rate as long as a3 counts as ready; the zone b is there so that not all zones are down.
+# Zone a has rate 0 while a3 counts as ready; zone b exists so that not all zones are down.
 NODES_OF_BOTH = {"a0": "Unknown", "a1": "Unknown", "a2": "Unknown", "a3": "True", "b0": "True"}
 
 

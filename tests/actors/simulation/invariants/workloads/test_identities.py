@@ -33,7 +33,7 @@ class Scene:
     """Manager that creates pods of a StatefulSet. shown: tables with their version. texts: violations."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, Any] = {}  # that the table shows
+        self.pods: dict[str, Any] = {}  # content of the table
         self.shown: Any = SimpleNamespace(version=0, resource=PODS, get=self.pods.get)
         cluster: Any = SimpleNamespace(clock=VirtualClock(), injector=SimpleNamespace(faults=()))
         self.invariant = OrderIsKept(cluster, sender=SENDER)
