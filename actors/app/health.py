@@ -225,7 +225,7 @@ def calls_check(calls: Calls, *, clock: Clock) -> Check:
 
 
 def sources_check(listeners: Sequence[SourceRunner]) -> Check:
-    """Return a check for sources of controllers that have failed and have not run steadily since."""
+    """Return a check for sources of controllers whose last finished run ended with an error."""
 
     def check() -> str | None:
         failed = [f"{source.name}: {source.trouble}" for source in listeners if source.trouble]

@@ -77,7 +77,7 @@ def is_async(listen: Listen) -> bool:
 class SourceRunner:
     """Runner of one source for all incarnations of its controller.
 
-    trouble: the last error of the source, until it has run for STABLE seconds again; "" without an error.
+    trouble: error of the last run that has ended; "" if that run ended without an error, or no run has ended.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SourceRunner:
         self.trouble = ""
         self._listen, self._host, self._clock, self._log = listen, host, clock, log.bind(listener=name)
         self._lock = threading.Lock()
-        self._waker: Waker | None = None  # of the present run
+        self._waker: Waker | None = None  # waker of the present run
         self._cancel: Callable[[], None] = lambda: None
         self._failures, self._began = 0, 0.0
         self._turn = 0  # counts starts and stops, so that an alarm after a stop has no effect

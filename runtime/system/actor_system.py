@@ -309,7 +309,7 @@ class ActorSystem:
         return decode(answer) if isinstance(answer, bytes) else answer
 
     def raised(self, actor: str, what: str, key: str, err: BaseException) -> None:
-        """Report an exception of code other than kcm's. Called where it is caught, on the actor's thread."""
+        """Pass an unexpected exception to the mishaps. Called where it is caught, on the actor's thread."""
         for see in self.mishaps:
             see(actor, what, key, err)
 
