@@ -116,13 +116,15 @@ def _position(cluster: Cluster, query: Mapping[str, str], limit: int) -> Positio
 
 
 def _check_not_future(cluster: Cluster, revision: int) -> None:
-    if revision > cluster.state.revision:
+    if revision and revision > cluster.state.revision:
         raise status_errors.too_large_resource_version(revision, cluster.state.revision)
 
 
 def parse_resource_version(query: Mapping[str, str]) -> int:
     """Return the revision, 0 for "any" and "newest". Raises StatusError (400)."""
-    text = query.get("resourceVersion") or "0"
+    text = query.get("resourceVersion", "")
+    if text in ("", "0"):  # as in most requests
+        return 0
     try:
         return parse_uint(text)
     except ValueError as err:
