@@ -12,7 +12,7 @@ process, beside other pykka actors of the program. See docs/embedding.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -21,14 +21,9 @@ import pykka
 from kcm.actors.app.assembly import Assembly, manager_spec, plan_manager
 from kcm.actors.app.health import (
     Check,
-    calls_check,
-    controller_check,
-    discovery_check,
-    infrastructure_check,
-    leader_check,
-    sources_check,
-    unreadable_check,
 )
+from kcm.actors.app.manager_supervision import ManagerSupervision
+from kcm.actors.app.system_checks import system_checks
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.elector import Election
@@ -36,14 +31,13 @@ from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
-from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
+from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
 from kcm.actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from kcm.protocols.arguments import check_type
 from kcm.protocols.codec import pack
 from kcm.protocols.messages.debug_pages import ShowPage
 from kcm.protocols.messages.lifecycle import (
-    ActorFailed,
     Describe,
     Disable,
     Drain,
@@ -62,11 +56,9 @@ from kcm.runtime.logs.standard_log import standard_log
 from kcm.runtime.metrics.families import CARRIERS, HUNG_THREADS
 from kcm.runtime.metrics.registry import Metrics, Reading
 from kcm.runtime.process.from_async import in_thread
-from kcm.runtime.process.termination import Ending
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 from kcm.runtime.system.actor import Journal
 from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
-from kcm.runtime.system.supervision import restart_delay
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
@@ -117,16 +109,7 @@ class ControllerSystem:
         cache_mutation_detector: bool | None = None,
     ) -> None:
         self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
-        if not (callable(getattr(transport, "send", None)) and callable(getattr(transport, "watch", None))):
-            raise TypeError(f"transport takes a Transport, as api_transport() returns it, not {transport!r:.80}")
-        if options is not None:
-            check_type("options", options, Options, "Options, as read_options() returns them")
-        if election is not None:
-            check_type("election", election, Election, "an Election(identity=…, namespace=…, name=…)")
-        if metrics is not None:
-            check_type("metrics", metrics, Metrics, "a Metrics()")
-        if log is not None and not (hasattr(log, "bind") and hasattr(log, "info")):
-            raise TypeError(f"log takes a bound logger of structlog's, not {log!r:.80}")
+        _check_arguments(transport=transport, options=options, election=election, metrics=metrics, log=log)
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
         self.metrics = metrics if metrics is not None else Metrics()
@@ -138,7 +121,6 @@ class ControllerSystem:
             make_table = frozen_table
         spawner = ThreadSpawner(clock=self.clock) if spawner is None else spawner
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
-        self.actors.orphaned = self._manager_failed
         self.actors.journal = journal
         self._owns_clock = clock is None
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
@@ -161,24 +143,25 @@ class ControllerSystem:
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
-        self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
         self.metrics.add_source(self._hung_threads)
         if isinstance(spawner, ThreadSpawner):
             self.metrics.add_source(lambda: [(CARRIERS, (), float(spawner.carriers))])
-        self._manager_failures: list[float] = []
-        self._manager_is_down = False  # the manager's failure was reported, and it will be restarted
-        self._manager_was_dead = False  # at the last check
-        self._watchdog = Watchdog(
-            vitals=self.vitals,
-            transport=transport,
+        self._supervision = ManagerSupervision(
+            actors=self.actors,
+            policy=self._plan.policy,
+            watchdog=Watchdog(
+                vitals=self.vitals,
+                transport=transport,
+                clock=self.clock,
+                patience=2 * self.options.generic.actor_hang_timeout,
+            ),
             clock=self.clock,
-            patience=2 * self.options.generic.actor_hang_timeout,
+            log=self.log,
         )
-        self._end_watch: Callable[[], None] = lambda: None
-        self._finished = Ending()
+        self._finished = self._supervision.finished
+        self._spec = manager_spec(self._assembly, self._plan, ended=self._supervision.end_system, seed=seed)
         self._spent = False  # the system was started or stopped
         self._process = os.getpid()
-        self.end: str | None = None
 
     def start(self) -> Self:
         """Start the system. Raises RuntimeError if it was started or stopped before."""
@@ -189,8 +172,7 @@ class ControllerSystem:
             if spec.name in self.skipped:
                 facts = {"needs": spec.needs} if spec.needs else {}
                 self.log.info("Warning: skipping controller", controller=spec.name, **facts)
-        self._start_manager()
-        self._end_watch = self.actors.repeat(self._watchdog.every, self._look)
+        self._supervision.start(self._spec)
         return self
 
     def stop(self, timeout: float = 15.0) -> bool:
@@ -217,15 +199,19 @@ class ControllerSystem:
         if self._is_forked:
             return
         self._spent = True
-        self._end_watch()
+        self._supervision.stop()
         deadline = self.clock.monotonic() + HALT_WITHIN
-        self.clock.cancel(self)  # cancel the restart of a failed manager
         self._stop_actor(MANAGER, deadline)  # first, because it starts other actors
         for name in reversed(self.actors.names()):
             self._stop_actor(name, deadline)
         self._calls.close()
         if self._owns_clock and isinstance(self.clock, SystemClock):
             self.clock.close()
+
+    @property
+    def end(self) -> str | None:
+        """Return the reason for which the system ended, or None if it still runs."""
+        return self._supervision.end
 
     def wait(self, timeout: float | None = None) -> str | None:
         """Wait until the manager ends, at most `timeout` seconds. Return the reason, or None if it still runs."""
@@ -366,38 +352,13 @@ class ControllerSystem:
         They are infrastructure, leaderElection, calls, sources, discovery, unreadable-objects (each if it applies) and
         one for each controller.
         """
-        silence = self.options.generic.watch_silence_limit
-        checks: dict[str, Check] = {
-            "infrastructure": infrastructure_check(
-                vitals=self.vitals, clock=self.clock, hung_after=self.options.generic.actor_hang_timeout
-            )
-        }
-        if self._assembly.election is not None:
-            checks["leaderElection"] = leader_check(
-                vitals=self.vitals, election=self._assembly.election, clock=self.clock
-            )
-        checks["calls"] = calls_check(self._calls, clock=self.clock)
-        if self._assembly.listeners:
-            checks["sources"] = sources_check(self._assembly.listeners)
-        discovering = [
-            spec.name for spec in self.controllers if spec.discovers is not None and not spec.discovers.only_shared
-        ]
-        if discovering:
-            checks["discovery"] = discovery_check(
-                vitals=self.vitals,
-                controllers=discovering,
-                tables=self.tables,
-                clock=self.clock,
-                silence_limit=silence,
-            )
-        checks["unreadable-objects"] = unreadable_check(
-            tables=self.tables, vitals=self.vitals, controllers=[spec.name for spec in self.controllers]
+        checks = system_checks(
+            assembly=self._assembly,
+            vitals=self.vitals,
+            clock=self.clock,
+            calls=self._calls,
+            controllers=self.controllers,
         )
-        for spec in self.controllers:
-            seen = self._assembly.seen[spec.name]
-            checks[spec.name] = controller_check(
-                spec.name, vitals=self.vitals, tables=seen, clock=self.clock, silence_limit=silence
-            )
         return {name: self._in_own_process(check) for name, check in checks.items()}
 
     def _in_own_process(self, check: Check) -> Check:
@@ -414,67 +375,21 @@ class ControllerSystem:
         hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()
         return [(HUNG_THREADS, (name,), count) for name, count in hung.items()]
 
-    # Callbacks of the manager.
-
-    def _end(self, why: str) -> None:
-        if self.end is None:
-            self.end = why
-        self._finished.set()
-
-    def _manager_failed(self, failure: ActorFailed) -> None:
-        """Restart the failed manager after a delay. Its children continue, and the next incarnation finds them."""
-        now = self.clock.monotonic()
-        self._manager_is_down = True
-        self._manager_failures.append(now)
-        self.log.error("controller manager failed", error=failure.error, traceback=failure.traceback)
-        delay = restart_delay(self._manager_failures, now=now, policy=self._plan.policy, chance=0.0)
-        if delay is None:
-            self._give_up(f"the controller manager failed too often: {failure.error}")
-        else:
-            self.clock.call_at(self, now + delay, self._start_manager)
-
-    # Watchdog.
-
-    def _look(self) -> None:
-        if self.end is not None:
-            return
-        try:
-            trouble = self._watchdog.look()
-            if trouble is not None:
-                self._give_up(trouble)
-            self._look_after_manager()
-        except Exception:
-            self.log.exception("watchdog failed")
-
-    def _look_after_manager(self) -> None:
-        """Restart a manager that is dead at two successive checks and did not report its failure."""
-        dead = not self.actors.is_alive(MANAGER) and not self._manager_is_down and self.end is None
-        if dead and self._manager_was_dead:
-            incarnation = self.actors.incarnation(MANAGER)
-            self._manager_failed(ActorFailed(MANAGER, incarnation, "it died without an error"))
-        self._manager_was_dead = dead
-
-    def _give_up(self, why: str) -> None:
-        """Fence everything that writes, and end the system for this reason.
-
-        The lease is not released but expires: it is unknown which writes are still in flight, and none of them is sent
-        after the lease has expired.
-        """
-        if self.end is not None:
-            return
-        self.actors.seal()
-        self.clock.cancel(self)
-        stack = self.actors.stack(MANAGER)
-        for name in (MANAGER, ELECTOR, DISPATCHER):
-            self.actors.fence(name)
-        self.log.error("controller manager gives up", error=why, stack=stack)
-        self._end(why)
-
     def _stop_actor(self, name: str, deadline: float) -> None:
         left = max(0.0, deadline - self.clock.monotonic())
         if not self.actors.stop(name, timeout=min(1.0, left)):
             self.log.warning("actor did not stop in time", actor=name)
 
-    def _start_manager(self) -> None:
-        self._manager_is_down = False
-        self.actors.spawn(self._spec)
+
+def _check_arguments(*, transport: object, options: object, election: object, metrics: object, log: object) -> None:
+    """Raise TypeError for an argument of another type, because callers may not use a type checker."""
+    if not (callable(getattr(transport, "send", None)) and callable(getattr(transport, "watch", None))):
+        raise TypeError(f"transport takes a Transport, as api_transport() returns it, not {transport!r:.80}")
+    if options is not None:
+        check_type("options", options, Options, "Options, as read_options() returns them")
+    if election is not None:
+        check_type("election", election, Election, "an Election(identity=…, namespace=…, name=…)")
+    if metrics is not None:
+        check_type("metrics", metrics, Metrics, "a Metrics()")
+    if log is not None and not (hasattr(log, "bind") and hasattr(log, "info")):
+        raise TypeError(f"log takes a bound logger of structlog's, not {log!r:.80}")
