@@ -124,6 +124,7 @@ class Approver:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Approve a request of a kubelet. Source: sarApprover.handle."""
         request = self._requests.get(key)
         if request is None or is_issued(request):
             return None

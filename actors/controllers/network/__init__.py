@@ -1,1 +1,1 @@
-"""Services and what is behind them."""
+"""Controllers of Endpoints and EndpointSlices."""

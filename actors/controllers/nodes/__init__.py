@@ -1,1 +1,1 @@
-"""Controllers of nodes, and of pods for the sake of the nodes they are on."""
+"""Controllers of nodes, and of pods that depend on the state of their node."""

@@ -130,7 +130,7 @@ class PodGarbageCollector:
         self._missing: dict[str, float] = {}  # by missing node that pods are bound to, when its quarantine ends
 
     def collect(self) -> Reconciliation:
-        """One pass over all pods."""
+        """Delete the pods for which a reason applies. Source: gc."""
         pods = [pod for pod in self._pods.entries() if self._is_readable(pod)]
         nodes = {node.key: node for node in self._nodes.entries()}
         done: set[str] = set()  # uids

@@ -120,7 +120,7 @@ def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
     return [pod.key for pod in tables[PODS].indexed_entries(NODE, change.key)]
 
 
-def pod_in_danger(change: Change, tables: Tables) -> Iterable[Key]:
+def pod_on_tainted_node(change: Change, tables: Tables) -> Iterable[Key]:
     """Enqueue a pod that is deleted, or bound to a node that may have NoExecute taints."""
     pod = tables[PODS].entry(change.key)
     if pod is not None:
@@ -136,7 +136,7 @@ WATCHES = (
         to=pods_on_node,
         interest=Interest(types=(EventType.ADDED, EventType.MODIFIED), changed=("no_execute_taints",)),
     ),
-    Watch(PODS, to=pod_in_danger, interest=Interest(changed=("node", "tolerations"))),
+    Watch(PODS, to=pod_on_tainted_node, interest=Interest(changed=("node", "tolerations"))),
 )
 
 
@@ -176,6 +176,7 @@ class TaintEvictionReconciler:
         self._not_before: dict[str, float] = {}  # by node that could not be fetched, when it may be fetched again
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Plan, carry out or cancel the eviction of a pod. Source: handlePodUpdate."""
         eviction = yield from self._planned(key)
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
             wait = yield from self._fetch_node(key, eviction.node)

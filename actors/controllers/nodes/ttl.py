@@ -58,6 +58,7 @@ class TtlReconciler:
         self._step = 0
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Patch the annotation of a node if it differs. Source: updateNodeIfNeeded."""
         self._step = boundary_for(len(self._nodes.entries()), current=self._step)
         node = self._nodes.get(key)
         if node is None:

@@ -56,6 +56,7 @@ class AttributesClassProtection:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Add or remove the finalizer of a class. Source: processVAC."""
         found = self._classes.get(key)
         if found is None:
             return None

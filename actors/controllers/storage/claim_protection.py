@@ -132,11 +132,12 @@ def _owns(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 class ClaimProtection:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, tracks_unused: bool) -> None:
-        """Take the tables. tracks_unused: whether the gate PersistentVolumeClaimUnusedSinceTime is on."""
+        """Initialize from the tables. tracks_unused: whether the gate PersistentVolumeClaimUnusedSinceTime is on."""
         self._claims, self._pods, self._log = tables[PERSISTENT_VOLUME_CLAIMS], tables[PODS], log
         self._clock, self._tracks_unused = clock, tracks_unused
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Add or remove the finalizer of a claim, and update its condition Unused. Source: processPVC."""
         if self._tracks_unused:
             yield from self._track(key)
         claim = self._claims.get(key)

@@ -26,6 +26,7 @@ class VolumeProtection:
         self._volumes = tables[PERSISTENT_VOLUMES]
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Add or remove the finalizer of a volume. Source: processPV."""
         volume = self._volumes.get(key)
         if volume is None:
             return None

@@ -1,1 +1,1 @@
-"""Controllers of workloads, and the vocabulary they share: claiming, pods from templates, deletion orders, status."""
+"""Controllers of workloads. The code that they share is in controllers/shared."""

@@ -31,7 +31,7 @@ class ReplicationControllerOptions(ControllerOptions):
 
 
 def _selector(labels: Mapping[str, Any]) -> LabelSelector:
-    """Raises ValueError if a value is not a string: it would match nothing, and every pod would be released."""
+    """Return the selector. Raises ValueError for a value that is not a string: with it, every pod would be released."""
     for key, value in labels.items():
         if not isinstance(value, str):
             raise ValueError(f"spec.selector is a map of strings, got {value!r} for {key}")

@@ -76,7 +76,7 @@ class Times(NamedTuple):
 
 
 def times_of(job: Object) -> Times | None:
-    """Return None if the Job is not finished, is being deleted, or has no ttlSecondsAfterFinished.
+    """Return the times of a finished Job; None if it is unfinished, is being deleted, or has no TTL.
 
     Raises ValueError if the Job is malformed, or the time when it finished is missing.
     """
@@ -111,6 +111,7 @@ class TtlAfterFinished:
         self._jobs, self._clock, self._log, self._deleted = tables[JOBS], clock, log, deleted
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Delete an expired Job, or requeue it until it expires. Source: processJob."""
         self._jobs.require(key)
         job = self._jobs.get(key)
         left = None if job is None else self._left(key, job)

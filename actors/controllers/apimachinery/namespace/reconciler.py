@@ -94,6 +94,7 @@ class NamespaceController:
         self._under_way: dict[Key, _Deletion] = {}
 
     def reconcile(self, name: Key) -> Reconciliation:
+        """Delete the content of a terminating namespace, then finalize it. Source: syncNamespaceFromKey."""
         shown = self._namespaces.entry(name)
         if shown is None or not _is_terminating(shown):
             self._under_way.pop(name, None)

@@ -46,7 +46,7 @@ class Counting:
     """The evaluators of all resources, with their tables."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
-        """Take the tables. now: returns Unix seconds; needed only to count objects."""
+        """Initialize from the tables. now: returns Unix seconds; needed only to count objects."""
         self._tables, self.now = tables, now
         self._reading = UsageCache()
 

@@ -89,6 +89,7 @@ class ResourceQuotaReconciler:
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Write the usage of a quota to its status. Source: syncResourceQuota."""
         quota = self._quotas.get(key)
         if quota is None:
             self._forget(key)

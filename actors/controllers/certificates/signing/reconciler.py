@@ -76,6 +76,7 @@ class Signer:
         self._clock, self._keys, self._max_lifetime = clock, keys, max_lifetime
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Issue the certificate of an approved request. Source: signer.handle."""
         request = self._requests.get(key)
         if request is None or is_issued(request) or not is_approved(request) or has_failed(request):
             return None

@@ -167,6 +167,7 @@ class ServiceLoadBalancerReconciler:
     # The queue of Services.
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Ensure or delete the load balancer of a Service. Source: syncService."""
         if self._supported is False:
             self._record_synced(key)
             return None

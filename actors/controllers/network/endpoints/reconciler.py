@@ -45,7 +45,7 @@ class EndpointsReconciler:
     """Keeps the trigger times and the named ports of each Service."""
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
-        """Take the tables. batch_period: seconds for which changes of pods are batched."""
+        """Initialize from the tables. batch_period: seconds for which changes of pods are batched."""
         self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
         self._log, self._batch_period = log, batch_period
         self._times = TriggerTimes()
@@ -69,6 +69,7 @@ class EndpointsReconciler:
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Write the Endpoints of a Service, or delete them with it. Source: syncService."""
         service = self._services.get(key)
         if service is None:
             self._times.forget(key)

@@ -79,7 +79,7 @@ class EndpointSliceReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """Take the tables.
+        """Initialize from the tables.
 
         most: maximum number of endpoints in a slice.
         batch_period: seconds for which changes of pods and slices are batched.
@@ -117,6 +117,7 @@ class EndpointSliceReconciler:
     # The main queue.
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Write the EndpointSlices of a Service. Source: syncService."""
         service = self._services.get(key)
         if service is None:
             self._forget(key)

@@ -61,7 +61,7 @@ class MirroringReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """Take the tables.
+        """Initialize from the tables.
 
         most: maximum number of addresses from a subset.
         batch_period: seconds for which changes of slices are batched.
@@ -80,6 +80,7 @@ class MirroringReconciler:
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Mirror Endpoints, or delete their slices. Source: syncEndpoints."""
         began = self._clock.monotonic()
         try:
             yield from self._sync(key)

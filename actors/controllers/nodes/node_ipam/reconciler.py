@@ -60,6 +60,7 @@ class NodeIpamReconciler:
         self._assigning: set[Key] = set()  # nodes whose patch is in flight
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Allocate the CIDRs of a node, or release those of a deleted one. Source: syncNode."""
         if not self._occupied:
             self._waiting.add(key)
             return None

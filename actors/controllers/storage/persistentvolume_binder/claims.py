@@ -48,7 +48,7 @@ PROVISIONINGS = "provisionings"  # queue of claims whose volumes this controller
 
 class Claims:
     def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics, provisions: bool) -> None:
-        """Take the tables. provisions: value of --enable-dynamic-provisioning."""
+        """Initialize from the tables. provisions: value of --enable-dynamic-provisioning."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._pods = tables[STORAGE_CLASSES], tables[PODS]
         self._writes, self._metrics, self._provisions = writes, metrics, provisions

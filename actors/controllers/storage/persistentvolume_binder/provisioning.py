@@ -81,7 +81,7 @@ class Provisioning:
         metrics: BinderMetrics,
         host_path: bool,
     ) -> None:
-        """Take the tables. host_path: value of --enable-hostpath-provisioner."""
+        """Initialize from the tables. host_path: value of --enable-hostpath-provisioner."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._nodes, self._clock = tables[STORAGE_CLASSES], tables[NODES], clock
         self._of_claims, self._of_volumes, self._writes, self._metrics = claims, volumes, writes, metrics
@@ -91,6 +91,7 @@ class Provisioning:
     # Queue provisionings.
 
     def provision(self, key: Key) -> Reconciliation:
+        """Provision the volume of a claim. Source: provisionClaimOperation."""
         claim = self._claims.get(key)
         if claim is None or volume_name_of(claim) or BIND_COMPLETED in annotations_of(claim):
             return None

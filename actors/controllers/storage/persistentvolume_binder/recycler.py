@@ -60,6 +60,7 @@ class Recycling:
         self._made: dict[Key, str] = {}  # uid of the pod by name of the volume
 
     def recycle(self, name: Key) -> Reconciliation:
+        """Recycle a released volume. Source: recycleVolumeOperation."""
         known = self._volumes.get(name)
         if known is None or known["spec"].get("persistentVolumeReclaimPolicy") != "Recycle":
             self._made.pop(name, None)

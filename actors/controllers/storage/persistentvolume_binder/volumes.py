@@ -41,6 +41,7 @@ class Volumes:
 
     @step
     def sync(self, volume: Object) -> Step[None]:
+        """Update the phase of a volume, and enqueue its reclamation or its claim. Source: syncVolume."""
         refreshed = refreshed_volume(volume)
         if refreshed is not None:
             volume = yield from must_object(update(PERSISTENT_VOLUMES, refreshed))

@@ -43,6 +43,7 @@ class Writes:
 
     @step
     def bind(self, volume: Object, claim: Object) -> Step[None]:
+        """Bind a claim to a volume with the four writes above, as far as they are missing. Source: bind."""
         named = bound_volume(volume, claim)
         if named is not None:
             volume = yield from must_object(update(PERSISTENT_VOLUMES, named))

@@ -52,7 +52,7 @@ class CronJobSpec:
 
 
 def cron_job_spec(cron_job: Object) -> CronJobSpec:
-    """Raises ValueError with the name of a field, of spec or status, that is missing or has the wrong type."""
+    """Parse the spec, and check the status. Raises ValueError with the name of a missing or malformed field."""
     check(cron_job, _CRON_JOB)
     spec = cron_job.get("spec") or {}
     if spec.get("schedule") is None:
@@ -74,7 +74,7 @@ def cron_job_spec(cron_job: Object) -> CronJobSpec:
 
 
 def check_job(job: Object) -> None:
-    """Raises ValueError with the Job and the name of a field that has the wrong type."""
+    """Check the fields of a Job that decisions read. Raises ValueError with the Job and the malformed field."""
     try:
         check(job, _JOB)
     except ValueError as err:

@@ -102,7 +102,7 @@ class CronJobReconciler:
         self._unfinished: set[Key] = set()  # last sync failed or was closed: the tables may not show its writes
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError if the CronJob is malformed, CommandError if a write failed."""
+        """Sync a CronJob. Raises ValueError if it is malformed, CommandError if a write failed. Source: sync."""
         self._cron_jobs.require(key)
         cron_job = self._cron_jobs.get(key)
         if cron_job is None:
@@ -217,7 +217,7 @@ class CronJobReconciler:
         return slot <= self._began + MAX_CLOCK_SKEW or self._cron_jobs.age(self._clock.monotonic()) > MAX_SILENCE
 
     def _schedule(self, cron_job: Object, spec: CronJobSpec, *, rescheduled: bool) -> Step[Schedule | None]:
-        """Return None if the CronJob is suspended, or its schedule or time zone is invalid."""
+        """Parse the schedule; None if it is invalid, or the CronJob is suspended."""
 
         def warn(reason: str, message: str) -> Record:
             return record(CRONJOBS, cron_job, "Warning", reason, message)

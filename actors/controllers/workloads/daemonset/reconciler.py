@@ -84,7 +84,7 @@ class DaemonSetReconciler:
         self._names: dict[Key, PodNames] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed DaemonSet, CommandError if a write fails. Source: syncDaemonSet."""
+        """Sync a DaemonSet, as syncDaemonSet. Raises ValueError if it is malformed, CommandError if a write fails."""
         entry = self._sets.entry(key)
         known = self._placements.get(key)
         if known is not None and (entry is None or entry.uid != known[0]):
@@ -147,7 +147,7 @@ class DaemonSetReconciler:
     def _sync(
         self, daemon_set: DaemonSet, placement: PodPlacement, history: RevisionHistory, pods: Sequence[Entry]
     ) -> Reconciliation:
-        """Source: updateDaemonSet."""
+        """Create and delete pods, update old ones, and clean up the history. Source: updateDaemonSet."""
         nodes = placement.verdicts(self._nodes.entries())
         placed = by_node(pods)
         # One time for all decisions and for the status. Otherwise a pod that becomes available during a write would be

@@ -97,7 +97,7 @@ def _new_and_old_pods(nodes: Iterable[str], pods: NodePods, daemon_set: DaemonSe
 
 
 def _new_and_old_pod(pods: Sequence[Entry], daemon_set: DaemonSet, hash: str) -> _OnNode:
-    """Source: findUpdatedPodsOnNode."""
+    """Return the updated and the old pod of a node; None if there are two of a kind. Source: findUpdatedPodsOnNode."""
     new = old = None
     for pod in pods:
         if pod.facts.deleting:

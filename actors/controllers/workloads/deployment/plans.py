@@ -139,7 +139,7 @@ def proportional_plan(deployment: Deployment, replica_sets: Iterable[ReplicaSet]
 
 
 def _share(replica_set: ReplicaSet, deployment: Deployment, *, to_add: int, added: int) -> int:
-    """Source: GetReplicaSetProportion."""
+    """Return the share of a ReplicaSet in a change of size. Source: GetReplicaSetProportion."""
     left = to_add - added
     if left == 0 or to_add == 0:
         return 0

@@ -132,7 +132,7 @@ class DeploymentReconciler:
         self._templates, self._backoff = Templates(), CreationBackoff()
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed Deployment or ReplicaSet, CommandError if a write fails."""
+        """Sync a Deployment. Raises ValueError for a malformed object, CommandError if a write fails."""
         obj = self._deployments.get(key)
         if obj is None:
             self._backoff.forget(key)
@@ -145,7 +145,7 @@ class DeploymentReconciler:
             raise
 
     def _sync(self, deployment: Deployment) -> Reconciliation:
-        """Source: syncDeployment."""
+        """Sync a Deployment whose objects are well-formed. Source: syncDeployment."""
         if deployment.selector.empty:
             yield from _warn_of_selecting_all(deployment)
             return None
@@ -204,7 +204,7 @@ class DeploymentReconciler:
         )
 
     def _recreate(self, rollout: Rollout) -> Reconciliation:
-        """Source: rolloutRecreate."""
+        """Advance a rollout with the strategy Recreate. Source: rolloutRecreate."""
         stops = stop_plan(rollout.old)
         yield from rollout.resize(stops)
         if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.deployment.namespace, rollout.old)):
@@ -227,7 +227,7 @@ class DeploymentReconciler:
 
 
 def _roll(rollout: Rollout) -> Reconciliation:
-    """Source: rolloutRolling."""
+    """Advance a rollout with the strategy RollingUpdate. Source: rolloutRolling."""
     new = yield from rollout.ensure_new()
     old = active(rollout.old)  # the others are history
     growth = growth_plan(rollout.deployment, new, old)

@@ -93,7 +93,10 @@ class Scales:
         return _scale(self._deployments, deployment, namespace)
 
     def _live(self, owner: OwnerRef, namespace: str) -> Step[Scale | None]:
-        """Raises CannotCountError if the kind has no scale, or reading failed; Retry before discovery is complete."""
+        """Read the scale of an owner.
+
+        Raises CannotCountError if the kind has no scale, or reading failed; Retry before discovery is complete.
+        """
         served = self._served.find(owner.api_version, owner.kind)
         if served is None:
             raise CannotCountError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')

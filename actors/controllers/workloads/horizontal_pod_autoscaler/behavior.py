@@ -91,7 +91,7 @@ DOWN_TOO_FAST = ("ScaleDownLimit", "the desired replica count is decreasing fast
 
 
 def behavior_of(spec: Mapping[str, Any], *, window: float) -> Behavior | None:
-    """Return None without spec.behavior. window: default window for scaling down, in seconds."""
+    """Parse spec.behavior; None without it. window: default window for scaling down, in seconds."""
     behavior = spec.get("behavior")
     if behavior is None:
         return None

@@ -116,7 +116,7 @@ class AutoscalerSpec:
 
 
 def autoscaler_spec(autoscaler: Mapping[str, Any], *, window: float) -> AutoscalerSpec:
-    """Raises ValueError with the name of a field that has the wrong type.
+    """Parse the spec. Raises ValueError with the name of a field that has the wrong type.
 
     window: default stabilization window for scaling down, in seconds.
     """
@@ -167,12 +167,12 @@ def reported_replicas(autoscaler: Mapping[str, Any]) -> int:
 
 
 def check_scale(scale: Object) -> None:
-    """Raises ValueError with the name of a field that has the wrong type."""
+    """Raise ValueError with the name of a field of the scale that has the wrong type."""
     check(scale, _SCALE)
 
 
 def check_pod(pod: Object) -> None:
-    """Raises ValueError with the pod and the name of a field that has the wrong type."""
+    """Raise ValueError with the pod and the name of a field that has the wrong type."""
     try:
         check(pod, _POD)
     except ValueError as err:

@@ -157,7 +157,7 @@ def _get(path: str, query: Mapping[str, str], about: str) -> Step[Any]:
 
 
 def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
-    """Raises CommandError if the request was refused before it was sent."""
+    """Send a GET request. Raises CommandError if it was refused before it was sent."""
     fetch = Fetch(path, query=tuple((name, value) for name, value in query.items() if value))
     outcome = yield from perform(fetch)
     if isinstance(outcome, Refused):

@@ -148,7 +148,7 @@ class AutoscalerReconciler:
             self._monitor.forget(key)
 
     def _autoscale(self, evaluation: Evaluation) -> Step[None]:
-        """Raises AutoscalingError."""
+        """Evaluate the metrics and scale the target. Raises AutoscalingError. Source: reconcileAutoscaler."""
         scale = yield from self._scale_of(evaluation)
         self._settle_unknown_update(evaluation.memory, scale)
         if not evaluation.memory.recommendations:
@@ -194,7 +194,7 @@ class AutoscalerReconciler:
                 memory.events = (*memory.events, ScaleEvent(pending.change, self._clock.monotonic()))
 
     def _desired(self, evaluation: Evaluation, scale: TargetScale) -> Step[int | None]:
-        """Return None if scaling is disabled for the target."""
+        """Return the desired replicas; None if scaling is disabled for the target."""
         lowest, highest = evaluation.spec.bounds
         current = scale.wanted
         left_at_zero = self._settings.scales_to_zero and evaluation.draft.is_true(SCALED_TO_ZERO)

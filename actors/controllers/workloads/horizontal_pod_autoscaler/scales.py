@@ -129,7 +129,7 @@ def _text(failure: Failure, verb: str, resource: Resource, key: Key) -> str:
 
 
 def _group_of(api_version: str) -> str:
-    """Raises ValueError if the version is malformed."""
+    """Return the group of an apiVersion. Raises ValueError if it is malformed."""
     if api_version.count("/") > 1:
         raise ValueError(f"unexpected GroupVersion string: {api_version}")
     return api_version.rpartition("/")[0]

@@ -259,14 +259,14 @@ class MetricSources:
         return sum(pod.phase == "Running" and pod.ready for pod in pods)
 
     def _read(self, target: ScaledTarget) -> list[Object]:
-        """Raises ValueError on a malformed pod, CannotComputeError without any."""
+        """Return the selected pods. Raises ValueError for a malformed pod, CannotComputeError without pods."""
         pods = [self._pods.object_of(entry) for entry in self._selected(target)]
         for pod in pods:
             check_pod(pod)
         return pods
 
     def _selected(self, target: ScaledTarget) -> list[Entry]:
-        """Raises CannotComputeError without any."""
+        """Return the table entries of the selected pods. Raises CannotComputeError without pods."""
         pods = selected_pods(self._pods, target.namespace, target.selector)
         if not pods:
             raise CannotComputeError(NO_PODS)
@@ -306,7 +306,7 @@ def _per_replica(usage: int, value: str, target: ScaledTarget) -> Proposal:
 
 
 def _positive(target: int) -> int:
-    """Thousandths, or percent. Raises CannotComputeError."""
+    """Return a target in thousandths or percent. Raises CannotComputeError unless it is positive."""
     if target <= 0:
         raise CannotComputeError("the target of a metric must be greater than 0")
     return target
@@ -317,9 +317,9 @@ def _identifier(metric: MetricSpec) -> Object:
 
 
 def _selector(metric: MetricSpec) -> LabelSelector:
-    """Raises ValueError if the selector is invalid.
+    """Return the selector of a metric. Raises ValueError if it is invalid.
 
-    A missing selector selects nothing upstream, but its query form is the one of everything.
+    Upstream converts a missing selector to one that selects nothing, whose text in the query is that of everything.
     """
     return EVERYTHING if metric.selector is None else label_selector_of(metric.selector)
 

@@ -84,7 +84,7 @@ class JobSpec:
 
 
 def job_spec(job: Object) -> JobSpec:
-    """Raises ValueError with the name of a field that is missing or has the wrong type."""
+    """Parse the spec. Raises ValueError with the name of a field that is missing or has the wrong type."""
     check(job, {"spec": _SPEC})
     spec = job.get("spec") or {}
     template = spec.get("template") or {}
@@ -132,7 +132,7 @@ class JobStatus:
 
 
 def job_status(status: Mapping[str, Any]) -> JobStatus:
-    """Raises ValueError with the name of a field that has the wrong type."""
+    """Parse the status. Raises ValueError with the name of a field that has the wrong type."""
     check(status, _STATUS, "status")
     started = status.get("startTime")
     uncounted = status.get("uncountedTerminatedPods") or {}
@@ -149,7 +149,7 @@ def job_status(status: Mapping[str, Any]) -> JobStatus:
 
 
 def status_of(job: Object) -> Object:
-    """Raises ValueError if the status is not a map."""
+    """Return the status of a Job. Raises ValueError if it is not a map."""
     check(job, {"status": MAP})
     return job.get("status") or {}
 

@@ -52,7 +52,7 @@ def completed(job: Observed, *, active: int, now: float) -> Object | None:
 
 
 def seconds_to_deadline(job: Observed, *, started: float | None, now: float) -> float | None:
-    """Return None without activeDeadlineSeconds, or while the Job is suspended.
+    """Return the seconds to the deadline; None without activeDeadlineSeconds, or while the Job is suspended.
 
     If the clock was set back, the result is at most activeDeadlineSeconds.
     """

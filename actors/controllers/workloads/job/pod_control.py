@@ -113,7 +113,7 @@ def _with_index(template: Object, job: str, index: int, counts: dict[str, str]) 
 
 
 def _with_index_in_env(spec: Object) -> Object:
-    """Source: addCompletionIndexEnvVariables."""
+    """Add the environment variable with the completion index. Source: addCompletionIndexEnvVariables."""
     lists = ("initContainers", "containers")
     return {**spec, **{name: list(map(_container_with_index, spec[name])) for name in lists if spec.get(name)}}
 

@@ -48,7 +48,7 @@ class JobPod:
 
     @property
     def object(self) -> Object:
-        """Raises ValueError if the pod is malformed."""
+        """Return the decoded pod. Raises ValueError if it is malformed."""
         if self._object is None:
             pod = self._decode(self.entry)
             try:
@@ -123,7 +123,7 @@ def finish_time(pod: Object) -> float:
 
 
 def _last_container_finish(pod: Object, status: Mapping[str, Any]) -> float | None:
-    """Return None unless all containers have terminated, and the sidecars, which terminate last."""
+    """Return the last finish time; None unless all containers, including sidecars, have terminated."""
     init_containers = (pod.get("spec") or {}).get("initContainers") or ()
     sidecars = {container.get("name") for container in init_containers if container.get("restartPolicy") == "Always"}
     main: Iterable[Any] = status.get("containerStatuses") or ()

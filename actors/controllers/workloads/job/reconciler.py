@@ -108,6 +108,7 @@ class JobReconciler:
         self._managed_elsewhere: dict[Key, str] = {}  # uids of Jobs that another controller manages
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Sync a Job. Source: syncJob."""
         self._jobs.require(key)
         entry = self._jobs.entry(key)
         if entry is None:

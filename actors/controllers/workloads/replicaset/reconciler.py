@@ -102,7 +102,7 @@ class ReplicaSetReconciler:
         self._unknown: dict[Key, UnknownOutcomes[None]] = {}  # by owner for which pods were created or deleted
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Source: syncReplicaSet."""
+        """Sync a ReplicaSet or ReplicationController. Source: syncReplicaSet."""
         entry = self._owners.entry(key)
         if entry is None:
             self._replacements.pop(key, None)

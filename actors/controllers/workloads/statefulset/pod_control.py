@@ -230,7 +230,7 @@ class PodControl:
         return [claim for claim in found if claim is not None]
 
     def _known_claim(self, name: str) -> Object | None:
-        """Raises UnreadableError."""
+        """Return a claim from the table. Raises UnreadableError if it is unreadable."""
         key = make_key(self._set.namespace, name)
         self._claims.require(key)
         return self._claims.get(key)
