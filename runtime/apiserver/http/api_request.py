@@ -16,7 +16,7 @@ from kcm.runtime.http.server.request import Connection, HttpRequest, StreamedBod
 
 
 class Observer(Protocol):
-    """Is informed of what happens to one request, for the audit log. id: the request's Audit-Id."""
+    """Observer of the stages of one request, for the audit log. id: the request's Audit-Id."""
 
     id: bytes
 

@@ -52,13 +52,13 @@ class AuditLog:
         self._policy, self._write, self._now, self._number = policy, write, now, number
 
     def begin(self, request: ApiRequest, user: User, info: RequestInfo) -> None:
-        """Has all that follows from a request noted."""
+        """Observe a request, and write the audit events that the policy selects for it."""
         extent = self._policy.extent(user, info)
         if extent.level != NONE:
             request.observer = AuditEntry(self, request, extent, user, info)
 
-    def not_let_in(self, request: ApiRequest, info: RequestInfo) -> None:
-        """A request whose user is not known; it is refused."""
+    def refuse_unauthenticated(self, request: ApiRequest, info: RequestInfo) -> None:
+        """Write the event of a request that is refused because its user is unknown."""
         extent = self._policy.extent(None, info)
         if extent.level != NONE:
             entry = AuditEntry(self, request, extent, None, info)
@@ -128,15 +128,15 @@ class AuditEntry:
             self._more["requestObject"] = self._shown(found)
 
     def refuse(self, *, attempted: Sequence[str]) -> None:
-        """Note a failed authentication. attempted: kinds of credentials."""
+        """Write the event of a failed authentication. attempted: kinds of credentials."""
         credentials = f"attempted: {', '.join(attempted)}" if attempted else "no credentials provided"
         status = {"metadata": {}, "status": "Failure", "message": f"Authentication failed, {credentials}"}
         self._more["responseStatus"] = {**status, "code": UNAUTHENTICATED}
         self._put(STARTED)
 
     def responded(self, response: Response) -> None:
-        is_said = response.body.startswith(_STATUS) or self._extent.level == REQUEST_RESPONSE
-        found = _decoded(response.body) if response.status >= 400 or is_said else None
+        is_recorded = response.body.startswith(_STATUS) or self._extent.level == REQUEST_RESPONSE
+        found = _decoded(response.body) if response.status >= 400 or is_recorded else None
         self._more["responseStatus"] = _status(response, found)
         if response.annotations:
             self._annotations = dict(sorted({**response.annotations, **self._annotations}.items()))

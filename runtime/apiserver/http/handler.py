@@ -103,7 +103,10 @@ class ApiHttp:
         self._connections: BoundedConnections | None = None
 
     def server(self, connections: BoundedConnections | None = None) -> HttpServer:
-        """Makes the protocols of connections. connections: those that it will have, if they are bounded."""
+        """Return the HTTP server whose connections this handler serves.
+
+        connections: bounds the open connections; None for no bound.
+        """
         self._connections = connections
         buffered = BufferedBytes(
             now=lambda: asyncio.get_running_loop().time(),
@@ -130,11 +133,11 @@ class ApiHttp:
         await self._resources.close()
 
     def fail(self, failure: StatusError) -> None:
-        """Writes can no longer be made durable: fail all requests that wait for it and all later ones, end watches."""
+        """Fail all waiting and later requests and end watches, because writes can no longer be made durable."""
         self._resources.fail(failure)
 
     def take_back(self, because: StatusError) -> None:
-        """Undo what is not durable, because the store has no room: refuse the writers, and carry out reads again."""
+        """Undo changes that are not durable, because the store is full. Writes are refused, reads are handled again."""
         self._resources.take_back(because, handle_again=self._handle)
 
     # --- what a connection calls
@@ -147,7 +150,7 @@ class ApiHttp:
         user = self._user_of(request)
         if user is None or (user is ANONYMOUS and not self._is_open_to_anonymous(request)):
             if self._audit is not None:
-                self._audit.not_let_in(request, request.info)
+                self._audit.refuse_unauthenticated(request, request.info)
             return self._forms.error(accept_of(request), _UNAUTHORIZED)
         if user is ANONYMOUS:
             return self._refusal_of_anonymous(request)
@@ -189,7 +192,7 @@ class ApiHttp:
         return self._anonymous or request.info.path.rstrip("/") in _WITHOUT_USER
 
     def _refusal_of_anonymous(self, request: ApiRequest) -> Response | None:
-        """Authorize an anonymous request by its head, so that no body is kept of one that is refused."""
+        """Authorize an anonymous request by its head, so that the body of a refused request is never buffered."""
         request.began = self._clock.now()
         try:
             self._authorize(request)
@@ -265,7 +268,7 @@ class ApiHttp:
             return
         found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, request.info)
         request.user = found.user
-        # Once: it may be carried out again.
+        # Without the headers, so that a request that is handled again is not impersonated twice.
         request.headers = {name: value for name, value in request.headers.items() if not name.startswith(IMPERSONATE)}
         if request.observer is not None:
             request.observer.impersonated(found.user, found.constraint)
@@ -273,7 +276,7 @@ class ApiHttp:
     # --- everything else
 
     def _take_snapshot(self, request: ApiRequest) -> None:
-        """All secrets are in it: for administrators alone."""
+        """Write a snapshot. Only for administrators, as it contains all Secrets."""
         user = request.user or ANONYMOUS
         if request.method != "POST":
             raise status_errors.method_not_allowed()

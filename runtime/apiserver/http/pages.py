@@ -157,7 +157,7 @@ class NonResourceEndpoints:
         return EndpointResponse(response, cache=FOR_AN_HOUR)
 
     def _version_info(self) -> dict[str, str]:
-        """All fields that clients require; those of a Go build are as in one that was given no facts."""
+        """Return the fields that clients require. Those of a Go build have the values of a build without ldflags."""
         version = self._version
         return {
             "major": version.major,
@@ -188,7 +188,7 @@ def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str,
 
 
 def _query(request: ApiRequest) -> list[tuple[str, str]]:
-    """All of it, also what is there several times."""
+    """Return all parameters, including repeated ones."""
     return parse_qsl(request.target.partition(b"?")[2].decode(errors="replace"), keep_blank_values=True)
 
 

@@ -1,4 +1,4 @@
-"""A watch on its way to a client: events wait here while the network takes what it can."""
+"""Buffer of watch events between a watch and its connection."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from kcm.runtime.client.api import Response
 
 MOST_WAITING = 16 * 1024 * 1024  # bytes
-CHUNK = 256 * 1024  # bytes of the beginning that are made at a time
+CHUNK = 256 * 1024  # bytes of the initial events that are encoded at a time
 
 
 class Wire(Protocol):
-    """Destination of the lines, an ApiRequest."""
+    """Destination of the lines: an ApiRequest."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -31,9 +31,9 @@ def _nothing() -> None:
 
 
 class WatchStream:
-    """The buffer between a Watch, which never waits, and a slow connection. For the event loop's thread.
+    """Buffer between a CacheWatcher, which never waits, and a slow connection. For the event loop's thread.
 
-    What gathers in one turn of the loop is written at once.
+    Lines that are delivered in one turn of the loop are written together.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class WatchStream:
         self._ended = self._is_over = self._is_due = self._is_held = False
 
     def begin(self, lines: Iterator[bytes]) -> None:
-        """These lines come before all others."""
+        """Write these lines before all others."""
         self._first = lines
         self._soon()
 
@@ -80,16 +80,16 @@ class WatchStream:
             self._soon()
 
     def end(self, _response: Response | None = None) -> None:
-        """No more lines will come; lines that wait are still written."""
+        """End the stream after the buffered lines are written."""
         self._ended = True
         self._soon()
 
     def on_room(self) -> None:
-        """The wire takes more again."""
+        """Continue to write, because the connection has room again."""
         self._soon()
 
     def on_lost(self) -> None:
-        """The client is gone."""
+        """Stop, because the client has disconnected."""
         self._stop()
 
     def _stop(self) -> None:
