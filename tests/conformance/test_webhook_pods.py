@@ -7,7 +7,7 @@ from typing import Any
 from tests.conformance.webhook_pods import Wanted, wanted_by
 
 
-def pod(address: str = "240.0.0.2", **container: Any) -> dict[str, Any]:
+def webhook_pod(address: str = "240.0.0.2", **container: Any) -> dict[str, Any]:
     return {
         "metadata": {"name": "w", "namespace": "n", "uid": "u"},
         "spec": {
@@ -26,15 +26,15 @@ def pod(address: str = "240.0.0.2", **container: Any) -> dict[str, Any]:
 
 def test_webhook_runs_with_the_arguments_of_its_pod() -> None:
     arguments = ["webhook", "--tls-cert-file=/keys/tls.crt", "--port=8444"]
-    wanted = wanted_by(pod(args=arguments))
+    wanted = wanted_by(webhook_pod(args=arguments))
     assert wanted == Wanted("n", "240.0.0.2", tuple(arguments), (("/keys", "s"),))
     assert wanted.port == 8444
 
 
 def test_other_pods_only_seem_to_run() -> None:
-    assert wanted_by(pod(args=["netexec"])) is None
-    assert wanted_by(pod()) is None
+    assert wanted_by(webhook_pod(args=["netexec"])) is None
+    assert wanted_by(webhook_pod()) is None
 
 
 def test_it_is_run_once_the_pod_has_its_address() -> None:
-    assert wanted_by(pod(address="", args=["webhook"])) is None
+    assert wanted_by(webhook_pod(address="", args=["webhook"])) is None

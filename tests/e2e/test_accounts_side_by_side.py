@@ -45,7 +45,7 @@ def real_one(server: RealServer) -> Iterator[Any]:
         yield program
 
 
-def secret(name: str, account: str, **data: str) -> dict[str, Any]:
+def account_secret(name: str, account: str, **data: str) -> dict[str, Any]:
     meta = {"name": name, "annotations": {NAME: account}}
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
     return {"apiVersion": "v1", "kind": "Secret", "type": TYPE, "metadata": meta, "data": encoded}
@@ -67,12 +67,12 @@ def steps(kubectl: Kubectl) -> None:
     until(lambda: "default" in there("serviceaccounts") and "kube-root-ca.crt" in there("configmaps"), "both are there")
     kubectl.apply(account("builder", "listed", "other"), account("gone"))
     kubectl.apply(
-        secret("plain", "builder"),
-        secret("custom", "builder", namespace="mine"),
-        secret("falsified", "builder", **{"ca.crt": "x"}),
-        secret("listed", "builder"),
-        secret("of-gone", "gone"),
-        secret("of-nobody", "nobody"),
+        account_secret("plain", "builder"),
+        account_secret("custom", "builder", namespace="mine"),
+        account_secret("falsified", "builder", **{"ca.crt": "x"}),
+        account_secret("listed", "builder"),
+        account_secret("of-gone", "gone"),
+        account_secret("of-nobody", "nobody"),
     )
     until(lambda: all("token" in data(name) for name in ("plain", "custom", "falsified", "listed")), "they are filled")
     until(lambda: "of-nobody" not in there("secrets"), "whose account never was is gone")

@@ -55,24 +55,24 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINER
 LEVEL = "pod-security.kubernetes.io/"
 
 
-def claim(name: str, storage: str) -> dict[str, Any]:
+def claim_of_class(name: str, storage: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {**CLAIM, "storageClassName": storage}}
 
 
-def deployment(name: str) -> dict[str, Any]:
+def selecting_deployment(name: str) -> dict[str, Any]:
     selector = {"matchLabels": {"a": "b"}}
     return {"metadata": {"name": name}, "spec": {"selector": selector, "template": TEMPLATE}}
 
 
-def namespace(name: str, **labels: str) -> dict[str, Any]:
+def labelled_namespace(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {f"{LEVEL}{mode}": level for mode, level in labels.items()}}}
 
 
 STEPS: list[tuple[str, str, Any, str]] = [
-    ("POST", f"{CORE}/namespaces", namespace("one"), ""),
-    ("POST", f"{CORE}/namespaces", namespace("exempt", enforce="restricted"), ""),
-    ("PATCH", f"{CORE}/namespaces/exempt", namespace("exempt", audit="baseline"), ""),
-    ("POST", f"{CORE}/namespaces", namespace("open", enforce="privileged", warn="privileged"), ""),
+    ("POST", f"{CORE}/namespaces", labelled_namespace("one"), ""),
+    ("POST", f"{CORE}/namespaces", labelled_namespace("exempt", enforce="restricted"), ""),
+    ("PATCH", f"{CORE}/namespaces/exempt", labelled_namespace("exempt", audit="baseline"), ""),
+    ("POST", f"{CORE}/namespaces", labelled_namespace("open", enforce="privileged", warn="privileged"), ""),
     ("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 10}, ""),
     ("POST", "/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "sandbox"}, "handler": "h"}, ""),
     ("POST", f"{CORE}/namespaces/one/pods", pod("plain"), ""),
@@ -81,13 +81,13 @@ STEPS: list[tuple[str, str, Any, str]] = [
     ("POST", f"{CORE}/namespaces/one/pods", pod("boxed", hostNetwork=True, runtimeClassName="sandbox"), ""),
     ("POST", f"{CORE}/namespaces/open/pods", pod("host", hostNetwork=True), ""),
     ("POST", f"{CORE}/namespaces/exempt/pods", pod("host", hostNetwork=True), ""),
-    ("PATCH", f"{CORE}/namespaces/one", namespace("one", enforce="restricted"), ""),
-    ("PATCH", f"{CORE}/namespaces/one", namespace("one", enforce="nothing"), ""),
+    ("PATCH", f"{CORE}/namespaces/one", labelled_namespace("one", enforce="restricted"), ""),
+    ("PATCH", f"{CORE}/namespaces/one", labelled_namespace("one", enforce="nothing"), ""),
     ("PATCH", f"{CORE}/namespaces/one", {"metadata": {"labels": {f"{LEVEL}enforce": "privileged"}}}, ""),
-    ("POST", f"{CORE}/namespaces/one/persistentvolumeclaims", claim("a", "gold"), ""),
-    ("POST", f"{CORE}/namespaces/one/persistentvolumeclaims", claim("b", "silver"), ""),
+    ("POST", f"{CORE}/namespaces/one/persistentvolumeclaims", claim_of_class("a", "gold"), ""),
+    ("POST", f"{CORE}/namespaces/one/persistentvolumeclaims", claim_of_class("b", "silver"), ""),
     ("POST", f"{CORE}/namespaces/one/pods", pod("high", priorityClassName="high"), ""),
-    ("POST", "/apis/apps/v1/namespaces/one/deployments", deployment("d"), ""),
+    ("POST", "/apis/apps/v1/namespaces/one/deployments", selecting_deployment("d"), ""),
 ]
 
 

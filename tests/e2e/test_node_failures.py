@@ -57,7 +57,7 @@ def server(tmp_path: Path) -> Iterator[RealServer]:
 # What people do and see.
 
 
-def node(kubectl: Kubectl, name: str) -> Object:
+def read_node(kubectl: Kubectl, name: str) -> Object:
     return kubectl.api.get(f"/api/v1/nodes/{name}")
 
 
@@ -69,7 +69,7 @@ def zones(kubectl: Kubectl) -> dict[str, list[str]]:
 
 
 def taints(kubectl: Kubectl, name: str) -> set[tuple[str, str]]:
-    return {(taint["key"], taint["effect"]) for taint in node(kubectl, name)["spec"].get("taints") or ()}
+    return {(taint["key"], taint["effect"]) for taint in read_node(kubectl, name)["spec"].get("taints") or ()}
 
 
 def conditions(obj: Object) -> dict[str, tuple[str, str, str]]:
@@ -167,7 +167,7 @@ def story(kubectl: Kubectl) -> Story:
     silence(kubectl, lost)
     until_tainted(kubectl, {lost})
     until_moved(kubectl, {lost})
-    seen["conditions of a lost node"] = conditions(node(kubectl, lost))
+    seen["conditions of a lost node"] = conditions(read_node(kubectl, lost))
     left = [conditions(pod) for pod in kubectl.items("pods") if uid_of(pod) in on_it]
     seen["conditions of its pods"] = [
         {

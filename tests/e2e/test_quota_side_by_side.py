@@ -17,6 +17,7 @@ from tests.e2e.programs import until
 from tests.e2e.real_server import RealServer, real_manager
 from tests.e2e.snapshots import Snapshot, differences, normalised
 from tests.e2e.test_disruption_side_by_side import scaled_kind
+from tests.e2e.volumes import claim
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -90,19 +91,6 @@ def pending_pod(name: str, requests: Object | None = None, limits: Object | None
     return pod(name, requests=requests, limits=limits, **placed)
 
 
-def claim(name: str, storage: str, class_: str) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": class_,
-            "resources": {"requests": {"storage": storage}},
-        },
-    }
-
-
 def devices(name: str, *requests: Object) -> Object:
     named = [{"name": f"r{number}", **request} for number, request in enumerate(requests)]
     return {
@@ -113,7 +101,7 @@ def devices(name: str, *requests: Object) -> Object:
     }
 
 
-def service(name: str, type_: str, *ports: int) -> Object:
+def service_of_type(name: str, type_: str, *ports: int) -> Object:
     spec = {"type": type_, "ports": [{"name": f"p{port}", "port": port} for port in ports]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
@@ -152,11 +140,11 @@ def objects(group: str) -> list[Object]:
         pending_pod("urgent", {"cpu": "1m", "memory": "1Mi"}, priorityClassName="urgent-in-quotas"),
         pending_pod("affine", {"cpu": "1m", "memory": "1Mi"}, affinity=affinity),
         pending_pod("huge", {"cpu": "1m", "memory": "1Mi", "hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi"}),
-        service("inside", "ClusterIP", 80),
-        service("ports", "NodePort", 80, 81),
-        service("balanced", "LoadBalancer", 80),
-        claim("gold", "5Gi", "gold"),
-        claim("tin", "1500Mi", "tin"),
+        service_of_type("inside", "ClusterIP", 80),
+        service_of_type("ports", "NodePort", 80, 81),
+        service_of_type("balanced", "LoadBalancer", 80),
+        claim("gold", "5Gi", class_="gold"),
+        claim("tin", "1500Mi", class_="tin"),
         devices("some", {"exactly": quick}, {"exactly": {"deviceClassName": "slow", "allocationMode": "All"}}),
         devices("either", {"firstAvailable": [{**quick, "name": "a"}, {**quick, "name": "b", "count": 3}]}),
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": deployment},
@@ -182,7 +170,7 @@ def scene(kubectl: Kubectl) -> Snapshot:
     found = left(kubectl, "counted")
     # What is created, and grows, is charged by the server; what goes is given back by the manager.
     kubectl.apply(
-        pending_pod("later", {"cpu": "10m", "memory": "1Mi"}, {"cpu": "10m"}), service("later", "NodePort", 90)
+        pending_pod("later", {"cpu": "10m", "memory": "1Mi"}, {"cpu": "10m"}), service_of_type("later", "NodePort", 90)
     )
     kubectl("patch", "service", "ports", '--patch={"spec":{"type":"ClusterIP"}}')
     kubectl("patch", "pod", "ended", "--subresource=status", '--patch={"status":{"phase":"Succeeded"}}')

@@ -154,7 +154,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 def play_all(server: RealServer, whose: str) -> dict[Play, Snapshot]:
     def play(scene: Play) -> Snapshot:
-        looking = Looking(scene, in_namespace(server.kubeconfig, namespace(scene, whose)))
+        looking = Looking(scene, in_namespace(server.kubeconfig, namespace_of(scene, whose)))
         scene(User(looking))
         return looking.seen
 
@@ -162,13 +162,13 @@ def play_all(server: RealServer, whose: str) -> dict[Play, Snapshot]:
         return dict(zip(SCENES, users.map(play, SCENES), strict=True))
 
 
-def namespace(scene: Play, whose: str) -> str:
+def namespace_of(scene: Play, whose: str) -> str:
     return f"{scene.__name__.replace('_', '-')}-{whose}"
 
 
 def left(server: RealServer, whose: str) -> Snapshot:
     """Return the objects with versions and uids, which show each write."""
-    kubectls = [Kubectl(Api(server.kubeconfig), namespace(scene, whose)) for scene in SCENES]
+    kubectls = [Kubectl(Api(server.kubeconfig), namespace_of(scene, whose)) for scene in SCENES]
     return {
         f"{kubectl.namespace} {resource}": sorted(json_of(item, indent=1) for item in kubectl.items(resource))
         for kubectl in kubectls

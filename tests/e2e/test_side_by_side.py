@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=1000")
 
 
-def namespace(scenario: Scenario, whose: str) -> str:
+def namespace_of(scenario: Scenario, whose: str) -> str:
     return f"{scenario.__name__.replace('_', '-')}-{whose}"
 
 
@@ -37,7 +37,7 @@ def with_the_real_one(real: RealServer) -> dict[Scenario, Snapshot]:
     """Objects of each scenario after kube-controller-manager has ended."""
 
     def play_it(scenario: Scenario) -> Snapshot:
-        return play(scenario, in_namespace(real.kubeconfig, namespace(scenario, "real")))
+        return play(scenario, in_namespace(real.kubeconfig, namespace_of(scenario, "real")))
 
     with real_manager(real, *UNLIMITED), ThreadPoolExecutor(max_workers=5) as users:
         return dict(zip(SCENARIOS, users.map(play_it, SCENARIOS), strict=True))
@@ -57,7 +57,7 @@ def ours(before: object, on_real: Site) -> Site:
 def left_by(real: RealServer, whose: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for scenario in SCENARIOS:
-        found |= versions(Kubectl(Api(real.kubeconfig), namespace(scenario, whose)))
+        found |= versions(Kubectl(Api(real.kubeconfig), namespace_of(scenario, whose)))
     return found
 
 
@@ -65,7 +65,7 @@ def left_by(real: RealServer, whose: str) -> dict[str, str]:
 def test_results_are_the_same_as_with_kube_controller_manager(
     scenario: Scenario, with_the_real_one: dict[Scenario, Snapshot], ours: Site
 ) -> None:
-    left = play(scenario, ours.namespace(namespace(scenario, "ours")))
+    left = play(scenario, ours.namespace(namespace_of(scenario, "ours")))
     found = differences(with_the_real_one[scenario], left)
     if found:
         pytest.fail(found, pytrace=False)

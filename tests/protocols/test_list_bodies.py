@@ -13,7 +13,7 @@ from kcm.protocols.list_bodies import ListReader, is_list
 from kcm.protocols.watch_lines import MalformedError, parse_list_page
 
 
-def pod(number: int, **more: Any) -> dict[str, Any]:
+def numbered_pod(number: int, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": f"p{number}"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}, **more}
 
 
@@ -30,23 +30,25 @@ def custom(items: list[Any]) -> bytes:
 
 TEMPLATES = [{"metadata": {"name": f"t{i}"}} for i in range(20)]
 ODD = [
-    pod(1, note='},{"metadata":{"name":"x"}}'),
-    pod(2, spec={"volumeClaimTemplates": TEMPLATES}),
-    pod(3, note='"items":['),
-    pod(4),
+    numbered_pod(1, note='},{"metadata":{"name":"x"}}'),
+    numbered_pod(2, spec={"volumeClaimTemplates": TEMPLATES}),
+    numbered_pod(3, note='"items":['),
+    numbered_pod(4),
 ]
 BODIES = {
-    "pods": typed([pod(number) for number in range(50)]),
+    "pods": typed([numbered_pod(number) for number in range(50)]),
     "custom resources": custom(
         [{"apiVersion": "a/v1", "kind": "Site", "metadata": {"ownerReferences": TEMPLATES}} for _ in range(9)]
     ),
     "odd ones": typed(ODD * 3),
     "claims within claims": typed([{"metadata": {}, "spec": {"volumeClaimTemplates": TEMPLATES}}] * 9),
-    "one": typed([pod(1)]),
+    "one": typed([numbered_pod(1)]),
     "none": typed([]),
     "no items": b'{"metadata":{"resourceVersion":"7"}}',
     "null": b'{"metadata":{"resourceVersion":"7"},"items":null}',
-    "with spaces": orjson.dumps({"items": [pod(1), pod(2)], "metadata": {}}, option=orjson.OPT_INDENT_2),
+    "with spaces": orjson.dumps(
+        {"items": [numbered_pod(1), numbered_pod(2)], "metadata": {}}, option=orjson.OPT_INDENT_2
+    ),
     "no objects": b'{"metadata":{},"items":[1,2,3]}',
 }
 

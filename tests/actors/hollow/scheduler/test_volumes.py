@@ -44,7 +44,7 @@ def volume(name: str = "v", *, node: str = "", of: bool = False, **spec: Any) ->
     return {"metadata": {"name": name}, "spec": whole, "status": {"phase": "Bound" if of else "Available"}}
 
 
-def pod() -> Object:
+def claiming_pod() -> Object:
     return unassigned(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
 
 
@@ -52,7 +52,7 @@ class World:
     def __init__(self, *claims: Object, volumes: tuple[Object, ...] = (), made: tuple[Object, ...] = ()) -> None:
         spec = scheduler_spec()
         objects = {
-            PODS: [pod()],
+            PODS: [claiming_pod()],
             NODES: nodes(),
             PERSISTENT_VOLUME_CLAIMS: claims,
             PERSISTENT_VOLUMES: volumes,
@@ -243,7 +243,7 @@ def test_claims_and_pods_in_a_cluster(cluster: SimulatedCluster) -> None:
     cluster.run_for(5.0)
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     cluster.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data", "namespace": "default"}, "spec": spec})
-    user = {"containers": [{"name": "c", "image": "i"}], "volumes": pod()["spec"]["volumes"]}
+    user = {"containers": [{"name": "c", "image": "i"}], "volumes": claiming_pod()["spec"]["volumes"]}
     cluster.create(PODS, {"metadata": {"name": "user", "namespace": "default"}, "spec": user})
 
     def phase(name: str = "user") -> str:

@@ -11,7 +11,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 
 
-def claim(name: str, *, of_a_set: bool) -> Object:
+def small_claim(name: str, *, of_a_set: bool) -> Object:
     labels = {"labels": {"app": "db"}} if of_a_set else {}
     request = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
     return {
@@ -34,7 +34,7 @@ def test_unused_claim_of_a_set_is_excluded(
     cluster: SimulatedCluster, *, of_a_set: bool, used: bool, counts: bool
 ) -> None:
     """False alarm, seed 91003564 of swarm: a set was scaled up, and down again before it had created all pods."""
-    cluster.create(PERSISTENT_VOLUME_CLAIMS, claim("data-0-db-3", of_a_set=of_a_set))
+    cluster.create(PERSISTENT_VOLUME_CLAIMS, small_claim("data-0-db-3", of_a_set=of_a_set))
     if used:
         cluster.create(PODS, user_of("data-0-db-3"))
     assert list(TRIAL.end_state(cluster)) == (["claim data-0-db-3"] if counts else [])

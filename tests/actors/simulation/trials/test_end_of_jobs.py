@@ -15,15 +15,17 @@ from tests.support.objects import owned_by
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1"}]}}
 
 
-def job(name: str, **fields: object) -> Object:
+def job_managed_elsewhere(name: str, **fields: object) -> Object:
     return {"metadata": {"name": name, **fields}, "spec": {"managedBy": ELSEWHERE, "template": TEMPLATE}}
 
 
 def test_finished_jobs_are_compared_without_those_of_cron_jobs() -> None:
     """False alarm, seed 90000032: it depends on timing which scheduled times of a CronJob have a Job."""
     cluster = SimulatedCluster(collect_garbage=False)
-    cluster.create(JOBS, job("finishing"))
-    cluster.create(JOBS, job("ticking-29453761", ownerReferences=[owned_by("1", kind="CronJob", name="ticking")]))
+    cluster.create(JOBS, job_managed_elsewhere("finishing"))
+    cluster.create(
+        JOBS, job_managed_elsewhere("ticking-29453761", ownerReferences=[owned_by("1", kind="CronJob", name="ticking")])
+    )
     assert TRIAL.end_state(cluster) == {"Job finishing": None}
 
 

@@ -13,7 +13,7 @@ from tests.runtime.apiserver.conftest import Api
 LEVEL = "pod-security.kubernetes.io/"
 
 
-def claim(api: Api, name: str, storage: str) -> str:
+def create_claim(api: Api, name: str, storage: str) -> str:
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     answer = api.create(
         "persistentvolumeclaims", {"metadata": {"name": name}, "spec": {**asked, "storageClassName": storage}}
@@ -35,14 +35,14 @@ def test_resource_limited_by_default_needs_a_quota() -> None:
     limited = LimitedResource("", "persistentvolumeclaims", (name,))
     api = Api(admission=AdmissionSettings(limited=(limited,)))
     refusal = f'persistentvolumeclaims "a" is forbidden: insufficient quota to consume: {name}'
-    assert claim(api, "a", "gold") == refusal
-    assert claim(api, "b", "silver") == ""
+    assert create_claim(api, "a", "gold") == refusal
+    assert create_claim(api, "b", "silver") == ""
     quota(api, hard={"persistentvolumeclaims": "5"})
-    assert claim(api, "a", "gold") == refusal
+    assert create_claim(api, "a", "gold") == refusal
     api.delete("resourcequotas", "q")
     quota(api, hard={name: "1Gi"})
-    assert claim(api, "a", "gold") == ""
-    assert "exceeded quota: q" in claim(api, "c", "gold")
+    assert create_claim(api, "a", "gold") == ""
+    assert "exceeded quota: q" in create_claim(api, "c", "gold")
 
 
 def test_limited_scope_needs_a_quota_with_that_scope() -> None:

@@ -217,7 +217,7 @@ def test_limits_do_not_apply_to_other_namespaces_or_updates(api: Api) -> None:
     assert create(api, [{"requests": {"cpu": "1"}}]).status == 403
 
 
-def claim(storage: str, name: str = "c") -> Object:
+def claim_of_size(storage: str, name: str = "c") -> Object:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
     return {"metadata": {"name": name}, "spec": spec}
 
@@ -241,7 +241,7 @@ def claim(storage: str, name: str = "c") -> Object:
 )
 def test_storage_of_a_claim_is_limited(api: Api, bounds: Object, storage: str, refused: str) -> None:
     limit(api, "PersistentVolumeClaim", **bounds)
-    answer = api.create("persistentvolumeclaims", claim(storage))
+    answer = api.create("persistentvolumeclaims", claim_of_size(storage))
     if refused:
         assert answer.message == f'persistentvolumeclaims "c" is forbidden: {refused}'
     else:
@@ -249,7 +249,7 @@ def test_storage_of_a_claim_is_limited(api: Api, bounds: Object, storage: str, r
 
 
 def test_growing_claim_is_limited_unless_it_is_being_deleted(api: Api) -> None:
-    stored = claim("1Gi")
+    stored = claim_of_size("1Gi")
     stored["metadata"]["finalizers"] = ["example.com/x"]
     stored["spec"]["storageClassName"] = "grows"
     grows = {"metadata": {"name": "grows"}, "provisioner": "p", "allowVolumeExpansion": True}

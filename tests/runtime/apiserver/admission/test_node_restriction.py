@@ -32,7 +32,7 @@ def api() -> Api:
     return made
 
 
-def volume(api: Api, name: str, **source: Any) -> None:
+def create_volume(api: Api, name: str, **source: Any) -> None:
     """Create a PersistentVolume, and a claim with its name that is bound to it."""
     size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
     spec = {"capacity": size, "accessModes": modes, **source}
@@ -65,8 +65,8 @@ PROJECTED = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "au
     ],
 )
 def test_audience_in_a_volume_of_the_pod_is_allowed(api: Api, audience: str, source: dict[str, Any]) -> None:
-    volume(api, "new", csi={"driver": "d.io", "volumeHandle": "h"})
-    volume(api, "old", awsElasticBlockStore={"volumeID": "x"})
+    create_volume(api, "new", csi={"driver": "d.io", "volumeHandle": "h"})
+    create_volume(api, "old", awsElasticBlockStore={"volumeID": "x"})
     assert request_token(api, audience, **source).status == 201
 
 

@@ -34,7 +34,9 @@ def used(api: Api, name: str = "q") -> Object:
     return found
 
 
-def pod(api: Api, name: str, requests: Object | None = None, limits: Object | None = None, **spec: Any) -> Answer:
+def create_pod(
+    api: Api, name: str, requests: Object | None = None, limits: Object | None = None, **spec: Any
+) -> Answer:
     resources = {"requests": requests or {}, "limits": limits or {}}
     body = api.pod(name, **spec)
     body["spec"]["containers"] = [{"name": "c", "image": "i", "resources": resources}]
@@ -43,8 +45,8 @@ def pod(api: Api, name: str, requests: Object | None = None, limits: Object | No
 
 def test_created_object_is_charged(api: Api) -> None:
     quota(api, {"pods": "3", "cpu": "2", "requests.memory": "4Gi", "limits.cpu": "5", "count/pods": "9"})
-    assert pod(api, "a", {"cpu": "100m", "memory": "1Gi"}, {"cpu": "1"}).status == 201
-    assert pod(api, "b", {"cpu": "1", "memory": "1Gi"}, {"cpu": "2"}).status == 201
+    assert create_pod(api, "a", {"cpu": "100m", "memory": "1Gi"}, {"cpu": "1"}).status == 201
+    assert create_pod(api, "b", {"cpu": "1", "memory": "1Gi"}, {"cpu": "2"}).status == 201
     assert used(api) == {"pods": "2", "cpu": "1100m", "requests.memory": "2Gi", "limits.cpu": "3", "count/pods": "2"}
     api.delete("pods", "a")
     assert used(api)["pods"] == "2"  # the controller subtracts deleted objects
@@ -94,7 +96,7 @@ def test_object_above_the_quota_is_rejected(
     quota(api, hard, given)
     before = used(api) if given != {} else None
     limits = {name: amount for name, amount in asked.items() if "/" in name}
-    answer = pod(api, "a", asked, limits)
+    answer = create_pod(api, "a", asked, limits)
     assert (answer.status, answer.reason) == (403, "Forbidden")
     assert answer.message == f'pods "a" is forbidden: {refused}'
     assert answer.obj["details"] == {"name": "a", "kind": "pods"}
@@ -104,21 +106,21 @@ def test_object_above_the_quota_is_rejected(
 
 def test_resource_outside_of_the_quota_is_not_limited(api: Api) -> None:
     quota(api, {"cpu": "1", "services": "1"}, {"cpu": "1"})
-    assert pod(api, "a", {"cpu": "0", "memory": "1Ei"}).status == 201
+    assert create_pod(api, "a", {"cpu": "0", "memory": "1Ei"}).status == 201
     assert api.create("configmaps", {"metadata": {"name": "c"}}).status == 201
     assert api.create("configmaps", {"metadata": {"name": "c"}}, namespace="kube-system").status == 201
 
 
 def test_quota_without_status_limits_nothing(api: Api) -> None:
     api.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
-    assert pod(api, "a").status == 201
+    assert create_pod(api, "a").status == 201
 
 
 def test_object_must_fit_into_all_quotas(api: Api) -> None:
     quota(api, {"pods": "5"}, name="a")
     quota(api, {"pods": "1"}, name="b")
-    assert pod(api, "a").status == 201
-    refused = pod(api, "b").message
+    assert create_pod(api, "a").status == 201
+    refused = create_pod(api, "b").message
     assert refused == 'pods "b" is forbidden: exceeded quota: b, requested: pods=1, used: pods=1, limited: pods=1'
     assert (used(api, "a"), used(api, "b")) == ({"pods": "1"}, {"pods": "1"})
 
@@ -154,14 +156,14 @@ def test_object_must_fit_into_all_quotas(api: Api) -> None:
 def test_quota_applies_to_its_scopes(api: Api, spec: Object, of: Object, charged: bool) -> None:
     api.create("priorityclasses", {"metadata": {"name": "high"}, "value": 7})
     quota(api, {"pods": "1"}, {"pods": "1"}, **spec)
-    assert (pod(api, "a", **of).status == 403) is charged
+    assert (create_pod(api, "a", **of).status == 403) is charged
 
 
 def test_a_pod_that_enters_a_scope_is_charged(api: Api) -> None:
     quota(api, {"pods": "1"}, name="t", scopes=["Terminating"])
     quota(api, {"pods": "2"}, name="n", scopes=["NotTerminating"])
     for name in ("a", "b"):
-        assert pod(api, name).status == 201
+        assert create_pod(api, name).status == 201
     assert api.patch("pods", "a", {"spec": {"activeDeadlineSeconds": 9}}).status == 200
     assert (used(api, "t"), used(api, "n")) == ({"pods": "1"}, {"pods": "2"})
     refused = api.patch("pods", "b", {"spec": {"activeDeadlineSeconds": 9}})

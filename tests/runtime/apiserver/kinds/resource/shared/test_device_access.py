@@ -33,7 +33,7 @@ def api() -> Api:
     return made
 
 
-def claim(api: Api, name: str, *, admin: bool = False) -> Answer:
+def create_claim(api: Api, name: str, *, admin: bool = False) -> Answer:
     exactly = {"deviceClassName": "c", "allocationMode": "All", "adminAccess": admin}
     spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
     return api.send("POST", CLAIMS, {"metadata": {"name": name}, "spec": spec})
@@ -55,20 +55,20 @@ def give(api: Api, verb: str, resource: str, names: list[str] | None = None) -> 
 
 
 def test_admin_access_needs_a_labelled_namespace(api: Api) -> None:
-    assert claim(api, "c", admin=True).causes == {
+    assert create_claim(api, "c", admin=True).causes == {
         "spec.devices.requests[0].adminAccess": f"Forbidden: admin access to devices requires the `{ADMIN_LABEL}: "
         "true` label on the containing namespace"
     }
-    assert claim(api, "c").status == 201
+    assert create_claim(api, "c").status == 201
     granted = {**ALLOCATION, "devices": {"results": [{"request": "r", **DEVICE, "adminAccess": True}]}}
     refused = write(api, {"allocation": granted}, User("root", groups=("system:masters",)))
     assert "status.allocation.devices.results[0].adminAccess" in refused.causes
     api.patch("namespaces", "default", {"metadata": {"labels": {ADMIN_LABEL: "true"}}})
-    assert claim(api, "d", admin=True).status == 201
+    assert create_claim(api, "d", admin=True).status == 201
 
 
 def test_allocation_needs_permission_to_bind(api: Api) -> None:
-    claim(api, "c")
+    create_claim(api, "c")
     assert write(api, {"allocation": ALLOCATION}, DRIVER).causes == {
         "status.allocation": "Forbidden: changing status.allocation or status.reservedFor requires "
         'resource="resourceclaims/binding", verb="patch" permission: resourceclaims.resource.k8s.io is forbidden: User '
@@ -80,7 +80,7 @@ def test_allocation_needs_permission_to_bind(api: Api) -> None:
 
 
 def test_driver_may_write_status_of_its_devices_on_its_node(api: Api) -> None:
-    claim(api, "c")
+    create_claim(api, "c")
     assert write(api, {"allocation": ALLOCATION}, User("root", groups=("system:masters",))).status == 200
     status = {"devices": [{**DEVICE, "data": {"a": 1}}]}
     verbs = 'verb="[associated-node:patch arbitrary-node:patch]"'
