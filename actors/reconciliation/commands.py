@@ -144,9 +144,10 @@ def delete(
     which: an object that was read, whose uid is a precondition, so that no other object with its name is deleted; or a
         key, if only the name is known.
     unchanged: the resourceVersion of the object is a precondition as well.
-    uid, resource_version: preconditions for a key. The outcome is Conflict if the object is another or has changed.
-    depends_on: resources or objects that the decision depends on: the deletion is postponed while their tables are
-        stale or these objects are unreadable. None: all tables of the spec.
+    uid: uid that the object must have, if `which` is a key; otherwise the outcome is Conflict.
+    resource_version: resourceVersion that it must have, if `which` is a key; otherwise the outcome is Conflict.
+    depends_on: resources or objects that the decision depends on; None for all tables of the spec. The deletion is
+        postponed while their tables are stale or these objects are unreadable.
     """
     check_resource(resource)
     if propagation is not None:

@@ -250,12 +250,12 @@ def names(
     request: Mapping[str, Any],
     namespace: Mapping[str, Any] | None = None,
     params: Any = None,
-    ask: Ask | None = None,
+    authorize: Ask | None = None,
 ) -> dict[str, Value]:
     """Return the variables of an expression.
 
     request: an AdmissionRequest without its objects
-    ask: authorization for the variable `authorizer`; None omits that variable
+    authorize: authorization for the variable `authorizer`; None omits that variable
     """
     seen: dict[str, Value] = {
         "object": new,
@@ -264,7 +264,7 @@ def names(
         "namespaceObject": namespace,
         "params": params,
     }
-    if ask is not None:
+    if authorize is not None:
         resource = request["requestResource"]
         attributes = CheckAttributes(
             group=resource["group"],
@@ -273,6 +273,6 @@ def names(
             namespace=request.get("namespace", ""),
             name=request.get("name", ""),
         )
-        seen["authorizer"] = AuthorizerValue(ask)
-        seen["authorizer.requestResource"] = ResourceCheck(ask, attributes)
+        seen["authorizer"] = AuthorizerValue(authorize)
+        seen["authorizer.requestResource"] = ResourceCheck(authorize, attributes)
     return seen

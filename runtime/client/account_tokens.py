@@ -46,18 +46,18 @@ class AccountToken:
         self,
         name: str,
         *,
-        ask: Callable[[Request], Response],
+        request: Callable[[Request], Response],
         pause: Callable[[float], object],
         now: Callable[[], float],
     ) -> None:
         """Create a source.
 
         name: of the account.
-        ask: sends a request with the manager's own credentials, and waits for the response.
+        request: sends a request with the manager's own credentials, and waits for the response.
         pause: waits for the given seconds, or less if the process stops.
         now: Unix seconds.
         """
-        self._name, self._ask, self._pause, self._now = name, ask, pause, now
+        self._name, self._request, self._pause, self._now = name, request, pause, now
 
     def load(self) -> Credential:
         """Request a token, and create the account if necessary. Blocks. Raises ConfigError."""
@@ -76,7 +76,7 @@ class AccountToken:
 
     def _ensure_account(self) -> None:
         asked = f"get serviceaccount {NAMESPACE}/{self._name}"
-        found = self._ask(Request(method="GET", path=resource_path(ACCOUNTS, NAMESPACE, self._name)))
+        found = self._request(Request(method="GET", path=resource_path(ACCOUNTS, NAMESPACE, self._name)))
         if found.status == 404:
             self._ensure_namespace()
             asked = f"create serviceaccount {NAMESPACE}/{self._name}"
@@ -88,7 +88,7 @@ class AccountToken:
 
     def _ensure_namespace(self) -> None:
         """Create the namespace if it is missing. An error is reported by the creation of the account."""
-        if self._ask(Request(method="GET", path=resource_path(NAMESPACES, "", NAMESPACE))).status == 404:
+        if self._request(Request(method="GET", path=resource_path(NAMESPACES, "", NAMESPACE))).status == 404:
             self._post(resource_path(NAMESPACES), "Namespace", {"metadata": {"name": NAMESPACE}})
 
     def _token(self) -> Credential:
@@ -108,7 +108,7 @@ class AccountToken:
 
     def _post(self, path: str, kind: str, obj: dict[str, Any], api_version: str = "v1") -> Response:
         body = orjson.dumps({"apiVersion": api_version, "kind": kind, **obj})
-        return self._ask(Request(method="POST", path=path, body=body))
+        return self._request(Request(method="POST", path=path, body=body))
 
 
 def _check(response: Response, asked: str) -> None:

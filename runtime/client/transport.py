@@ -82,7 +82,7 @@ class HttpTransport:
         self._ending = Event()  # ends all pauses
         self._others = dict(others or {})
         self._accounts = {
-            name: AccountToken(name, ask=self._ask_for_accounts, pause=self._ending.wait, now=clock.now)
+            name: AccountToken(name, request=self._ask_for_accounts, pause=self._ending.wait, now=clock.now)
             for name in accounts
         }
         # The attributes below are used on the loop's thread only.

@@ -112,7 +112,7 @@ class World:
     def put(self, actor: Actor, frame: bytes | object) -> None:
         """Put a frame into an actor's mailbox; STOP ends the actor. Raises pykka.ActorDeadError if it is dead.
 
-        pykka's envelope is only used if the caller waits for a result, see `ask`.
+        pykka's envelope is only used for requests that wait for a result.
         """
         if actor not in self._actors:
             raise pykka.ActorDeadError(f"{actor.name} is dead")

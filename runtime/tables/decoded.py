@@ -16,8 +16,8 @@ class DecodedEntries:
     bound: maximum number of objects of up to SMALL bytes; half as many of twice the size, and so on.
 
     A decoded object takes about ten times the memory of its JSON: a thousand versions of an Endpoints object with a
-    thousand addresses would take 1.5 GB. `forget` removes a replaced version; without it a growing Endpoints object
-    fills the cache of each size that it has had.
+    thousand addresses would take 1.5 GB. A replaced version must be removed;
+    otherwise a growing Endpoints object fills the cache of each size that it has had.
     """
 
     def __init__(self, bound: int) -> None:

@@ -89,8 +89,8 @@ class _Job:
 class _Replies:
     """Sends outcomes to the senders of commands, from the threads of the dispatcher, the transport and calls.
 
-    It has no mutable state of the dispatcher, because it is the only part of it that runs on several threads. It
-    bypasses Actor.tell, so that an outcome is sent even if this incarnation was fenced after it had sent the command.
+    It has no mutable state of the dispatcher, because it is the only part of it that runs on several threads. It sends
+    through the system, so that an outcome is sent even if this incarnation was fenced after it had sent the command.
     """
 
     def __init__(self, system: System, name: str, ledger: Ledger) -> None:

@@ -57,7 +57,7 @@ def seen(
         request=request_of(asked, definition, kind),
         namespace=_namespace(cluster, asked) if with_namespace else None,
         params=params,
-        ask=asking(cluster, asked.call.user),
+        authorize=asking(cluster, asked.call.user),
     )
 
 

@@ -43,7 +43,7 @@ def ask(attributes: CheckAttributes) -> DecisionValue:
 
 
 def run(variables: dict[str, Expression] | None = None, budget: int = 10_000_000, **more: Any) -> RequestEvaluation:
-    seen = names(new={"spec": {"replicas": 3}}, old=None, request=REQUEST, ask=ask, **more)
+    seen = names(new={"spec": {"replicas": 3}}, old=None, request=REQUEST, authorize=ask, **more)
     return RequestEvaluation(seen, variables, budget)
 
 

@@ -35,7 +35,7 @@ class Server:
 
     def __init__(self, responses: dict[str, list[Response]]) -> None:
         self.responses, self.requests, self.bodies, self.pauses = responses, list[str](), list[Any](), list[float]()
-        self.source = AccountToken("job-controller", ask=self.ask, pause=self.pauses.append, now=lambda: NOW)
+        self.source = AccountToken("job-controller", request=self.ask, pause=self.pauses.append, now=lambda: NOW)
 
     def ask(self, request: Request) -> Response:
         what = f"{request.method} {request.path}"
@@ -145,6 +145,6 @@ def test_invalid_token_is_not_put_into_a_header() -> None:
 def test_pauses_between_retries_end_with_the_process() -> None:
     pauses: list[Callable[[float], object]] = [lambda _seconds: True]
     server = Server({f"GET {ACCOUNT}": [response(503)]})
-    server.source = AccountToken("job-controller", ask=server.ask, pause=pauses[0], now=lambda: NOW)
+    server.source = AccountToken("job-controller", request=server.ask, pause=pauses[0], now=lambda: NOW)
     with pytest.raises(ConfigError, match="the server returned 503"):
         server.source.load()

@@ -32,7 +32,7 @@ def conditions_match(
 
     webhook = called.webhook
     request = request_of(asked, called.definition, called.kind)
-    seen = names(new=obj, old=old, request=request, ask=asking(cluster, asked.call.user))
+    seen = names(new=obj, old=old, request=request, authorize=asking(cluster, asked.call.user))
     texts = tuple(condition.get("expression") or "" for condition in webhook.conditions)
 
     def hold() -> bool:
