@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from kcm.actors.app.delegation import Delegation, delegate
 from kcm.actors.app.health import Check
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.options import Options
@@ -17,7 +22,7 @@ from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version, this_version
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.serving.authentication import ByCertificate, ProxyHeaders
+from kcm.runtime.serving.authentication import ByCertificate, CertificateOrToken, PageAuthenticator
 from kcm.runtime.serving.authorization import EverythingAllowed, PathsAllowed
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
@@ -39,6 +44,7 @@ class Pages:
 
     urls: tuple[str, ...]  # one for each address
     server: ServerThread
+    closing: ExitStack  # connections to the API servers that review requests
 
     @property
     def url(self) -> str:
@@ -46,6 +52,7 @@ class Pages:
 
     def stop(self) -> None:
         self.server.stop()
+        self.closing.close()
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +69,8 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
         it (--secure-port, --bind-address, --tls-cert-file, --port, …), by default over HTTPS on port 10257.
     checks: additional health checks, by name: functions that return None, or the problem in one line.
 
-    Raises ValueError if the address is invalid, ServingError if it cannot be bound, TlsError.
+    Raises ValueError if the address is invalid, ServingError if it cannot be bound, TlsError; and with
+    --authentication-kubeconfig or --authorization-kubeconfig in the options ConfigError and LookupFailedError.
     """
     check_type("serve", system, ControllerSystem, "a ControllerSystem")
     check_text("address of serve", address, may_be_empty=True)
@@ -73,6 +81,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
     health, version = HealthChecks(log=system.log), this_version()
     health.set({**system.checks(), **(checks or {})})
     report_build(system.metrics, version)
+    closing = ExitStack()
     if address:
         site = _site(
             system.options,
@@ -88,8 +97,18 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
     else:
         debug = DebugPages()
         debug.set(system.debug_page)
+        delegation = delegate(
+            system.options,
+            closing,
+            environ=os.environ,
+            clock=system.clock,
+            metrics=system.metrics,
+            log=system.log,
+            wait=threading.Event().wait,
+        )
         built = build_server(
             system.options,
+            delegation=delegation,
             health=health,
             debug=debug,
             metrics=system.metrics,
@@ -101,15 +120,17 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
             embeds_cluster=False,
         )
         if built is None:
+            closing.close()
             raise ValueError("the system's options disable both ports: pass an address")
         server = built
     server.start()
-    return Pages(server.urls, server)
+    return Pages(server.urls, server, closing)
 
 
 def build_server(
     options: Options,
     *,
+    delegation: Delegation = Delegation(),  # noqa: B008 it is frozen
     health: HealthChecks,
     debug: DebugPages,
     metrics: Metrics,
@@ -142,9 +163,19 @@ def build_server(
     listeners = []
     secure, plain = options.secure_serving, options.plain_http
     if secure.port:
-        tls = ServingTls(_tls_settings(options), clock=clock, log=log)
-        allowed = PathsAllowed(options.authorization.always_allow_paths)
-        known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=_proxy_headers(options), now=clock.now)
+        published = delegation.published
+        tls = ServingTls(
+            _tls_settings(options),
+            clock=clock,
+            log=log,
+            published=None if published is None else published.authorities,
+        )
+        allowed = PathsAllowed(options.authorization.always_allow_paths, otherwise=delegation.access)
+        known: PageAuthenticator = ByCertificate(
+            clients=tls.clients, proxies=tls.proxies, headers=partial(delegation.headers, options), now=clock.now
+        )
+        if delegation.tokens is not None:
+            known = CertificateOrToken(known, delegation.tokens)
         listeners.append(
             PageListener(
                 application=build_application(site, allowed, authenticator=known),
@@ -226,13 +257,4 @@ def _tls_settings(options: Options) -> TlsSettings:
         curves=secure.tls_curve_preferences,
         clients=authentication.client_ca_file,
         proxies=authentication.requestheader_client_ca_file,
-    )
-
-
-def _proxy_headers(options: Options) -> ProxyHeaders:
-    chosen = options.authentication
-    return ProxyHeaders(
-        names=chosen.requestheader_allowed_names,
-        username=chosen.requestheader_username_headers,
-        group=chosen.requestheader_group_headers,
     )

@@ -158,13 +158,26 @@ def serve_pages(
     options = launch.options
     if not options.secure_serving.port and options.plain_http is None:
         return
+    from kcm.actors.app.delegation import delegate
     from kcm.actors.app.serving import build_server  # heavy: a web server, certificates
+    from kcm.runtime.serving.cluster_authentication import LookupFailedError
     from kcm.runtime.serving.server import ServingError
     from kcm.runtime.serving.tls_names import TlsError
 
     try:
+        delegation = delegate(
+            options,
+            closing,
+            environ=launch.environ,
+            clock=launch.clock,
+            metrics=metrics,
+            log=launch.log,
+            wait=launch.stopping.wait,
+            embeds_cluster=launch.embeds_cluster,
+        )
         server = build_server(
             options,
+            delegation=delegation,
             health=health,
             debug=debug,
             metrics=metrics,
@@ -178,7 +191,7 @@ def serve_pages(
         if server is not None:
             server.start()
             closing.callback(server.stop)
-    except (ServingError, TlsError) as err:
+    except (LookupFailedError, ServingError, TlsError) as err:
         raise StartError(str(err)) from err
 
 

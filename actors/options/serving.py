@@ -6,8 +6,6 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION, INT, INTEGERS, NAMED_PAIRS
 
-NO_PATH_NEEDS_IT = "what is served depends on names and groups alone"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecureServing:
@@ -66,28 +64,26 @@ class PlainServing:
 class Authentication:
     kubeconfig: str = flag(
         "",
-        "Path to a kubeconfig file for the API server that reviews tokens.",
+        "Path to a kubeconfig file for the API server that reviews tokens. If empty, the API server of the pod is "
+        "used; outside of a pod, requests with a token are anonymous.",
         name="authentication-kubeconfig",
-        pending=True,
     )
     skip_lookup: bool = flag(
         False,
-        "Do not look up missing authentication configuration in the cluster.",
+        "Do not look up missing authentication configuration in the cluster (ConfigMap "
+        "kube-system/extension-apiserver-authentication).",
         name="authentication-skip-lookup",
-        pending=True,
     )
     tolerate_lookup_failure: bool = flag(
         False,
         "Continue if authentication configuration cannot be looked up in the cluster.",
         name="authentication-tolerate-lookup-failure",
-        pending=True,
     )
     token_webhook_cache_ttl: float = flag(
         10.0,
         "Time for which reviews of tokens are cached.",
         name="authentication-token-webhook-cache-ttl",
         kind=DURATION,
-        pending=True,
     )
     client_ca_file: str = flag(
         "",
@@ -109,11 +105,8 @@ class Authentication:
     requestheader_extra_headers_prefix: tuple[str, ...] = flag(
         ("x-remote-extra-",),
         "Prefixes of request headers that contain extra attributes of the user.",
-        retired=NO_PATH_NEEDS_IT,
     )
-    requestheader_uid_headers: tuple[str, ...] = flag(
-        (), "Request headers that contain the UID of the user.", retired=NO_PATH_NEEDS_IT
-    )
+    requestheader_uid_headers: tuple[str, ...] = flag((), "Request headers that contain the UID of the user.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,21 +118,19 @@ class Authorization:
     )
     kubeconfig: str = flag(
         "",
-        "Path to a kubeconfig file for the API server that reviews access.",
+        "Path to a kubeconfig file for the API server that reviews access. If empty, the API server of the pod is "
+        "used; outside of a pod, only system:masters and always allowed paths are served.",
         name="authorization-kubeconfig",
-        pending=True,
     )
     webhook_cache_authorized_ttl: float = flag(
         10.0,
         "Time for which allowed access reviews are cached.",
         name="authorization-webhook-cache-authorized-ttl",
         kind=DURATION,
-        pending=True,
     )
     webhook_cache_unauthorized_ttl: float = flag(
         10.0,
         "Time for which denied access reviews are cached.",
         name="authorization-webhook-cache-unauthorized-ttl",
         kind=DURATION,
-        pending=True,
     )

@@ -1,24 +1,28 @@
-"""Authentication of requests: by client certificate, or by headers of a proxy that has one; otherwise anonymous.
+"""Authentication of requests: headers of a proxy with a certificate, client certificate, bearer token, anonymous.
 
-Source: kubernetes v1.36 apiserver/pkg/authentication/request (headerrequest, x509, anonymous, union).
+Source: kubernetes v1.36 apiserver/pkg/authentication/request (headerrequest, x509, bearertoken, anonymous, union).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from urllib.parse import unquote
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.serving.application import PageRequest
 from kcm.runtime.serving.authorization import ANONYMOUS, PageUser
 
 AUTHENTICATED = "system:authenticated"  # the group of all users except anonymous ones
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"  # extra attribute of users with a certificate
+UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")  # of a certificate's subject
 DER = 2  # _ssl.ENCODING_DER
 
 
@@ -27,26 +31,65 @@ class UnauthorizedError(Exception):
 
 
 class PageAuthenticator(Protocol):
-    def user(self, request: PageRequest) -> PageUser:
+    async def user(self, request: PageRequest) -> PageUser:
         """Return the user of a request. Raises UnauthorizedError."""
 
 
 class NobodyKnown:
     """Authenticator that treats every request as anonymous, even with credentials."""
 
-    def user(self, request: PageRequest) -> PageUser:
+    async def user(self, request: PageRequest) -> PageUser:
         del request
         return ANONYMOUS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyHeaders:
+class TokenAuthenticator(Protocol):
+    async def user(self, token: str) -> PageUser:
+        """Return the user of a token. Raises UnauthorizedError."""
+
+
+class ProxyHeaders(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the headers in which a proxy names its client."""
 
     # Common names of the certificates of proxies; empty for any.
     names: tuple[str, ...]
     username: tuple[str, ...]
     group: tuple[str, ...]
+    uid: tuple[str, ...] = ()
+    # Prefixes of headers that contain extra attributes.
+    extra: tuple[str, ...] = ()
+
+
+class CertificateOrToken:
+    """Authenticates by certificate, then by bearer token; requests without credentials are anonymous.
+
+    An invalid certificate is an error only if there is no valid token, as in upstream's union of authenticators.
+    """
+
+    def __init__(self, certificates: PageAuthenticator, tokens: TokenAuthenticator) -> None:
+        self._certificates, self._tokens = certificates, tokens
+
+    async def user(self, request: PageRequest) -> PageUser:
+        unfit: UnauthorizedError | None = None
+        try:
+            user = await self._certificates.user(request)
+        except UnauthorizedError as error:
+            unfit = error
+        else:
+            if user is not ANONYMOUS:
+                return user
+        token = bearer_token(request.header("Authorization"))
+        if token:
+            return await self._tokens.user(token)
+        if unfit is not None:
+            raise unfit
+        return ANONYMOUS
+
+
+def bearer_token(header: str) -> str:
+    """Return the token of an Authorization header; "" for another scheme, and without a token."""
+    parts = header.strip().split(" ", 2)
+    return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
 
 
 class ByCertificate:
@@ -60,13 +103,13 @@ class ByCertificate:
         *,
         clients: Callable[[], Sequence[x509.Certificate]],
         proxies: Callable[[], Sequence[x509.Certificate]],
-        headers: ProxyHeaders,
+        headers: Callable[[], ProxyHeaders],
         now: Callable[[], float],
     ) -> None:
-        """Create the authenticator. clients, proxies: return the current authorities of clients and of proxies."""
+        """Create the authenticator. The functions return the current authorities, and the current headers of proxies."""
         self._clients, self._proxies, self._headers, self._now = clients, proxies, headers, now
 
-    def user(self, request: PageRequest) -> PageUser:
+    async def user(self, request: PageRequest) -> PageUser:
         tls = request.connection.tls
         shown = None if tls is None else tls.getpeercert(binary_form=True)
         if shown is None:
@@ -75,8 +118,9 @@ class ByCertificate:
         chain, name = verified_chain(tls), _common_name(leaf)
         unfit = False  # one of the two checks has rejected the certificate
         if proxies := self._proxies():
-            if self._is_signed(leaf, chain, proxies) and name in (self._headers.names or (name,)):
-                user = self._named_by_proxy(request)
+            headers = self._headers()
+            if self._is_signed(leaf, chain, proxies) and name in (headers.names or (name,)):
+                user = _named_by_proxy(request, headers)
                 if user is not None:
                     return user
             else:
@@ -85,17 +129,10 @@ class ByCertificate:
             if not self._is_signed(leaf, chain, clients):
                 unfit = True
             elif name:
-                return PageUser(name=name, groups=(*_organizations(leaf), AUTHENTICATED))
+                return _user_of(leaf, name, shown)
         if unfit:
             raise UnauthorizedError("the client certificate is not accepted here")
         return ANONYMOUS
-
-    def _named_by_proxy(self, request: PageRequest) -> PageUser | None:
-        name = next(filter(None, map(request.header, self._headers.username)), "")
-        if not name:
-            return None
-        groups = [group for header in self._headers.group for group in request.header_values(header)]
-        return PageUser(name=name, groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])))
 
     def _is_signed(
         self, leaf: x509.Certificate, chain: Sequence[bytes], authorities: Sequence[x509.Certificate]
@@ -111,6 +148,36 @@ class ByCertificate:
         at = datetime.fromtimestamp(self._now(), tz=UTC)
         valid = leaf.not_valid_before_utc <= at < leaf.not_valid_after_utc
         return valid and any(_has_signed(authority, leaf) for authority in authorities)
+
+
+def _named_by_proxy(request: PageRequest, headers: ProxyHeaders) -> PageUser | None:
+    name = next(filter(None, map(request.header, headers.username)), "")
+    if not name:
+        return None
+    groups = [group for header in headers.group for group in request.header_values(header)]
+    extra: dict[str, list[str]] = {}
+    for prefix in map(str.lower, headers.extra):
+        for header in filter(lambda header: header.startswith(prefix), map(bytes.decode, request.headers)):
+            extra.setdefault(unquote(header[len(prefix) :]), []).extend(request.header_values(header))
+    return PageUser(
+        name=name,
+        groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])),
+        uid=next(filter(None, map(request.header, headers.uid)), ""),
+        extra=extra,
+    )
+
+
+def _user_of(leaf: x509.Certificate, name: str, der: bytes) -> PageUser:
+    """Return the user whom a client certificate names. Raises UnauthorizedError if it has several UIDs."""
+    uids = [str(attribute.value) for attribute in leaf.subject.get_attributes_for_oid(UID)]
+    if len(uids) > 1:
+        raise UnauthorizedError("expected 1 UID, but found multiple")
+    return PageUser(
+        name=name,
+        groups=tuple(dict.fromkeys((*_organizations(leaf), AUTHENTICATED))),
+        uid="".join(uids),
+        extra={CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)},
+    )
 
 
 def verified_chain(connection: Any) -> list[bytes]:

@@ -17,9 +17,17 @@ from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving import profiling
+from kcm.runtime.serving.access_metrics import ALLOWED_LABEL, ERROR, NO_OPINION_LABEL, SUCCESS, AccessMeter
 from kcm.runtime.serving.application import Application, PageFunction, PageRequest, PageResponse, text_page
 from kcm.runtime.serving.authentication import NobodyKnown, PageAuthenticator, UnauthorizedError
-from kcm.runtime.serving.authorization import PageAttributes, PageAuthorizer, forbidden_status, unauthorized_status
+from kcm.runtime.serving.authorization import (
+    AuthorizationError,
+    PageAttributes,
+    PageAuthorizer,
+    forbidden_status,
+    internal_error,
+    unauthorized_status,
+)
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.local_hosts import names_this_host
@@ -134,17 +142,31 @@ def _for_this_host(site: Site, page: PageFunction) -> PageFunction:
 def _authorized(
     site: Site, authenticator: PageAuthenticator, authorizer: PageAuthorizer, page: PageFunction
 ) -> PageFunction:
+    meter = AccessMeter(site.metrics, now=site.clock.monotonic)
+
     async def authorize(request: PageRequest) -> PageResponse:
+        began = site.clock.monotonic()
         try:
-            user = authenticator.user(request)
+            user = await authenticator.user(request)
         except UnauthorizedError as error:
+            meter.authenticated(ERROR, began=began)
             site.log.debug("page refused", path=request.path, error=str(error))
             return _json(unauthorized_status(), status=401)
+        meter.authenticated(SUCCESS, began=began, user=user)
         attributes = PageAttributes(user=user, verb=request.method.lower(), path=request.path)
-        if await authorizer.allows(attributes):
+        began = site.clock.monotonic()
+        try:
+            decision = await authorizer.decide(attributes)
+        except AuthorizationError as error:
+            meter.authorized(ERROR, began=began)
+            target = request.target.decode(errors="replace")
+            site.log.error("Failed to make webhook authorizer request", error=str(error))
+            return text_page(internal_error(target, error), status=500)
+        meter.authorized(ALLOWED_LABEL if decision.is_allowed else NO_OPINION_LABEL, began=began)
+        if decision.is_allowed:
             return await page(request)
-        site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=attributes.user.name)
-        return _json(forbidden_status(attributes), status=403)
+        site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=user.name)
+        return _json(forbidden_status(attributes, decision.reason), status=403)
 
     return authorize
 

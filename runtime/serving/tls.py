@@ -8,6 +8,7 @@ Source: kubernetes v1.36 apiserver/pkg/server (secure_serving.go, dynamiccertifi
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,13 +63,15 @@ class TlsSettings:
 
 
 Authorities = tuple[x509.Certificate, ...]
+Published = tuple[str, str]  # PEM bundles of the authorities of clients and of proxies; "" for none
+_Sources = tuple[list[Stamp | None], Published]  # stamps of files, and what the cluster publishes
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """Content of the files. default: for clients that send no or an unknown server name."""
+    """Content of the sources. default: for clients that send no or an unknown server name."""
 
-    stamps: list[Stamp | None]
+    sources: _Sources
     default: ssl.SSLContext
     by_name: dict[str, ssl.SSLContext]
     clients: Authorities
@@ -78,9 +81,19 @@ class _Loaded:
 class ServingTls:
     """TLS from files. Used on one thread. context: for the listener."""
 
-    def __init__(self, settings: TlsSettings, *, clock: Clock, log: FilteringBoundLogger) -> None:
-        """Load the files. Raises TlsError."""
-        self._settings, self._clock, self._log = settings, clock, log
+    def __init__(
+        self,
+        settings: TlsSettings,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        published: Callable[[], Published] | None = None,
+    ) -> None:
+        """Load the files. Raises TlsError.
+
+        published: returns the authorities that the cluster publishes now, which are used where there is no file.
+        """
+        self._settings, self._clock, self._log, self._published = settings, clock, log, published
         self._pair: ServingPair
         if settings.certificate:
             self._pair = PairInFiles(settings.certificate, settings.key)
@@ -89,8 +102,8 @@ class ServingTls:
         else:
             self._pair = PairInMemory(now=clock.now)
         self._named = [(named, PairInFiles(named.certificate, named.key)) for named in settings.named]
-        self._loaded = self._load(self._stamps())
-        self._refused: list[Stamp | None] | None = None  # stamps of unusable files, which are not loaded again
+        self._loaded = self._load(self._sources())
+        self._refused: _Sources | None = None  # unusable sources, which are not loaded again
         self._logged = ""  # the last error, so that it is not logged at each handshake
         self.context = self._new_context(self._loaded.clients, self._loaded.proxies)
         self._pair.load(self.context)
@@ -106,13 +119,13 @@ class ServingTls:
         return self._loaded.proxies
 
     def _refresh(self) -> None:
-        """Load changed files. If they are unusable, log that and keep the previous content."""
+        """Load changed sources. If they are unusable, log that and keep the previous content."""
         try:
-            stamps = self._stamps()
-            if stamps in (self._loaded.stamps, self._refused):
+            sources = self._sources()
+            if sources in (self._loaded.sources, self._refused):
                 return
-            self._refused = stamps
-            self._loaded = self._load(stamps)
+            self._refused = sources
+            self._loaded = self._load(sources)
         except TlsError as error:
             if str(error) != self._logged:
                 self._logged = str(error)
@@ -125,12 +138,17 @@ class ServingTls:
         self._refresh()
         connection.context = chosen(self._loaded.by_name, name) or self._loaded.default
 
-    def _stamps(self) -> list[Stamp | None]:
+    def _sources(self) -> _Sources:
+        settings = self._settings
         pairs: list[Stamp | None] = [pair.stamp() for pair in (self._pair, *(pair for _, pair in self._named))]
-        return pairs + [file_stamp(Path(path)) for path in (self._settings.clients, self._settings.proxies) if path]
+        stamps = pairs + [file_stamp(Path(path)) for path in (settings.clients, settings.proxies) if path]
+        clients, proxies = ("", "") if self._published is None else self._published()
+        return stamps, ("" if settings.clients else clients, "" if settings.proxies else proxies)
 
-    def _load(self, stamps: list[Stamp | None]) -> _Loaded:
-        clients, proxies = _authorities(self._settings.clients), _authorities(self._settings.proxies)
+    def _load(self, sources: _Sources) -> _Loaded:
+        published = sources[1]
+        clients = _authorities(self._settings.clients) or _published_authorities(published[0])
+        proxies = _authorities(self._settings.proxies) or _published_authorities(published[1])
         default, _ = self._context_of(self._pair, clients, proxies)
         explicit: dict[str, ssl.SSLContext] = {}
         own: dict[str, ssl.SSLContext] = {}
@@ -141,7 +159,7 @@ class ServingTls:
             names, found = (named.names, explicit) if named.names else (_names(certificate), own)
             for name in names:
                 found.setdefault(name.lower().rstrip("."), context)
-        return _Loaded(stamps, default, {**own, **explicit}, clients, proxies)
+        return _Loaded(sources, default, {**own, **explicit}, clients, proxies)
 
     def _context_of(
         self, pair: ServingPair, clients: Authorities, proxies: Authorities
@@ -165,7 +183,8 @@ class ServingTls:
             offer_suites(context, settings.cipher_suites)
         if settings.curves:
             offer_curves(context, settings.curves)
-        if settings.clients or settings.proxies:
+        if clients or proxies or self._published is not None:
+            # Required from the start if authorities may appear later: the mode of a connection is the listener's.
             context.verify_mode = ssl.CERT_OPTIONAL
             # An intermediate authority may be trusted without its root, as in Go.
             context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
@@ -173,7 +192,8 @@ class ServingTls:
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
             pems = [authority.public_bytes(Encoding.PEM).decode() for authority in {*clients, *proxies}]
-            context.load_verify_locations(cadata="".join(pems))
+            if pems:
+                context.load_verify_locations(cadata="".join(pems))
         return context
 
 
@@ -204,3 +224,13 @@ def _authorities(path: str) -> Authorities:
         return tuple(x509.load_pem_x509_certificates(read_file(Path(path))))
     except ValueError as error:
         raise TlsError(f"{path}: no certificates in it: {error}") from error
+
+
+def _published_authorities(bundle: str) -> Authorities:
+    """Parse a bundle of authorities that the cluster publishes; "" for none. Raises TlsError."""
+    if not bundle:
+        return ()
+    try:
+        return tuple(x509.load_pem_x509_certificates(bundle.encode()))
+    except ValueError as error:
+        raise TlsError(f"ConfigMap kube-system/extension-apiserver-authentication: no certificates: {error}") from error

@@ -16,15 +16,28 @@ import pytest
 from cryptography import x509
 
 from kcm.runtime.scheduling.clock import SystemClock
-from kcm.runtime.serving.authentication import AUTHENTICATED, ByCertificate, ProxyHeaders, UnauthorizedError
-from kcm.runtime.serving.authorization import ANONYMOUS, PageUser, PathsAllowed
+from kcm.runtime.serving.authentication import (
+    AUTHENTICATED,
+    ByCertificate,
+    CertificateOrToken,
+    ProxyHeaders,
+    UnauthorizedError,
+    bearer_token,
+)
+from kcm.runtime.serving.authorization import ANONYMOUS, Decision, PageAttributes, PageUser, PathsAllowed
 from kcm.runtime.serving.server import PageListener, ServerThread
 from kcm.runtime.serving.site import Site, build_application
 from kcm.runtime.serving.tls import ServingTls, TlsSettings
 from tests.support.certificates import Authority, Pair, client_context, handshake
 
-HEADERS = ProxyHeaders(names=("front-proxy",), username=("x-remote-user",), group=("x-remote-group",))
-Status = tuple[int, str]  # HTTP status, and message of the Status object
+HEADERS = ProxyHeaders(
+    names=("front-proxy",),
+    username=("x-remote-user",),
+    group=("x-remote-group",),
+    uid=("x-remote-uid",),
+    extra=("x-remote-extra-",),
+)
+Status = tuple[int, str]  # and the message of a Status
 
 
 class Rig:
@@ -47,7 +60,7 @@ def ask_as(rig: Rig, site: Site, log: Any) -> Iterator[Callable[..., Status]]:
     ) -> Status:
         settings = TlsSettings(**{word: str(getattr(rig, word).file) for word in knows.split()})
         tls = ServingTls(settings, clock=SystemClock(), log=log)
-        known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=HEADERS, now=SystemClock().now)
+        known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=lambda: HEADERS, now=SystemClock().now)
         application = build_application(site, PathsAllowed(["/healthz"]), authenticator=known)
         server = ServerThread(
             [PageListener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log
@@ -100,6 +113,93 @@ def test_client_named_by_a_proxy_is_the_user(rig: Rig, ask_as: Callable[..., Sta
     assert ask_as(other, knows="proxies") == (401, "Unauthorized")
 
 
+def test_uid_and_extra_attributes_of_a_proxied_user_reach_the_authorizer(rig: Rig, site: Site, log: Any) -> None:
+    seen: list[PageAttributes] = []
+
+    class Recorder:
+        async def decide(self, attributes: PageAttributes) -> Decision:
+            seen.append(attributes)
+            return Decision(is_allowed=False, reason="no rule matches")
+
+    tls = ServingTls(TlsSettings(proxies=str(rig.proxies.file)), clock=SystemClock(), log=log)
+    known = ByCertificate(clients=tuple, proxies=tls.proxies, headers=lambda: HEADERS, now=SystemClock().now)
+    application = build_application(site, Recorder(), authenticator=known)
+    server = ServerThread([PageListener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log)
+    server.start()
+    try:
+        headers = {"x_remote_user": "jane", "x_remote_uid": "u-1", "x_remote_extra_acme.com%2fteam": "a"}
+        context = client_context(pair=rig.proxies.issue("front-proxy"))
+        answer = asyncio.run(fetch(server.addresses[0][1], "/metrics?x=1", context, headers))
+    finally:
+        server.stop()
+    assert answer == (403, 'forbidden: User "jane" cannot get path "/metrics": no rule matches')
+    [attributes] = seen
+    assert (attributes.verb, attributes.path, attributes.user.uid) == ("get", "/metrics", "u-1")
+    assert attributes.user.extra == {"acme.com/team": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer abc", "abc"),
+        ("  Bearer abc  ", "abc"),
+        ("Bearer abc def", "abc"),
+        ("Bearer  abc", ""),  # the second part is empty
+        ("Bearer", ""),
+        ("Basic YTpi", ""),
+        ("", ""),
+    ],
+)
+def test_bearer_token_is_the_second_word_of_the_header(header: str, token: str) -> None:
+    assert bearer_token(header) == token
+
+
+class Tokens:
+    """Knows one token."""
+
+    async def user(self, token: str) -> PageUser:
+        if token != "valid":
+            raise UnauthorizedError("invalid bearer token")
+        return PageUser(name="robot")
+
+
+class Certificates:
+    """Returns or raises the same for each request."""
+
+    def __init__(self, result: PageUser | UnauthorizedError) -> None:
+        self._result = result
+
+    async def user(self, request: Any) -> PageUser:
+        del request
+        if isinstance(self._result, UnauthorizedError):
+            raise self._result
+        return self._result
+
+
+@pytest.mark.parametrize(
+    ("by_certificate", "header", "name"),
+    [
+        (ANONYMOUS, "", "system:anonymous"),
+        (ANONYMOUS, "Bearer valid", "robot"),
+        (ANONYMOUS, "Bearer other", None),
+        (PageUser(name="jane"), "Bearer other", "jane"),
+        (UnauthorizedError("unfit"), "Bearer valid", "robot"),
+        (UnauthorizedError("unfit"), "", None),
+    ],
+)
+def test_token_is_tried_after_the_certificate(
+    by_certificate: PageUser | UnauthorizedError, header: str, name: str | None
+) -> None:
+    known = CertificateOrToken(Certificates(by_certificate), Tokens())
+    request: Any = SimpleNamespace(header=lambda _name: header)
+    if name is None:
+        with pytest.raises(UnauthorizedError):
+            asyncio.run(known.user(request))
+    else:
+        assert asyncio.run(known.user(request)).name == name
+
+
 def request_over(end: ssl.SSLObject) -> Any:
     return SimpleNamespace(connection=SimpleNamespace(tls=end), header=lambda _name: "")
 
@@ -111,21 +211,25 @@ def without_chain(end: ssl.SSLObject) -> Any:
     )
 
 
-def knowing(*clients: x509.Certificate, now: datetime | None = None) -> ByCertificate:
+def user_by(*clients: x509.Certificate, request: Any, now: datetime | None = None) -> PageUser:
     at = (now or datetime.now(UTC)).timestamp()
-    return ByCertificate(clients=lambda: clients, proxies=tuple, headers=HEADERS, now=lambda: at)
+    known = ByCertificate(clients=lambda: clients, proxies=tuple, headers=lambda: HEADERS, now=lambda: at)
+    return asyncio.run(known.user(request))
 
 
 def test_removed_authority_is_not_trusted_on_open_connections(rig: Rig, log: Any) -> None:
     tls = ServingTls(TlsSettings(clients=str(rig.clients.file)), clock=SystemClock(), log=log)
     end = handshake(tls.context, client_context(pair=rig.clients.issue("jane")))[1]
     for request in (request_over(end), without_chain(end)):
-        assert knowing(rig.clients.certificate).user(request) == PageUser(name="jane", groups=(AUTHENTICATED,))
+        user = user_by(rig.clients.certificate, request=request)
+        assert (user.name, user.groups) == ("jane", (AUTHENTICATED,))
+        [credential] = user.extra["authentication.kubernetes.io/credential-id"]
+        assert credential.startswith("X509SHA256=")
         with pytest.raises(UnauthorizedError):
-            knowing(rig.proxies.certificate).user(request)
-        assert knowing().user(request) == ANONYMOUS
+            user_by(rig.proxies.certificate, request=request)
+        assert user_by(request=request) == ANONYMOUS
     with pytest.raises(UnauthorizedError):
-        knowing(rig.clients.certificate, now=datetime.now(UTC) + timedelta(days=60)).user(without_chain(end))
+        user_by(rig.clients.certificate, request=without_chain(end), now=datetime.now(UTC) + timedelta(days=60))
 
 
 def test_intermediate_authority_may_be_trusted_or_sent_by_the_client(rig: Rig, tmp_path: Path, log: Any) -> None:
@@ -133,8 +237,8 @@ def test_intermediate_authority_may_be_trusted_or_sent_by_the_client(rig: Rig, t
     pair = between.issue("jane")
     trusted = ServingTls(TlsSettings(clients=str(between.file)), clock=SystemClock(), log=log)
     end = handshake(trusted.context, client_context(pair=pair))[1]
-    assert knowing(between.certificate).user(request_over(end)).name == "jane"
+    assert user_by(between.certificate, request=request_over(end)).name == "jane"
     pair.certificate.write_bytes(pair.certificate.read_bytes() + between.file.read_bytes())
     rooted = ServingTls(TlsSettings(clients=str(rig.clients.file)), clock=SystemClock(), log=log)
     end = handshake(rooted.context, client_context(pair=pair))[1]
-    assert knowing(rig.clients.certificate).user(request_over(end)).name == "jane"
+    assert user_by(rig.clients.certificate, request=request_over(end)).name == "jane"
