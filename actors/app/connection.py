@@ -15,6 +15,7 @@ from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.client.request_form import UserAgents, program_or_error
 from kcm.runtime.client.transport import HttpTransport
 from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.metrics.families import TRANSPORT_CALLS, TRANSPORTS
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.process.version import this_version
@@ -59,6 +60,8 @@ def connect(
         config, agents=agents, metrics=metrics, clock=clock, log=log, accounts=accounts, others=others
     )
     transport.start()
+    metrics.gauge(TRANSPORTS).inc()
+    metrics.counter(TRANSPORT_CALLS, "miss").inc()
     return transport
 
 

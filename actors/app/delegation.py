@@ -16,6 +16,7 @@ from kcm.actors.app.connection import connect
 from kcm.actors.options import Options
 from kcm.runtime.client.connection_settings import is_in_cluster, load_config
 from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.metrics.families import TRANSPORT_CALLS
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.authentication import ProxyHeaders
@@ -87,6 +88,8 @@ def delegate(
             transport = connect(config, clock=clock, metrics=metrics, log=log, program=PROGRAM)
             closing.callback(transport.close, timeout=1.0)
             transports[kubeconfig] = transport
+        else:
+            metrics.counter(TRANSPORT_CALLS, "hit").inc()
         return transports[kubeconfig]
 
     authentication, authorization = options.authentication, options.authorization

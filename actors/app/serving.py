@@ -15,6 +15,7 @@ from kcm.actors.app.health import Check
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.options import Options
 from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
+from kcm.actors.options.feature_gates import features
 from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.http.server.bounded_connections import ConnectionLimits
@@ -80,7 +81,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
         check_function(f"the health check {name!r}", check)
     health, version = HealthChecks(log=system.log), this_version()
     health.set({**system.checks(), **(checks or {})})
-    report_build(system.metrics, version)
+    report_build(system.metrics, version, features(system.options.feature_gates))
     closing = ExitStack()
     if address:
         site = _site(
@@ -172,7 +173,11 @@ def build_server(
         )
         allowed = PathsAllowed(options.authorization.always_allow_paths, otherwise=delegation.access)
         known: PageAuthenticator = ByCertificate(
-            clients=tls.clients, proxies=tls.proxies, headers=partial(delegation.headers, options), now=clock.now
+            clients=tls.clients,
+            proxies=tls.proxies,
+            headers=partial(delegation.headers, options),
+            now=clock.now,
+            metrics=metrics,
         )
         if delegation.tokens is not None:
             known = CertificateOrToken(known, delegation.tokens)

@@ -39,12 +39,14 @@ from kcm.actors.command.run_setup import (
     check_journal,
     fault_plan,
     local_cluster,
+    new_metrics,
     serve_pages,
 )
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
+from kcm.actors.options.feature_gates import features
 from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
@@ -52,7 +54,6 @@ from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.cloud.providers import CloudError, load_provider
 from kcm.runtime.logs.configuration import configure_logging, logger_for
 from kcm.runtime.metrics.meters import report_build
-from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.descriptors import FEW, raise_limit
 from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
 from kcm.runtime.process.standard_streams import is_terminal
@@ -141,8 +142,8 @@ def run(launch: Launch) -> int:
     cloud = load_provider(launch.options.cloud.cloud_provider, config_file=launch.options.cloud.cloud_config)
     plan = fault_plan(launch)
     check_journal(launch.options)
-    metrics, health, debug = Metrics(), HealthChecks(log=launch.log), DebugPages()
-    report_build(metrics, version)
+    metrics, health, debug = new_metrics(launch.options), HealthChecks(log=launch.log), DebugPages()
+    report_build(metrics, version, features(launch.options.feature_gates))
     with ExitStack() as closing:
         closing.callback(launch.line.end)
         serve_pages(

@@ -22,6 +22,7 @@ from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
 from kcm.actors.engine.elector import Election
 from kcm.actors.options import Options
+from kcm.actors.options.validation import allow_list_fault
 from kcm.actors.reconciliation.specs import ControllerSpec, runs
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.protocols.late_methods import dataclass
@@ -139,6 +140,37 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     )
     closing.callback(local.stop)
     return local
+
+
+def new_metrics(options: Options) -> Metrics:
+    """Return the registry of metrics, with the limits of the flags. Raises StartError for an unusable manifest."""
+    chosen = options.metrics
+    pairs = chosen.allow_metric_labels
+    if chosen.allow_metric_labels_manifest:
+        pairs = _read_allow_list(Path(chosen.allow_metric_labels_manifest))
+    allowed: dict[tuple[str, str], frozenset[str]] = {}
+    for key, values in pairs:
+        name, _, label = key.partition(",")
+        allowed[name, label] = frozenset(values.split(","))
+    return Metrics(disabled=chosen.disabled_metrics, allowed_labels=allowed)
+
+
+def _read_allow_list(path: Path) -> tuple[tuple[str, str], ...]:
+    """Read the file of --allow-metric-labels-manifest. Raises StartError."""
+    import yaml  # few runs need it
+
+    what = f'metrics.allowListMappingManifest: Invalid value: "{path}"'
+    try:
+        found = yaml.safe_load(path.read_bytes()) or {}
+    except OSError as err:
+        raise StartError(f"{what}: failed to read allow list manifest: {err.strerror}") from err
+    except yaml.YAMLError as err:
+        raise StartError(f"{what}: failed to parse allow list manifest: {err}") from err
+    if not isinstance(found, dict) or not all(isinstance(text, str) for pair in found.items() for text in pair):
+        raise StartError(f"{what}: failed to parse allow list manifest: not a map of strings to strings")
+    if fault := allow_list_fault(found):
+        raise StartError(f"{what}: invalid allow list mapping in manifest: {fault}")
+    return tuple(found.items())
 
 
 def serve_pages(

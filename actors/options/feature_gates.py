@@ -5,7 +5,7 @@ TaintBasedEvictions was removed upstream before 1.36: true is today's behaviour,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from kcm.actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, STAGES
@@ -117,6 +117,13 @@ def _disabled_dependencies(states: Mapping[str, bool]) -> list[str]:
         if states[name] and missing:
             found.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
     return found
+
+
+def features(states: Mapping[str, bool]) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, stage and state of each gate; the stage of a generally available feature is "", as in metrics."""
+    for name, is_enabled in states.items():
+        stage = GATES[name].stage
+        yield name, "" if stage == GA else stage, is_enabled
 
 
 def without_effect(settings: Iterable[tuple[str, str]], states: Mapping[str, bool]) -> list[str]:

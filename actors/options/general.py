@@ -10,7 +10,7 @@ import tempfile
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
-from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, PAIRS, VERSION, VMODULE
+from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, MAP, PAIRS, VERSION, VMODULE
 from kcm.runtime.logs.settings import LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
@@ -221,10 +221,19 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsOptions:
-    allow_metric_labels: str = flag("", "Allowed values of a metric's label: metric,label='v1,v2'.")
-    allow_metric_labels_manifest: str = flag("", "Path to a file with the allowed values of metric labels.")
-    disabled_metrics: tuple[str, ...] = flag((), "Names of metrics to disable.")
-    show_hidden_metrics_for_version: str = flag("", "Previous release whose hidden metrics are shown.")
+    allow_metric_labels: tuple[tuple[str, str], ...] = flag(
+        (),
+        "Allowed values of a label of a metric, as metric,label=v1,v2; other values are shown as 'unexpected'. Several "
+        """are separated by commas and quoted: '"metric1,label1=v1,v2","metric2,label2=v3"'. May be repeated.""",
+        kind=MAP,
+    )
+    allow_metric_labels_manifest: str = flag(
+        "", "Path to a YAML file with such entries: a map from 'metric,label' to 'v1,v2'."
+    )
+    disabled_metrics: tuple[str, ...] = flag((), "Names of metrics to leave out.")
+    show_hidden_metrics_for_version: str = flag(
+        "", "Previous release, as 1.35, whose hidden metrics are shown. kcm hides none."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Options:
     authentication: serving.Authentication = group(serving.Authentication, "authentication")
     authorization: serving.Authorization = group(serving.Authorization, "authorization")
 
-    metrics: general.MetricsOptions = group(general.MetricsOptions, "metrics", pending=True)
+    metrics: general.MetricsOptions = group(general.MetricsOptions, "metrics")
     logging: general.Logging = group(general.Logging, "logs")
     client: general.Client = group(general.Client, "misc", config="Generic.ClientConnection")
     embedded: Embedded = group(Embedded, "embedded cluster")

@@ -6,8 +6,9 @@ spec (ControllerSpec.checks).
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kcm.actors.options.embedded import EmbeddedServerOptions
@@ -19,9 +20,11 @@ from kcm.protocols.addresses import is_address
 from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.cloud.providers import is_known
 from kcm.runtime.flags.values import quote
+from kcm.runtime.process.version import KUBERNETES
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 LARGEST_PORT = 65535
+METRIC_NAME, LABEL_NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*", "[a-zA-Z_][a-zA-Z0-9_]*"
 
 
 def faults(options: Options, checks: Iterable[Check]) -> list[str]:
@@ -31,6 +34,7 @@ def faults(options: Options, checks: Iterable[Check]) -> list[str]:
         *_cloud(options),
         *(fault for check in checks for fault in check(options)),
         *_serving(options),
+        *_metrics(options),
         *_logging(options),
         *_own(options),
     ]
@@ -97,6 +101,48 @@ def _serving(options: Options) -> Iterator[str]:
     authentication = options.authentication
     if authentication.requestheader_client_ca_file and not authentication.requestheader_username_headers:
         yield "--requestheader-client-ca-file needs --requestheader-username-headers"
+
+
+def _metrics(options: Options) -> Iterator[str]:
+    chosen = options.metrics
+    major, minor, *_ = KUBERNETES.split(".")
+    previous = f"{major}.{int(minor) - 1}"
+    if chosen.show_hidden_metrics_for_version not in ("", previous):
+        yield (
+            f"metrics.showHiddenMetricsForVersion: Invalid value: {quote(chosen.show_hidden_metrics_for_version)}: "
+            f"must be omitted or have the value '{previous}'; only the previous minor version is allowed"
+        )
+    for name in chosen.disabled_metrics:
+        if not re.fullmatch(METRIC_NAME, name):
+            yield (
+                f"metrics.disabledMetrics: Invalid value: {_json(chosen.disabled_metrics)}: must be fully qualified "
+                f"metric names matching {quote(f'^{METRIC_NAME}$')}, got {quote(name)}"
+            )
+            break
+    if fault := allow_list_fault(dict(chosen.allow_metric_labels)):
+        yield f"metrics.allowListMapping: {fault}"
+    if chosen.allow_metric_labels and chosen.allow_metric_labels_manifest:
+        both = {
+            "allowListMapping": dict(chosen.allow_metric_labels),
+            "allowListMappingManifest": chosen.allow_metric_labels_manifest,
+        }
+        yield (
+            f"metrics: Invalid value: {_json(both)}: cannot specify both allowListMapping and allowListMappingManifest"
+        )
+
+
+def allow_list_fault(values: Mapping[str, str]) -> str:
+    """Return the error of an allow list of label values; "" if it is valid. values: by metric and label."""
+    if all(re.fullmatch(f"{METRIC_NAME},{LABEL_NAME}", key) for key in values):
+        return ""
+    return (
+        f"Invalid value: {_json(values)}: must have keys with format `metricName,labelName` where metricName matches "
+        f"{quote(METRIC_NAME)} and labelName matches {quote(LABEL_NAME)}"
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _logging(options: Options) -> Iterator[str]:

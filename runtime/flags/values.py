@@ -164,6 +164,19 @@ def show_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
     return ",".join(f"{key}={value}" for key, value in pairs)
 
 
+def parse_map(text: str) -> tuple[tuple[str, str], ...]:
+    """Parse `key=value`, or several of them as a line of CSV, as pflag's StringToString does.
+
+    A single pair may contain commas. Raises ValueError.
+    """
+    parts = [text.strip('"')] if text.count("=") == 1 else next(csv.reader([text], strict=True), [])
+    pairs = [part.partition("=") for part in parts]
+    for part, (_, equals, _) in zip(parts or [text], pairs or [("", "", "")], strict=True):
+        if not equals:
+            raise ValueError(f"{part} must be formatted as key=value")
+    return tuple((key, value) for key, _, value in pairs)
+
+
 def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
     """Parse comma-separated `pattern=N` pairs. Raises ValueError if N is not a number."""
     pairs = parse_pairs(text)
@@ -217,5 +230,6 @@ NAMED_PAIRS: ValueType[tuple[tuple[str, str, tuple[str, ...]], ...]] = ValueType
     name="cert,key[:name,...]", parse=parse_named_pair, show=show_named_pairs, add=_join
 )
 PAIRS = ValueType(name="key=value,...", parse=parse_pairs, show=show_pairs, add=_join)
+MAP = ValueType(name="stringToString", parse=parse_map, show=show_pairs, add=_join)
 VMODULE = ValueType(name="pattern=N,...", parse=parse_vmodule, show=show_pairs)
 VERSION = ValueType(name="version[=true]", parse=str, show=str, bare="true")

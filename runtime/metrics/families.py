@@ -12,10 +12,18 @@ QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 2))
 CLIENT_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 SIZE_BUCKETS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 
-WORKQUEUE_DEPTH = Family(name="workqueue_depth", kind="gauge", help="Keys that wait.", labels=("name",))
-WORKQUEUE_ADDS = Family(name="workqueue_adds_total", kind="counter", help="Keys added.", labels=("name",))
+WORKQUEUE_DEPTH = Family(
+    name="workqueue_depth", kind="gauge", help="Keys that wait.", labels=("name",), stability="BETA"
+)
+WORKQUEUE_ADDS = Family(
+    name="workqueue_adds_total", kind="counter", help="Keys added.", labels=("name",), stability="BETA"
+)
 WORKQUEUE_RETRIES = Family(
-    name="workqueue_retries_total", kind="counter", help="Keys added again after a failure.", labels=("name",)
+    name="workqueue_retries_total",
+    kind="counter",
+    help="Keys added again after a failure.",
+    labels=("name",),
+    stability="BETA",
 )
 WORKQUEUE_QUEUE_DURATION = Family(
     name="workqueue_queue_duration_seconds",
@@ -23,6 +31,7 @@ WORKQUEUE_QUEUE_DURATION = Family(
     help="How long a key waited before it was taken.",
     labels=("name",),
     buckets=QUEUE_BUCKETS,
+    stability="BETA",
 )
 WORKQUEUE_WORK_DURATION = Family(
     name="workqueue_work_duration_seconds",
@@ -30,18 +39,21 @@ WORKQUEUE_WORK_DURATION = Family(
     help="How long a key was worked on.",
     labels=("name",),
     buckets=QUEUE_BUCKETS,
+    stability="BETA",
 )
 WORKQUEUE_UNFINISHED_WORK = Family(
     name="workqueue_unfinished_work_seconds",
     kind="gauge",
     help="How long the keys that are being worked on have been so, all together.",
     labels=("name",),
+    stability="BETA",
 )
 WORKQUEUE_LONGEST_RUNNING = Family(
     name="workqueue_longest_running_processor_seconds",
     kind="gauge",
     help="How long the key that has been worked on for longest has been so.",
     labels=("name",),
+    stability="BETA",
 )
 
 REST_CLIENT_REQUESTS = Family(
@@ -91,6 +103,16 @@ REST_CLIENT_EXEC_PLUGIN_CALLS = Family(
     labels=("code", "call_status"),
 )
 
+TRANSPORTS = Family(
+    name="rest_client_transport_cache_entries", kind="gauge", help="Number of connection pools to API servers."
+)
+TRANSPORT_CALLS = Family(
+    name="rest_client_transport_create_calls_total",
+    kind="counter",
+    help="Number of connection pools that were requested: created (miss), or shared with others (hit).",
+    labels=("result",),
+)
+
 LEADER_ELECTION_MASTER_STATUS = Family(
     name="leader_election_master_status", kind="gauge", help="1 while this process leads.", labels=("name",)
 )
@@ -111,10 +133,47 @@ BUILD_INFO = Family(
     name="kubernetes_build_info",
     kind="gauge",
     help="1, labelled with the version.",
-    labels=("major", "minor", "git_version", "git_commit", "platform", "python_version"),
+    labels=(
+        "build_date",
+        "compiler",
+        "git_commit",
+        "git_tree_state",
+        "git_version",
+        "go_version",
+        "major",
+        "minor",
+        "platform",
+    ),
+    stability="BETA",
 )
 FEATURE_ENABLED = Family(
-    name="kubernetes_feature_enabled", kind="gauge", help="1 where a feature gate is on.", labels=("name", "stage")
+    name="kubernetes_feature_enabled",
+    kind="gauge",
+    help="1 where a feature gate is on.",
+    labels=("name", "stage"),
+    stability="BETA",
+)
+VERSION_INFO = Family(
+    name="version_info",
+    kind="gauge",
+    help="1, labelled with the version of the binary, the emulated version and the minimum compatibility version.",
+    labels=("binary", "component", "emulation", "min_compat"),
+)
+REGISTERED_METRICS = Family(
+    name="registered_metrics_total",
+    kind="counter",
+    help="Number of metrics, by stability level and deprecation version.",
+    labels=("stability_level", "deprecated_version"),
+    stability="BETA",
+)
+HIDDEN_METRICS = Family(name="hidden_metrics_total", kind="counter", help="Number of hidden metrics.", stability="BETA")
+DISABLED_METRICS = Family(
+    name="disabled_metrics_total", kind="counter", help="Number of disabled metrics.", stability="BETA"
+)
+UNEXPECTED_LABELS = Family(
+    name="cardinality_enforcement_unexpected_categorizations_total",
+    kind="counter",
+    help="Number of label values that --allow-metric-labels replaced.",
 )
 RUNNING_CONTROLLERS = Family(
     name="running_managed_controllers",

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from kcm.runtime.metrics.families import (
     BUILD_INFO,
+    DISABLED_METRICS,
+    FEATURE_ENABLED,
     GIVEN_UP_KEYS,
+    HIDDEN_METRICS,
+    REGISTERED_METRICS,
+    UNEXPECTED_LABELS,
+    VERSION_INFO,
     WORKQUEUE_ADDS,
     WORKQUEUE_DEPTH,
     WORKQUEUE_LONGEST_RUNNING,
@@ -30,6 +38,9 @@ RATE_LIMITER_OWNERS: Mapping[str, str] = {
     "resourcequota-controller": "resource_quota_controller",
     "node-controller": "node_lifecycle_controller",
 }
+
+
+NO_BUILD_DATE = "1970-01-01T00:00:00Z"  # of a build without a date, as upstream
 
 
 class WorkQueueMeter(QueueMeter):
@@ -93,13 +104,37 @@ def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[
     return read
 
 
-def report_build(metrics: Metrics, version: Version) -> None:
+def report_build(metrics: Metrics, version: Version, features: Iterable[tuple[str, str, bool]] = ()) -> None:
+    """Register the metrics of the program: its build and versions, its feature gates, and the number of its metrics.
+
+    features: name, stage and state of each feature gate; the stage of a generally available feature is "".
+    """
     metrics.gauge(
         BUILD_INFO,
+        NO_BUILD_DATE,
+        platform.python_implementation(),
+        "",
+        "",
+        version.git_version,
+        f"python{platform.python_version()}",
         version.major,
         version.minor,
-        version.git_version,
-        "",
-        f"{platform.system().lower()}/{platform.machine()}",
-        platform.python_version(),
+        version.platform,
     ).set(1)
+    minor = int(version.minor)
+    metrics.gauge(
+        VERSION_INFO, version.kubernetes, "kube", f"{version.major}.{minor}", f"{version.major}.{minor - 1}"
+    ).set(1)
+    for name, stage, is_enabled in features:
+        metrics.gauge(FEATURE_ENABLED, name, stage).set(is_enabled)
+    metrics.counter(HIDDEN_METRICS)  # kcm hides none
+    metrics.add_source(partial(_count_metrics, metrics))
+
+
+def _count_metrics(metrics: Metrics) -> Iterable[Reading]:
+    """Count the metrics themselves, as a source of Metrics that contributes no gauges."""
+    metrics.counter(DISABLED_METRICS).value = len(metrics.disabled)
+    metrics.counter(UNEXPECTED_LABELS).value = metrics.unexpected
+    for stability, number in Counter(family.stability for family in metrics.families()).items():
+        metrics.counter(REGISTERED_METRICS, stability, "").value = number
+    return ()

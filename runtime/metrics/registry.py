@@ -12,25 +12,32 @@ whose sum already includes an observation that its buckets do not; the next read
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from kcm.protocols.arguments import check_each, check_number, check_text, check_type, one_of
 from kcm.protocols.late_methods import dataclass
 
 S = TypeVar("S", "Counter", "Gauge", "Histogram")
+UNEXPECTED = "unexpected"  # label value instead of one that is not allowed, as upstream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Metric: all series with one name. buckets: of a histogram, the upper bounds in ascending order, without +Inf."""
+    """Metric: all series with one name.
+
+    buckets: of a histogram, the upper bounds in ascending order, without +Inf.
+    stability: upstream's level, STABLE, BETA or ALPHA (component-base/metrics).
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    stability: str = "ALPHA"
 
     def __post_init__(self) -> None:
         """Raise TypeError or ValueError for values that Prometheus' text format does not allow."""
@@ -100,9 +107,21 @@ Reading = tuple[Family, tuple[str, ...], float]  # one gauge: its family, its la
 class Metrics:
     """Metrics of a process, or of a part of it. The same family and labels always return the same series."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        disabled: Iterable[str] = (),
+        allowed_labels: Mapping[tuple[str, str], Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        """Create an empty registry.
+
+        disabled: names of families that are not collected.
+        allowed_labels: by name of a family and of its label, the values that are kept; others become "unexpected".
+        """
         self._families: dict[str, tuple[Family, dict[tuple[str, ...], Series]]] = {}
         self._sources: list[Callable[[], Iterable[Reading]]] = []
+        self._disabled, self._allowed_labels = frozenset(disabled), allowed_labels
+        self.unexpected = 0  # label values that allowed_labels replaced
 
     def counter(self, family: Family, *labels: str) -> Counter:
         return self._series(family, labels, Counter, Counter)
@@ -132,8 +151,28 @@ class Metrics:
         for source in self._sources:
             for family, labels, value in source():
                 self.gauge(family, *labels).set(value)
-        for _, (family, series) in sorted(self._families.copy().items()):
-            yield family, sorted(series.copy().items(), key=lambda item: item[0])
+        for name, (family, series) in sorted(self._families.copy().items()):
+            if name not in self._disabled:
+                yield family, sorted(series.copy().items(), key=lambda item: item[0])
+
+    def families(self) -> list[Family]:
+        """Return the families that have been asked for, without the disabled ones."""
+        return [family for name, (family, _) in self._families.copy().items() if name not in self._disabled]
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """Return the names of the families that are not collected."""
+        return self._disabled
+
+    def _limited(self, family: Family, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Replace the label values that are not among the allowed ones."""
+        limited = list(labels)
+        for index, (label, value) in enumerate(zip(family.labels, labels, strict=False)):
+            allowed = self._allowed_labels.get((family.name, label))
+            if allowed is not None and value not in allowed:
+                limited[index] = UNEXPECTED
+                self.unexpected += 1
+        return tuple(limited)
 
     def _series(self, family: Family, labels: tuple[str, ...], kind: type[S], make: Callable[[], S]) -> S:
         check_type("a metric", family, Family, "a Family")
@@ -142,6 +181,8 @@ class Metrics:
         if known is None:
             known = self._families.setdefault(family.name, (family, {}))
         declared, series = known
+        if self._allowed_labels:
+            labels = self._limited(family, labels)
         found = series.get(labels)
         if found is None:
             if declared != family:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcm.runtime.metrics.registry import Family, Metrics
-from kcm.runtime.serving.authorization import PageUser
 
 SUCCESS, ERROR = "success", "error"  # results of an authentication; anonymous requests are successes
 ALLOWED_LABEL, NO_OPINION_LABEL = "allowed", "no-opinion"  # results of an authorization, besides ERROR
@@ -45,6 +44,16 @@ AUTHORIZATION_SECONDS = Family(
     labels=_RESULT,
     buckets=_BUCKETS,
 )
+CERTIFICATE_SECONDS = Family(
+    name="apiserver_client_certificate_expiration_seconds",
+    kind="histogram",
+    help="Remaining lifetime of the client certificates of requests.",
+    # Seconds: minutes and hours first, then 1 day to 1 year.
+    buckets=(
+        *(0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0),
+        *(86400.0, 172800.0, 345600.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0),
+    ),
+)
 _NAMED = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
 
@@ -54,10 +63,10 @@ class AccessMeter:
     def __init__(self, metrics: Metrics, *, now: Callable[[], float]) -> None:
         self._metrics, self._now = metrics, now
 
-    def authenticated(self, result: str, *, began: float, user: PageUser | None = None) -> None:
-        """Count an authentication. began: seconds of the same clock. user: None after an error."""
-        if user is not None:
-            self._metrics.counter(USERS, user_label(user.name)).inc()
+    def authenticated(self, result: str, *, began: float, user: str = "") -> None:
+        """Count an authentication. began: seconds of the same clock. user: name; "" after an error."""
+        if user:
+            self._metrics.counter(USERS, user_label(user)).inc()
         self._metrics.counter(AUTHENTICATIONS, result).inc()
         self._metrics.histogram(AUTHENTICATION_SECONDS, result).observe(self._now() - began)
 

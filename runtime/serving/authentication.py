@@ -17,6 +17,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.serving.access_metrics import CERTIFICATE_SECONDS
 from kcm.runtime.serving.application import PageRequest
 from kcm.runtime.serving.authorization import ANONYMOUS, PageUser
 
@@ -105,8 +107,13 @@ class ByCertificate:
         proxies: Callable[[], Sequence[x509.Certificate]],
         headers: Callable[[], ProxyHeaders],
         now: Callable[[], float],
+        metrics: Metrics,
     ) -> None:
-        """Create the authenticator. The functions return the current authorities, and the current headers of proxies."""
+        """Create the authenticator. The functions return the current authorities, and the headers of proxies.
+
+        now: Unix seconds.
+        """
+        self._lifetimes = metrics.histogram(CERTIFICATE_SECONDS)
         self._clients, self._proxies, self._headers, self._now = clients, proxies, headers, now
 
     async def user(self, request: PageRequest) -> PageUser:
@@ -115,6 +122,7 @@ class ByCertificate:
         if shown is None:
             return ANONYMOUS
         leaf = x509.load_der_x509_certificate(shown)
+        self._lifetimes.observe(leaf.not_valid_after_utc.timestamp() - self._now())
         chain, name = verified_chain(tls), _common_name(leaf)
         unfit = False  # one of the two checks has rejected the certificate
         if proxies := self._proxies():

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import platform
+import re
+import threading
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
@@ -19,6 +25,9 @@ from prometheus_client.registry import Collector
 from kcm.runtime.flags.values import show_float
 from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Series
 
+# A counter without "_total" in its name, which the library takes for a metric of unknown type. OpenMetrics has none.
+_UNTYPED = re.compile(rb"^(# TYPE \S+) untyped$", re.MULTILINE)
+
 
 class MetricsPage:
     """Page of some metrics. process: add process_* and python_* of this process."""
@@ -29,12 +38,54 @@ class MetricsPage:
             ProcessCollector(registry=self._registry)
             PlatformCollector(registry=self._registry)
             GCCollector(registry=self._registry)
+            self._registry.register(_GoProcess())
         self._registry.register(_FromMetrics(metrics))
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return the page and its content type. accept: the request's header, "" for any."""
         encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+        body = encode(self._registry)
+        if content_type.startswith("text/plain"):
+            body = _UNTYPED.sub(rb"\1 counter", body)
+        return body, content_type
+
+
+class _GoProcess(Collector):
+    """Metrics that Go's runtime and its Prometheus client report of each process, as far as Python has a counterpart.
+
+    With them the panels of dashboards for kube-controller-manager have data.
+    """
+
+    def collect(self) -> Iterator[Metric]:
+        threads = threading.active_count()
+        with contextlib.suppress(RuntimeError):  # no event loop runs on this thread
+            tasks = len(asyncio.all_tasks())
+            yield GaugeMetricFamily("go_goroutines", "Number of threads, and of tasks of this server.", threads + tasks)
+        yield GaugeMetricFamily("go_threads", "Number of threads.", threads)
+        info = GaugeMetricFamily("go_info", "Version of the Python interpreter.", labels=["version"])
+        info.add_metric([f"python{platform.python_version()}"], 1)
+        yield info
+        with contextlib.suppress(ImportError, OSError, ValueError):
+            import resource  # not on every platform
+
+            limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+            most = float(2**64 - 1) if limit == resource.RLIM_INFINITY else float(limit)
+            yield GaugeMetricFamily(
+                "process_virtual_memory_max_bytes", "Maximum amount of virtual memory available in bytes.", most
+            )
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            traffic = _network_traffic(Path("/proc/self/net/netstat").read_text())
+            for name, direction, value in zip(("receive", "transmit"), ("received", "sent"), traffic, strict=True):
+                yield CounterMetricFamily(
+                    f"process_network_{name}_bytes", f"Number of bytes {direction} by the process.", value
+                )
+
+
+def _network_traffic(netstat: str) -> tuple[float, float]:
+    """Return the received and sent bytes in the text of /proc/self/net/netstat. Raises KeyError without them."""
+    lines = [line.split() for line in netstat.splitlines() if line.startswith("IpExt:")]
+    counts = dict(zip(lines[0], lines[1], strict=True)) if len(lines) > 1 else {}
+    return float(counts["InOctets"]), float(counts["OutOctets"])
 
 
 class _FromMetrics(Collector):
@@ -48,15 +99,16 @@ class _FromMetrics(Collector):
 
 def _metric(family: Family, all_series: Iterable[tuple[tuple[str, ...], Series]]) -> Metric:
     metric: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | UnknownMetricFamily
+    help_text = f"[{family.stability}] {family.help}" if family.stability else family.help
     match family.kind:
         case "counter" if not family.name.endswith("_total"):  # CounterMetricFamily would add that
-            metric = UnknownMetricFamily(family.name, family.help, labels=family.labels)
+            metric = UnknownMetricFamily(family.name, help_text, labels=family.labels)
         case "counter":
-            metric = CounterMetricFamily(family.name, family.help, labels=family.labels)
+            metric = CounterMetricFamily(family.name, help_text, labels=family.labels)
         case "gauge":
-            metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            metric = GaugeMetricFamily(family.name, help_text, labels=family.labels)
         case "histogram":
-            metric = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+            metric = HistogramMetricFamily(family.name, help_text, labels=family.labels)
     for labels, series in all_series:
         match metric, series:
             case HistogramMetricFamily(), Histogram():

@@ -152,7 +152,7 @@ def _authorized(
             meter.authenticated(ERROR, began=began)
             site.log.debug("page refused", path=request.path, error=str(error))
             return _json(unauthorized_status(), status=401)
-        meter.authenticated(SUCCESS, began=began, user=user)
+        meter.authenticated(SUCCESS, began=began, user=user.name)
         attributes = PageAttributes(user=user, verb=request.method.lower(), path=request.path)
         began = site.clock.monotonic()
         try:

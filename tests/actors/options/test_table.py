@@ -92,7 +92,12 @@ def test_every_flag_has_a_unique_name_and_a_line_of_help() -> None:
 
 
 def test_every_field_is_set_by_its_flag() -> None:
-    words = {"duration": "7s", "pattern=N,...": "a=7", "cert,key[:name,...]": "7.crt,7.key:seven"}
+    words = {
+        "duration": "7s",
+        "pattern=N,...": "a=7",
+        "cert,key[:name,...]": "7.crt,7.key:seven",
+        "stringToString": "m,l=7",
+    }
     for flag in FLAGS:
         word = flag.kind.bare or words.get(flag.kind.name, "7")
         assert options("--help", f"--{flag.name}={word}").value_of(flag) == flag.kind.parse(word), flag.name

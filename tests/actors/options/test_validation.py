@@ -53,6 +53,35 @@ def faults(*argv: str) -> tuple[str, ...]:
             ("--concurrent-service-endpoint-syncs=51",),
             "concurrent-service-endpoint-syncs must not be more than 50, but got 51",
         ),
+        (
+            ("--disabled-metrics=a-b",),
+            (
+                'metrics.disabledMetrics: Invalid value: ["a-b"]: must be fully qualified metric names matching '
+                '"^[a-zA-Z_:][a-zA-Z0-9_:]*$", got "a-b"'
+            ),
+        ),
+        (
+            ("--show-hidden-metrics-for-version=1.30",),
+            (
+                "metrics.showHiddenMetricsForVersion: Invalid value: \"1.30\": must be omitted or have the value '1.35'; "
+                "only the previous minor version is allowed"
+            ),
+        ),
+        (
+            ("--allow-metric-labels=foo=bar",),
+            (
+                'metrics.allowListMapping: Invalid value: {"foo":"bar"}: must have keys with format '
+                "`metricName,labelName` where metricName matches "
+                '"[a-zA-Z_:][a-zA-Z0-9_:]*" and labelName matches "[a-zA-Z_][a-zA-Z0-9_]*"'
+            ),
+        ),
+        (
+            ("--allow-metric-labels=m,l=1", "--allow-metric-labels-manifest=f"),
+            (
+                'metrics: Invalid value: {"allowListMapping":{"m,l":"1"},"allowListMappingManifest":"f"}: cannot specify '
+                "both allowListMapping and allowListMappingManifest"
+            ),
+        ),
         (("--max-endpoints-per-slice=1001",), "max-endpoints-per-slice must not be more than 1000, but got 1001"),
         (
             ("--mirroring-max-endpoints-per-subset=0",),

@@ -14,6 +14,7 @@ from kcm.runtime.flags.values import (
     parse_duration,
     parse_float,
     parse_int,
+    parse_map,
     parse_pairs,
     parse_strings,
 )
@@ -85,7 +86,7 @@ def test_durations_are_formatted_as_in_go(seconds: float, text: str) -> None:
 
 @given(st.integers(min_value=-(10**15), max_value=10**15))
 def test_durations_round_trip(microseconds: int) -> None:
-    assert parse_duration(format_duration(microseconds / 1e6)) == pytest.approx(microseconds / 1e6, abs=1e-9)
+    assert parse_duration(format_duration(microseconds / 1e6)) == pytest.approx(microseconds / 1e6, rel=1e-15, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -157,3 +158,25 @@ def test_list_of_integers_is_parsed() -> None:
     assert INTEGERS.show((29, 23)) == "[29,23]"
     with pytest.raises(ValueError, match="invalid syntax"):
         INTEGERS.parse("29,X25519")
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("metric,label=a,b", (("metric,label", "a,b"),)),
+        ('"metric,label=a,b"', (("metric,label", "a,b"),)),
+        ('"m1,l=a,b","m2,l=c"', (("m1,l", "a,b"), ("m2,l", "c"))),
+        ("m,l=", (("m,l", ""),)),
+    ],
+)
+def test_map_is_parsed_as_pflag_does(text: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    assert parse_map(text) == pairs
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("", " must be formatted as key=value"), ("a", "a must be formatted"), ("m,l=a,m2,l2=b", "m must be formatted")],
+)
+def test_map_without_an_equals_sign_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{problem}"):
+        parse_map(text)

@@ -82,7 +82,24 @@ def test_two_queues_of_one_name_share_their_series() -> None:
 def test_the_build_is_a_label() -> None:
     metrics = Metrics()
     report_build(metrics, Version(kubernetes="1.36.2", kcm="0.1.0"))
-    ((_, [(labels, series)]),) = metrics.collect()
+    shown = {family.name: (family, series) for family, series in metrics.collect()}
+    family, [(labels, series)] = shown["kubernetes_build_info"]
+    assert family == BUILD_INFO
     assert isinstance(series, Gauge)
     assert series.value == 1
     assert dict(zip(BUILD_INFO.labels, labels, strict=True))["git_version"] == "v1.36.2+kcm.0.1.0"
+    assert [labels for labels, _ in shown["version_info"][1]] == [("1.36.2", "kube", "1.36", "1.35")]
+
+
+def test_feature_gates_and_the_number_of_metrics_are_reported() -> None:
+    metrics = Metrics(disabled=["kubernetes_build_info"])
+    report_build(metrics, Version(kubernetes="1.36.2", kcm="0.1.0"), [("Old", "", True), ("New", "ALPHA", False)])
+    shown = {(family.name, labels): series.value for family, many in metrics.collect() for labels, series in many}
+    assert shown["kubernetes_feature_enabled", ("Old", "")] == 1
+    assert shown["kubernetes_feature_enabled", ("New", "ALPHA")] == 0
+    assert shown["disabled_metrics_total", ()] == 1
+    assert shown["hidden_metrics_total", ()] == 0
+    assert ("kubernetes_build_info", ()) not in shown
+    again = {(family.name, labels): series.value for family, many in metrics.collect() for labels, series in many}
+    assert again["registered_metrics_total", ("BETA", "")] == 4  # features, and the three counts of metrics
+    assert again["registered_metrics_total", ("ALPHA", "")] == 2

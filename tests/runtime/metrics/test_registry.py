@@ -94,3 +94,21 @@ def test_sources_are_called_at_every_collection() -> None:
     metrics.add_source(lambda: [(HEIGHT, (), next(heights))])
     assert readings(metrics) == {("height",): 1.0}
     assert readings(metrics) == {("height",): 2.0}
+
+
+def test_disabled_family_is_counted_but_not_collected() -> None:
+    metrics = Metrics(disabled=["height"])
+    metrics.gauge(HEIGHT).set(2)
+    metrics.counter(STEPS, "left").inc()
+    assert [family.name for family, _ in metrics.collect()] == ["steps_total"]
+    assert metrics.gauge(HEIGHT).value == 2
+    assert metrics.disabled == {"height"}
+
+
+def test_label_values_that_are_not_allowed_share_one_series() -> None:
+    metrics = Metrics(allowed_labels={("steps_total", "leg"): ["left"]})
+    for leg in ("left", "right", "third"):
+        metrics.counter(STEPS, leg).inc()
+    [(_, series)] = metrics.collect()
+    assert [(labels, counter.value) for labels, counter in series] == [(("left",), 1), (("unexpected",), 2)]
+    assert metrics.unexpected == 2

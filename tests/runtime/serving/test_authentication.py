@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.serving.authentication import (
     AUTHENTICATED,
@@ -60,7 +61,9 @@ def ask_as(rig: Rig, site: Site, log: Any) -> Iterator[Callable[..., Status]]:
     ) -> Status:
         settings = TlsSettings(**{word: str(getattr(rig, word).file) for word in knows.split()})
         tls = ServingTls(settings, clock=SystemClock(), log=log)
-        known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=lambda: HEADERS, now=SystemClock().now)
+        known = ByCertificate(
+            clients=tls.clients, proxies=tls.proxies, headers=lambda: HEADERS, now=SystemClock().now, metrics=Metrics()
+        )
         application = build_application(site, PathsAllowed(["/healthz"]), authenticator=known)
         server = ServerThread(
             [PageListener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log
@@ -122,7 +125,9 @@ def test_uid_and_extra_attributes_of_a_proxied_user_reach_the_authorizer(rig: Ri
             return Decision(is_allowed=False, reason="no rule matches")
 
     tls = ServingTls(TlsSettings(proxies=str(rig.proxies.file)), clock=SystemClock(), log=log)
-    known = ByCertificate(clients=tuple, proxies=tls.proxies, headers=lambda: HEADERS, now=SystemClock().now)
+    known = ByCertificate(
+        clients=tuple, proxies=tls.proxies, headers=lambda: HEADERS, now=SystemClock().now, metrics=Metrics()
+    )
     application = build_application(site, Recorder(), authenticator=known)
     server = ServerThread([PageListener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log)
     server.start()
@@ -213,7 +218,9 @@ def without_chain(end: ssl.SSLObject) -> Any:
 
 def user_by(*clients: x509.Certificate, request: Any, now: datetime | None = None) -> PageUser:
     at = (now or datetime.now(UTC)).timestamp()
-    known = ByCertificate(clients=lambda: clients, proxies=tuple, headers=lambda: HEADERS, now=lambda: at)
+    known = ByCertificate(
+        clients=lambda: clients, proxies=tuple, headers=lambda: HEADERS, now=lambda: at, metrics=Metrics()
+    )
     return asyncio.run(known.user(request))
 
 

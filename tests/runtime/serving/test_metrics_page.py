@@ -36,5 +36,5 @@ def test_metrics_are_open_metrics_if_accepted(site: Site, request_page: RequestP
 def test_counter_without_suffix_total_keeps_its_name(site: Site, request_page: RequestPage) -> None:
     site.metrics.counter(Family(name="slice_changes", kind="counter", help="x", labels=("operation",)), "create").inc()
     lines = request_page("/metrics").text.splitlines()
-    assert "# TYPE slice_changes untyped" in lines
+    assert "# TYPE slice_changes counter" in lines
     assert 'slice_changes{operation="create"} 1.0' in lines
