@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.e2e.running import Program, ending, free_port, hollow_nodes, run_kcm, spawn, until
 
 from kcm.protocols.objects import Object
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.running import Program, ending, free_port, hollow_nodes, run_kcm, spawn, until
 from tests.support.certificates import Authority, Pair, client_context
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -63,8 +63,8 @@ def faults(*argv: str) -> tuple[str, ...]:
         (
             ("--show-hidden-metrics-for-version=1.30",),
             (
-                "metrics.showHiddenMetricsForVersion: Invalid value: \"1.30\": must be omitted or have the value '1.35'; "
-                "only the previous minor version is allowed"
+                'metrics.showHiddenMetricsForVersion: Invalid value: "1.30": must be omitted or have the value '
+                "'1.35'; only the previous minor version is allowed"
             ),
         ),
         (
@@ -78,8 +78,8 @@ def faults(*argv: str) -> tuple[str, ...]:
         (
             ("--allow-metric-labels=m,l=1", "--allow-metric-labels-manifest=f"),
             (
-                'metrics: Invalid value: {"allowListMapping":{"m,l":"1"},"allowListMappingManifest":"f"}: cannot specify '
-                "both allowListMapping and allowListMappingManifest"
+                'metrics: Invalid value: {"allowListMapping":{"m,l":"1"},"allowListMappingManifest":"f"}: cannot '
+                "specify both allowListMapping and allowListMappingManifest"
             ),
         ),
         (("--max-endpoints-per-slice=1001",), "max-endpoints-per-slice must not be more than 1000, but got 1001"),
