@@ -77,7 +77,7 @@ def is_async(listen: Listen) -> bool:
 class SourceRunner:
     """Runner of one source for all incarnations of its controller.
 
-    trouble: error of the last run that has ended; "" if that run ended without an error, or no run has ended.
+    Its health is `trouble`.
     """
 
     def __init__(
@@ -91,13 +91,20 @@ class SourceRunner:
     ) -> None:
         """Prepare a source. name: of the controller and the source. log: the controller's."""
         self.name = name
-        self.trouble = ""
+        self._failure = ""  # error of the last run that has ended
         self._listen, self._host, self._clock, self._log = listen, host, clock, log.bind(listener=name)
         self._lock = threading.Lock()
         self._waker: Waker | None = None  # waker of the present run
         self._cancel: Callable[[], None] = lambda: None
         self._failures, self._began = 0, 0.0
         self._turn = 0  # counts starts and stops, so that an alarm after a stop has no effect
+
+    @property
+    def trouble(self) -> str:
+        """Return the error of the last run; "" if it ended without one, or the present run has lasted for a while."""
+        if self._waker is not None and self._clock.monotonic() - self._began >= STABLE:
+            return ""
+        return self._failure
 
     def start(self, enqueue: Callable[[PlainKey], None]) -> None:
         """Start the source, after stopping its present run."""
@@ -150,11 +157,11 @@ class SourceRunner:
         delay = BACKOFF.delay(self._failures)
         self._failures += 1
         if err is None:
-            self.trouble = ""
+            self._failure = ""
             self._log.info("source ended, restarting", delay=delay)
         else:
-            self.trouble = f"{type(err).__name__}: {err}"
-            self._log.warning("source failed, restarting", error=self.trouble, delay=delay, exc_info=err)
+            self._failure = f"{type(err).__name__}: {err}"
+            self._log.warning("source failed, restarting", error=self._failure, delay=delay, exc_info=err)
         self._clock.call_at(self, now + delay, lambda: self._run(enqueue, turn))
 
 

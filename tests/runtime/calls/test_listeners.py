@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from kcm.runtime.calls.listeners import Listen, SourceRunner, Waker
+from kcm.runtime.calls.listeners import BACKOFF, STABLE, Listen, SourceRunner, Waker
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.simulation.clock import VirtualClock
 
 TIMEOUT = 10.0  # seconds
 
@@ -110,3 +111,28 @@ def test_source_that_raises_is_restarted(rig: Rig) -> None:
     assert [rig.key(), rig.key()] == ["a", "a"]
     assert listener.trouble == "SystemExit: 1"
     listener.stop()
+
+
+def test_failure_is_no_trouble_any_more_once_the_next_run_has_lasted_for_a_while(log: FilteringBoundLogger) -> None:
+    clock, runs = VirtualClock(), list[Callable[[BaseException | None], None]]()
+
+    class Host:
+        def listen(self, name: str, run: Any, ended: Any, *, is_async: bool) -> Callable[[], None]:
+            runs.append(ended)
+            return lambda: None
+
+    listener = SourceRunner("c/one", lambda _waker: iter(()), host=Host(), clock=clock, log=log)
+    listener.start(lambda _key: None)
+    assert listener.trouble == ""
+    runs[0](OSError("broken"))
+    assert listener.trouble == "OSError: broken"
+    clock.advance_to(clock.monotonic() + BACKOFF.delay(0) + 1.0)
+    clock.sound_due()
+    assert len(runs) == 2
+    assert listener.trouble == "OSError: broken"
+    clock.advance_to(clock.monotonic() + STABLE)
+    assert listener.trouble == ""
+    runs[1](OSError("broken again"))
+    assert listener.trouble == "OSError: broken again"
+    listener.stop()
+    assert listener.trouble == "OSError: broken again"
