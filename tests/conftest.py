@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 import structlog
 from _pytest.assertion.rewrite import AssertionRewritingHook
+from hypothesis import settings
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 from xdist.remote import Producer
@@ -27,6 +28,11 @@ sys.dont_write_bytecode = False
 for finder in sys.meta_path:
     if isinstance(finder, AssertionRewritingHook):
         finder._must_rewrite.discard("kcm")
+
+
+# The same examples in every run, so that only changes cause failures; and no deadline, as machines differ in speed.
+settings.register_profile("kcm", deadline=None, derandomize=True)
+settings.load_profile("kcm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
