@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -105,7 +104,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
             clock=system.clock,
             metrics=system.metrics,
             log=system.log,
-            wait=threading.Event().wait,
+            wait=lambda _seconds: True,  # an application decides by itself whether to try again
         )
         built = build_server(
             system.options,
