@@ -1,4 +1,4 @@
-"""Issue and verify tokens of service accounts.
+"""Issues and verifies tokens of service accounts.
 
 A token is valid until it expires, or until its account or the object that it is bound to is deleted.
 
@@ -30,16 +30,19 @@ from kcm.runtime.signing.tokens import SigningKey
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CLAIM = "kubernetes.io"
 EXTRA = "authentication.kubernetes.io/"
-BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a token may be bound to, by their storage
+BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a token may be bound to, and their storage
 ACCOUNT = "serviceaccounts"
-MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # tokens; characters of each
+MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # number of cached tokens; characters of a cached token
 LEEWAY = 60.0  # seconds that clocks may differ
 _NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 _ACCOUNT_KIND, _INVALIDATED = "service account", "service account token has been invalidated"
 
 
 class Bound(NamedTuple):
-    """Object that a token is bound to, or that its claims contain. `uid` is "" if the object does not exist."""
+    """Object that a token is bound to, or that its claims only mention (the node of a pod).
+
+    uid: "" if the object does not exist
+    """
 
     kind: str
     name: str
@@ -47,7 +50,10 @@ class Bound(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """An object that has to exist for a token to be valid. kind: "service account", "pod", "secret" or "node"."""
+    """Reference in a token to an object that must exist for the token to be valid.
+
+    kind: "service account", "pod", "secret" or "node"
+    """
 
     kind: str
     storage: str
@@ -56,7 +62,11 @@ class _Claim(NamedTuple):
 
 
 class _Issued(NamedTuple):
-    """The claims of a token. rests_on: its account, then the object that it is bound to."""
+    """Parsed claims of a token.
+
+    begins, ends: Unix seconds
+    rests_on: the service account, then the object that the token is bound to
+    """
 
     user: User
     audiences: tuple[str, ...]
@@ -86,7 +96,13 @@ class AccountTokens:
         seconds: int,
         number: Callable[[], str],
     ) -> str:
-        """Return a signed token. now: Unix seconds. number: draws the token's id (jti)."""
+        """Return a signed token for a service account.
+
+        bound: the object that the token is bound to, and others that its claims mention
+        now: Unix seconds
+        seconds: how long the token is valid
+        number: returns a new id for the token (claim jti)
+        """
         claim: dict[str, Any] = {
             "namespace": namespace_of(account),
             "serviceaccount": {"name": name_of(account), "uid": uid_of(account)},
@@ -109,11 +125,15 @@ class AccountTokens:
     def authenticate(
         self, token: str, audiences: Sequence[str], *, state: State, now: float
     ) -> Authenticated | Unauthenticated:
-        """Verify a token for some audiences. now: Unix seconds."""
+        """Verify a token.
+
+        audiences: the token must be intended for at least one of them
+        now: Unix seconds
+        """
         issued = self._read(token)
         if issued is None:
             return Unauthenticated()
-        if audiences == issued.audiences:  # almost always the server's own
+        if audiences == issued.audiences:  # almost always: both are the server's own audience
             good_for = issued.audiences
         else:
             good_for = tuple([audience for audience in audiences if audience in issued.audiences])
@@ -150,7 +170,10 @@ class AccountTokens:
 
 
 def _bindings(claim: Mapping[str, Any]) -> Iterator[_Claim]:
-    """Yield the object that a token is bound to. A node counts where the token is bound to nothing else."""
+    """Yield the object that a token is bound to.
+
+    The claim of a node counts only without a claim of a Pod or Secret.
+    """
     for kind in ("Pod", "Secret"):
         bound = claim.get(kind.lower())
         if bound is not None:
@@ -162,9 +185,11 @@ def _bindings(claim: Mapping[str, Any]) -> Iterator[_Claim]:
 
 
 def _problem(claim: _Claim, meta: Mapping[str, Any], now: float) -> str:
-    """Return why an object that a token rests on makes it invalid; "" if it does not. meta: empty without the object.
+    """Return why the referenced object makes a token invalid; "" if it does not.
 
-    An object in deletion, by finalizers for one, keeps its tokens valid for LEEWAY seconds.
+    A token stays valid for LEEWAY seconds after the object's deletionTimestamp, while finalizers keep the object.
+
+    meta: metadata of the object; empty if the object does not exist
     """
     is_account, (namespace, name) = claim.kind == _ACCOUNT_KIND, split_key(claim.key)
     if not meta:

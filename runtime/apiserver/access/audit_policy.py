@@ -20,7 +20,7 @@ class PolicyError(Exception):
 
 
 class Extent(NamedTuple):
-    """Level at which a request is recorded, and the stages that are not."""
+    """Level at which a request is recorded, the stages that are omitted, and whether managedFields are removed."""
 
     level: str
     omitted: frozenset[str] = frozenset()
@@ -28,7 +28,10 @@ class Extent(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """Parsed PolicyRule; empty fields match everything. resources: (group, resources, names)."""
+    """Parsed PolicyRule, in which empty fields match everything.
+
+    resources: tuples of group, resources, and names
+    """
 
     extent: Extent
     users: frozenset[str]
@@ -49,7 +52,10 @@ class AuditPolicy:
         self._otherwise = Extent(NONE, omitted, bare)
 
     def extent(self, user: User | None, info: RequestInfo) -> Extent:
-        """Return how a request is recorded. user: None if authentication failed."""
+        """Return the level and the stages at which a request is recorded.
+
+        user: None if authentication failed
+        """
         return next((rule.extent for rule in self._rules if _matches(rule, user, info)), self._otherwise)
 
 

@@ -1,4 +1,4 @@
-"""The user behind a request: by a client certificate, else by a bearer token, else anonymous.
+"""Authentication of requests: by client certificate, otherwise by bearer token, otherwise as anonymous.
 
 Source: apiserver pkg/authentication/request/{x509,bearertoken,anonymous,union}, kubernetes
 pkg/kubeapiserver/authenticator/config.go (v1.36). Differs: a certificate of an unknown authority
@@ -15,20 +15,24 @@ from typing import Any, NamedTuple
 
 from kcm.runtime.apiserver.registry.users import ANONYMOUS, CREDENTIAL_ID, User, known
 
-_UID = "1.3.6.1.4.1.57683.2"  # attribute of a subject: the user's UID
+_UID = "1.3.6.1.4.1.57683.2"  # attribute of a certificate's subject that contains the user's UID
 
 
 class CertificateUser(NamedTuple):
-    """The user that a verified client certificate names, until it expires.
+    """User that a verified client certificate names, until the certificate expires.
 
-    user: ANONYMOUS without a certificate or a common name, None if the certificate is refused. expires: Unix seconds.
+    user: ANONYMOUS without a certificate or a common name; None if the certificate is refused
+    expires: Unix seconds
     """
 
     user: User | None
     expires: float = math.inf
 
     def at(self, now: float) -> User | None:
-        """A connection may outlive its certificate."""
+        """Return the user, or None if the certificate has expired since the connection was opened.
+
+        now: Unix seconds
+        """
         return self.user if now <= self.expires else None
 
 
@@ -36,10 +40,11 @@ NO_CERTIFICATE = CertificateUser(ANONYMOUS)
 
 
 class ClientIdentity:
-    """Client of one connection.
+    """Authenticated client of one connection.
 
-    certificate: the user that its client certificate names.
-    authorization: the Authorization header of its last request with the token of a permanent user; user: that user.
+    certificate: the user that the client certificate names
+    authorization: the last Authorization header that contained the token of a permanent user
+    user: the user of that token
     """
 
     __slots__ = ("authorization", "certificate", "user")
@@ -50,19 +55,19 @@ class ClientIdentity:
         self.user: User | None = None
 
 
-LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; tokens of this server have less than a tenth
+LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; tokens of this server have less than a tenth of it
 
 
 class Authenticator:
     def __init__(self, user_of: Callable[[str], User | None]) -> None:
         """Create an authenticator.
 
-        user_of: returns the user of a token.
+        user_of: returns the user of a token, None if the token is invalid
         """
         self._user_of = user_of
 
     def by_token(self, authorization: bytes) -> User | None:
-        """Return the user of an Authorization header; ANONYMOUS without a bearer token, None for an invalid one."""
+        """Return the user of an Authorization header: ANONYMOUS without a bearer token, None for an invalid token."""
         if len(authorization) > LONGEST_AUTHORIZATION:
             return None
         if authorization.startswith(b"Bearer ") and authorization.count(b" ") == 1:
@@ -75,7 +80,10 @@ class Authenticator:
 
 
 def by_certificate(tls: ssl.SSLObject | None) -> CertificateUser:
-    """Return the user of a connection's verified client certificate."""
+    """Return the user of the connection's verified client certificate.
+
+    tls: None for a connection without TLS
+    """
     der = None if tls is None else tls.getpeercert(binary_form=True)
     if tls is None or der is None:
         return NO_CERTIFICATE
@@ -83,7 +91,11 @@ def by_certificate(tls: ssl.SSLObject | None) -> CertificateUser:
 
 
 def certificate_user(fields: Mapping[str, Any], der: bytes) -> CertificateUser:
-    """The common name is the user, the organizations are their groups. fields: as ssl's getpeercert returns them."""
+    """Return the user of a certificate: the common name is the user's name, the organizations are the user's groups.
+
+    fields: the certificate as ssl's getpeercert returns it
+    der: the certificate in DER
+    """
     subject = [part for several in fields.get("subject", ()) for part in several]
     names = [value for name, value in subject if name == "commonName"]
     if not names or not names[-1]:

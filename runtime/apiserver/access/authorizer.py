@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.storage.store import StoreChange
 
 
 class Authorizer:
-    """Authorizes users. A RuleResolver, and a Reaction that follows the stored roles, bindings and pods."""
+    """Authorizes requests. Also implements RuleResolver, and Reaction to follow the stored roles, bindings and pods."""
 
     def __init__(self, state: State, *, node_rules: Sequence[Rule] = ()) -> None:
         """Create an authorizer.
@@ -41,7 +41,7 @@ class Authorizer:
         return of_node if of_node.allowed else Decision(allowed=False, reason="\n".join(reasons))
 
     def authorize(self, access: Access) -> Decision:
-        """See registry.users.Authorize."""
+        """Decide an access review, as registry.users.Authorize declares."""
         return self.decide(access.user, review_info(access.attributes))
 
     def rules_for(self, user: User, namespace: str) -> ResolvedRules:

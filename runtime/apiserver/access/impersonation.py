@@ -1,4 +1,4 @@
-"""Impersonation: the user in the headers of a request, and whether the requester may act as that user.
+"""Impersonation: parses the headers, and checks whether the requester may act as the other user.
 
 The modes are tried in this order: associated node, arbitrary node, service account, other users (constrained
 impersonation, which also needs permission for the impersonated request itself), and the original verb `impersonate`.
@@ -36,19 +36,26 @@ PREFIX = b"impersonate-"
 _USER, _UID, _GROUP, _EXTRA = b"impersonate-user", b"impersonate-uid", b"impersonate-group", b"impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"
-MANY = 4  # groups or values that are first checked together
+MANY = 4  # from this number on, groups or values are first checked together
 MOST_REMEMBERED = 1024  # users
 
 
 class Impersonated(NamedTuple):
-    """Impersonated user, and the verb of the mode that allowed it; "" for `impersonate`."""
+    """Impersonated user, and the verb of the constrained mode that allowed it.
+
+    constraint: "" for the original mode
+    """
 
     user: User
     constraint: str
 
 
 class _Mode(NamedTuple):
-    """Mode of impersonation, with whether it applies to a requester and a wanted user. The original one has no name."""
+    """Mode of impersonation.
+
+    name: "" for the original mode
+    applies: reports whether the mode applies to a requester and the user to impersonate
+    """
 
     name: str
     applies: Callable[[User, User], bool]
@@ -57,10 +64,10 @@ class _Mode(NamedTuple):
 class Impersonation:
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
-        self._last: dict[str, _Mode] = {}  # mode that was allowed last, by the requester's name
+        self._last: dict[str, _Mode] = {}  # the last mode that allowed a request, by the requester's name
 
     def impersonate(self, requester: User, wanted: User, info: RequestInfo) -> Impersonated:
-        """Return the user to act as. Raises StatusError (403), the error of the first mode."""
+        """Return the user to act as. Raises StatusError (403) with the error of the first mode that was tried."""
         last, refusal = self._last.get(requester.name), None
         for mode in _MODES if last is None else (last, *(mode for mode in _MODES if mode is not last)):
             if not mode.applies(requester, wanted):
@@ -82,7 +89,7 @@ class Impersonation:
         verb, shown = "impersonate", requester
         if mode.name:
             verb = f"impersonate:{mode.name}"
-            if mode.name == _ASSOCIATED:  # upstream passes no more of the requester to authorizers
+            if mode.name == _ASSOCIATED:  # upstream passes only the keys of extra to authorizers
                 keys = tuple(sorted(requester.extra))
                 shown = requester._replace(extra={"authentication.kubernetes.io/associated-node-keys": keys})
             self._ask(shown, info._replace(verb=f"impersonate-on:{mode.name}:{info.verb}"))
@@ -114,10 +121,11 @@ class Impersonation:
 
 
 class _Part(NamedTuple):
-    """Permissions for one field of the wanted user.
+    """Permissions that one field of the impersonated user requires.
 
-    together: allows all of one_by_one.
-    never: why the value is always refused; "" if it is not.
+    one_by_one: the permissions, one for each value of the field
+    together: a permission that replaces all of one_by_one; None if there is no such permission
+    never: why the value is always refused; "" if it may be allowed
     """
 
     one_by_one: list[RequestInfo]
@@ -126,7 +134,11 @@ class _Part(NamedTuple):
 
 
 def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
-    """Return the user in the headers (names in lower case), None without one. Raises StatusError (400)."""
+    """Return the user to impersonate, or None if the headers do not contain one.
+
+    headers: names in lower case, and values
+    Raises StatusError (400) if the headers contain a uid, groups or extra, but no user name.
+    """
     name, uid, groups = "", "", []
     extra: dict[str, tuple[str, ...]] = {}
     for header, raw in headers:
@@ -149,7 +161,7 @@ def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
 
 
 def _parts(mode: _Mode, verb: str, wanted: User) -> Iterator[_Part]:
-    """Yield the permissions that the requester needs."""
+    """Yield the permissions that the requester needs to impersonate this user in this mode."""
     core = RequestInfo(verb, "" if not mode.name else _AUTHENTICATION, "v1")
     account, node = _account_of(wanted), _node_of(wanted)
     if account:
@@ -197,7 +209,7 @@ def _never_extra(wanted: User) -> str:
 
 
 def _account_of(user: User) -> tuple[str, str] | None:
-    """(namespace, name)."""
+    """Return namespace and name if the user is a service account."""
     namespace, colon, name = user.name.removeprefix(ACCOUNTS).partition(":")
     is_one = user.name.startswith(ACCOUNTS) and colon and namespace and name and ":" not in name
     return (namespace, name) if is_one else None
@@ -233,7 +245,7 @@ def _with(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
 
 
 def _go(values: Iterable[str]) -> str:
-    """Format as Go's %#v formats a []string."""
+    """Format values as Go's %#v formats a []string."""
     shown = ", ".join(map(quoted, values))
     return f"[]string{{{shown}}}" if shown else "[]string(nil)"
 

@@ -1,7 +1,8 @@
-"""Verify tokens of Secrets of type kubernetes.io/service-account-token, which the token controller signs.
+"""Verifies tokens of Secrets of type kubernetes.io/service-account-token, which the token controller signs.
 
 Such a token does not expire. It is valid while the Secret contains it and its account exists, unless the Secret is
-labelled as invalid. The day of the last use is a label of the Secret, which the legacy token cleaner reads.
+labelled as invalid. The day on which the token was last used is a label of the Secret, which the legacy token cleaner
+reads.
 
 Source: kubernetes pkg/serviceaccount/legacy.go (v1.36). Audit annotations, metrics, and the
 warning about auto-generated tokens are not implemented.
@@ -25,14 +26,15 @@ ISSUER = "kubernetes/serviceaccount"
 _CLAIM = "kubernetes.io/serviceaccount/"
 LAST_USED, INVALID_SINCE = "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since"
 DAY = 86400.0
-MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # tokens; characters of each
+MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # number of cached tokens; characters of a cached token
 
 
 class Use(NamedTuple):
-    """Use of a token.
+    """Use of a valid token.
 
-    user: None if the Secret is labelled as invalid.
-    day: to record as the day of the last use; "" if it is recorded.
+    user: None if the Secret is labelled as invalid
+    secret: the Secret that contains the token
+    day: the day to record as the day of the last use; "" if it is recorded already
     """
 
     user: User | None
@@ -44,7 +46,7 @@ class LegacyTokens:
     def __init__(self, keys: Sequence[SigningKey]) -> None:
         """Create a verifier.
 
-        keys: keys whose signatures are accepted.
+        keys: keys whose signatures are accepted
         """
         self._keys = tuple(keys)
         self._claims_of = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(
@@ -52,7 +54,10 @@ class LegacyTokens:
         )  # each signature is verified once
 
     def use_of(self, token: str, *, state: State, now: float) -> Use | None:
-        """Return how the token is used, None if it is another token, or no longer valid. now: Unix seconds."""
+        """Verify a token of a Secret. Return None if the token is of another kind, or no longer valid.
+
+        now: Unix seconds
+        """
         claims = self._claims_of(token)
         if claims is None or claims.get("iss") != ISSUER:
             return None
@@ -78,7 +83,7 @@ class LegacyTokens:
 
 
 def _found(state: State, storage: str, namespace: str, name: str) -> Object | None:
-    """Return an object that exists and is not being deleted."""
+    """Return an object, or None if it does not exist or is being deleted."""
     record = state.get(storage, make_key(namespace, name))
     found = None if record is None else decode_object(record.raw)
     return None if found is None or is_deleting(found) else found

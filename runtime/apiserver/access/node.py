@@ -36,7 +36,10 @@ _GET = frozenset({CLAIMS, VOLUMES, RESOURCE_CLAIMS, "volumeattachments.storage.k
 
 
 def node_of(user: User) -> str | None:
-    """Return the name of the node that a user is, "" for a node without a name, None for other users."""
+    """Return the name of the node that the user is.
+
+    None if the user is not a node, "" if the node's name is missing.
+    """
     return user.name.removeprefix(NODE) if user.name.startswith(NODE) and NODES in user.groups else None
 
 
@@ -62,7 +65,7 @@ class NodeAuthorizer:
         return ALLOWED if any(allows(rule, info) for rule in self._rules) else _NO
 
     def _resource(self, node: str, what: str, info: RequestInfo) -> Decision | None:
-        """Return None where the rules for every node decide."""
+        """Decide a request for a resource with rules of its own. Return None for other resources."""
         if what in (SECRETS, CONFIG_MAPS):
             return self._read(node, what, info)
         if what == CLAIMS and info.subresource == "status":

@@ -1,7 +1,7 @@
-"""Graph from nodes over their pods to service accounts, Secrets, ConfigMaps, claims and volumes.
+"""Graph of the objects that each node's pods use: service accounts, Secrets, ConfigMaps, claims and volumes.
 
-The graph is empty until the first lookup. From then on changed objects, also those whose change was undone, are noted
-and read again before the next lookup.
+The graph is empty until the first lookup. After that, objects that change, or whose change is undone, are marked and
+read again before the next lookup.
 
 Source: kubernetes plugin/pkg/auth/authorizer/node/{graph,graph_populator}.go, pkg/api/v1/pod/util.go
 (VisitPodConfigmapNames), pkg/api/v1/persistentvolume/util.go (VisitPVSecretNames) (v1.36).
@@ -44,7 +44,7 @@ _SECRET_FIELDS = {
     "storageos": ("secretRef",),
 }
 
-Vertex = tuple[str, Key]  # of a storage
+Vertex = tuple[str, Key]  # storage and key of an object
 
 
 class _Pod(NamedTuple):
@@ -65,15 +65,18 @@ class NodeGraph:
         self._pods: dict[Key, _Pod] = {}
         self._nodes_of: dict[Vertex, Counter[str]] = {}  # number of pods by node, for each object they refer to
         self._volumes: dict[Key, _Volume] = {}
-        self._volumes_of: dict[Key, set[Key]] = {}  # by a Secret
+        self._volumes_of: dict[Key, set[Key]] = {}  # keys of the volumes that refer to a Secret, by the Secret's key
 
     def note(self, storage: str, key: Key) -> None:
-        """Note that an object of a storage in FOLLOWED has changed, or that its change was undone."""
+        """Mark an object to be read again because it changed, or its change was undone.
+
+        storage: one of FOLLOWED
+        """
         if self._follows:
             self._changed.add((storage, key))
 
     def is_related(self, node: str, storage: str, key: Key) -> bool:
-        """Report whether the object belongs to the node, or one of its pods refers to it."""
+        """Report whether the object belongs to the node, or is used by one of the node's pods."""
         self._refresh()
         if storage in OF_ONE_NODE:
             record = self._state.get(storage, key)
@@ -135,7 +138,10 @@ class NodeGraph:
 
 
 def _read_pod(pod: Object) -> _Pod | None:
-    """Return None for a pod without a node. A mirror pod, which a kubelet creates, leads to nothing."""
+    """Parse a pod. Return None for a pod without a node.
+
+    A mirror pod is created by its kubelet, so the objects that it refers to are ignored.
+    """
     node = pod["spec"].get("nodeName")
     if not node:
         return None
@@ -146,7 +152,7 @@ def _read_pod(pod: Object) -> _Pod | None:
 
 
 def _references(pod: Object) -> Iterator[tuple[str, str]]:
-    """Yield what a pod refers to in its namespace: storage and name."""
+    """Yield storage and name of each object in the pod's namespace that the pod refers to; "" for a missing name."""
     spec, status = pod["spec"], pod.get("status") or {}
     yield ACCOUNTS, spec.get("serviceAccountName") or ""
     yield from ((SECRETS, name) for name in secret_names(pod))
@@ -162,7 +168,10 @@ def _references(pod: Object) -> Iterator[tuple[str, str]]:
 
 
 def config_map_names(spec: Object) -> Iterator[str]:
-    """Yield the names of the ConfigMaps that a pod refers to; "" for a reference without a name."""
+    """Yield the names of the ConfigMaps that a pod refers to; "" for a reference without a name.
+
+    spec: the pod's spec
+    """
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             for source in container.get("envFrom") or ():
@@ -176,7 +185,7 @@ def config_map_names(spec: Object) -> Iterator[str]:
 
 
 def _read_volume(volume: Object) -> _Volume | None:
-    """Return None for a volume without a claim."""
+    """Parse a PersistentVolume. Return None for a volume without a claim."""
     spec = volume["spec"]
     claim = spec.get("claimRef")
     if claim is None:

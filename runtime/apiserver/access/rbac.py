@@ -1,7 +1,7 @@
 """RBAC authorization.
 
-Decisions are cached by user name and groups until a role or binding changes. Rules with resourceNames are cached as
-one map, so that each further object costs two lookups.
+Decisions are cached by user name and groups until a role or binding changes. Decisions by resourceNames are cached as
+one dictionary for each kind of request, so a request for a further object needs only two lookups.
 
 Source: kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go (v1.36).
 """
@@ -17,8 +17,9 @@ from kcm.runtime.apiserver.registry.policy_rules import Rule, allows, allows_any
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import Decision, User
 
-MOST_USERS, MOST_KEPT = 1024, 65_536  # decisions of all of them
-# Characters of a cached user with groups, and of a cached request: access reviews may contain texts of any length.
+MOST_USERS, MOST_KEPT = 1024, 65_536  # number of cached users; number of cached decisions of all users
+# Maximum number of characters of a cached user with groups, and of a cached request: the texts in access reviews may
+# have any length.
 LONGEST_USER, LONGEST_REQUEST = 4096, 512
 
 _Who = tuple[str, tuple[str, ...]]
@@ -26,7 +27,11 @@ _What = tuple[str, ...]
 
 
 class _Kept(NamedTuple):
-    """Cached decisions: for objects by name, and for all others."""
+    """Cached decisions for one kind of request.
+
+    decision: for all objects that `named` does not contain
+    named: by name of the object, from rules with resourceNames
+    """
 
     decision: Decision
     named: dict[str, Decision]
@@ -69,14 +74,14 @@ class Rbac:
         self._count = 0
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """Return all rules that apply to a user, and the problems of bindings."""
+        """Return all rules that apply to a user in a namespace, and an error for each role that does not exist."""
         self._index.refresh()
         found = list(self._index.visit(user, namespace))
         rules = [granted.rule for granted in found if isinstance(granted, Granted)]
         return rules, [str(missing) for missing in found if isinstance(missing, MissingRole)]
 
     def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
-        """See RoleIndex."""
+        """Return the rules of a role, as RoleIndex.role_rules does."""
         self._index.refresh()
         return self._index.role_rules(kind, name, namespace)
 

@@ -1,4 +1,4 @@
-"""The refusal of a request that its user may not make.
+"""Errors for requests that the user is not authorized to make.
 
 Source: apiserver pkg/endpoints/filters/authorization.go, pkg/endpoints/handlers/responsewriters/errors.go (v1.36).
 """
@@ -14,11 +14,14 @@ _SANITIZED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class NotAuthorizedError(StatusError):
-    """Refusal by an authorizer, unlike one by admission."""
+    """The authorizer refused the request. Refusals by admission are plain StatusErrors."""
 
 
 def not_authorized(user: str, info: RequestInfo, reason: str = "") -> StatusError:
-    """Return the error (403) for a request that the user may not make."""
+    """Return the error (403) for a request that the user is not authorized to make.
+
+    reason: the authorizer's reason, which is appended to the text
+    """
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
     if not info.is_resource_request:
         message = f"User {quoted(user)} cannot {info.verb} path {quoted(info.path)}"

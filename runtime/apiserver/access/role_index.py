@@ -1,7 +1,6 @@
 """Index of roles and bindings by subject.
 
-The index follows the state: changed objects, also those whose change was undone, are noted and read again before the
-next lookup.
+Objects that change, or whose change is undone, are marked and read again before the next lookup.
 
 Source: kubernetes pkg/registry/rbac/validation/rule.go (v1.36). Bindings are visited in the order of their names.
 """
@@ -26,14 +25,17 @@ _BY_USER, _BY_GROUP = "User:", "Group:"
 
 
 class Granted(NamedTuple):
-    """Rule that applies to a user, with a description of the binding."""
+    """Rule that applies to a user.
+
+    source: describes the binding, for the authorizer's reason
+    """
 
     source: str
     rule: Rule
 
 
 class MissingRole(NamedTuple):
-    """Role of a binding that does not exist."""
+    """Role that a binding refers to but that does not exist."""
 
     kind: str  # "role", "clusterrole"
     name: str
@@ -43,7 +45,11 @@ class MissingRole(NamedTuple):
 
 
 class _Binding(NamedTuple):
-    """Parsed binding. subjects: pairs of key in the index and description."""
+    """Parsed binding.
+
+    shown: description of the binding
+    subjects: for each subject, its key in the index and its description
+    """
 
     shown: str
     role_storage: str
@@ -64,11 +70,11 @@ class RoleIndex:
         }
 
     def note(self, storage: str, key: Key) -> None:
-        """Note that an object has changed, or that its change was undone."""
+        """Mark an object to be read again because it changed, or its change was undone."""
         self._changed.add((storage, key))
 
     def refresh(self) -> bool:
-        """Read what has changed; report whether anything has."""
+        """Read the marked objects again, and report whether there were any."""
         if not self._changed:
             return False
         for changed in self._changed:
@@ -83,7 +89,7 @@ class RoleIndex:
         return True
 
     def visit(self, user: User, namespace: str) -> Iterator[Granted | MissingRole]:
-        """Yield all rules of a user: those of ClusterRoleBindings, then those of the namespace's RoleBindings."""
+        """Yield all rules of a user: first from ClusterRoleBindings, then from the namespace's RoleBindings."""
         subjects = {f"{_BY_USER}{user.name}", *(f"{_BY_GROUP}{group}" for group in user.groups)}
         for where in ("", namespace) if namespace else ("",):
             found = {binding for subject in subjects for binding in self._of_subject.get((where, subject), ())}
@@ -91,7 +97,11 @@ class RoleIndex:
                 yield from self._granted(self._bindings[binding], subjects)
 
     def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
-        """Return the rules of the role that a binding of this namespace refers to, None if it does not exist."""
+        """Return the rules of a role, or None if it does not exist.
+
+        kind: "Role" or "ClusterRole"
+        namespace: namespace of the binding that refers to the role
+        """
         storage, key = _role(kind, name, namespace)
         return self._rules_of(storage, key)
 
@@ -131,7 +141,7 @@ class RoleIndex:
 
 
 def _read(obj: Object) -> _Binding:
-    """Parse a binding, also an invalid one: earlier versions did not validate them."""
+    """Parse a binding. Invalid bindings are accepted, because earlier versions stored them without validation."""
     name, namespace, role = name_of(obj), namespace_of(obj), obj.get("roleRef") or {}
     to_kind, to_name = role.get("kind") or "", role.get("name") or ""
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
@@ -146,7 +156,7 @@ def _role(kind: str, name: str, namespace: str) -> tuple[str, Key]:
 
 
 def _subject(subject: Object, namespace: str) -> tuple[str, str] | None:
-    """Return None if the subject cannot name a user."""
+    """Return the subject's key in the index and its description, or None if the subject cannot name a user."""
     kind, name = subject.get("kind"), subject.get("name") or ""
     if kind == "User":
         return f"{_BY_USER}{name}", f"User {quoted(name)}"

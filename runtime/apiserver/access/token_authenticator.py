@@ -1,4 +1,4 @@
-"""Bearer tokens and their users: static tokens, tokens of nodes, of service accounts and of their Secrets.
+"""Finds the users of bearer tokens: static tokens, tokens of nodes and of service accounts, and tokens in Secrets.
 
 Source: kubernetes pkg/kubeapiserver/authenticator/config.go (v1.36).
 """
@@ -42,22 +42,27 @@ NO_TOKENS = AcceptedTokens()
 
 
 class TokenAuthenticator:
-    """Finds the user of a token."""
+    """Finds the user of a bearer token."""
 
     def __init__(self, state: State, now: Callable[[], float], tokens: AcceptedTokens) -> None:
         """Create an authenticator.
 
-        state: the objects that tokens refer to.
-        now: returns Unix seconds.
+        state: contains the objects that tokens refer to
+        now: returns Unix seconds
+        tokens: kinds of tokens that are accepted
         """
         self._state, self._now = state, now
         self._account_tokens, self._legacy_tokens = tokens.accounts, tokens.legacy
         self._static_tokens, self._node_key = StaticTokens(tokens.users), tokens.node_key
 
     def authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
-        """Find the user of any token except those of Secrets. audiences: () for the server itself."""
+        """Find the user of a token that is not the token of a Secret.
+
+        audiences: the token must be intended for at least one of them; () for the server itself
+        """
         wanted = audiences or (ISSUER,)
-        # Before the others: requests of service accounts bring these each time, connections of others are remembered.
+        # Tokens of service accounts come first because they are verified with each request; the users of other tokens
+        # are cached by connection.
         if self._account_tokens is not None:
             found = self._account_tokens.authenticate(token, wanted, state=self._state, now=self._now())
             if isinstance(found, Authenticated) or found.why:
@@ -66,13 +71,16 @@ class TokenAuthenticator:
         return Unauthenticated() if user is None or ISSUER not in wanted else Authenticated(user, (ISSUER,))
 
     def use_of(self, token: str) -> Use | None:
-        """Return how a token of a Secret is used, None for any other token."""
+        """Verify a token of a Secret. Return None for any other token."""
         if self._legacy_tokens is None:
             return None
         return self._legacy_tokens.use_of(token, state=self._state, now=self._now())
 
     def review(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
-        """Find the user of any token for some audiences, as a TokenReview does; the use of it is not recorded."""
+        """Find the user of any token, as a TokenReview does. The use of a Secret's token is not recorded.
+
+        audiences: the token must be intended for at least one of them; () for the server itself
+        """
         found = self.authenticate(token, audiences)
         if isinstance(found, Authenticated) or ISSUER not in (audiences or (ISSUER,)):
             return found

@@ -1,4 +1,4 @@
-"""Configuration of admission plugins."""
+"""Settings of admission plugins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
 
 class LimitedResource(NamedTuple):
-    """Resource that requires a covering quota (limitedResources of ResourceQuota).
+    """Resource whose objects can only be created if a quota covers them (limitedResources of ResourceQuota).
 
-    contains: parts of the names of usages, such as "requests.cpu".
-    scopes: objects in one of these scopes are limited.
+    contains: parts of the names of the usages to cover, such as "requests.cpu"
+    scopes: objects in one of these scopes must be covered
     """
 
     group: str
@@ -25,10 +25,10 @@ class LimitedResource(NamedTuple):
 
 
 class PodSecuritySettings(NamedTuple):
-    """Configuration of PodSecurity.
+    """Settings of the PodSecurity plugin.
 
-    defaults: labels of namespaces that have none, without their prefix.
-    users, namespaces, runtime_classes: exemptions.
+    defaults: default labels of namespaces, without the prefix pod-security.kubernetes.io/
+    users, namespaces, runtime_classes: names that are exempt from the checks
     """
 
     defaults: Mapping[str, str] = _NO_DEFAULTS

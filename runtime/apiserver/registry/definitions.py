@@ -18,10 +18,10 @@ _STORED_ONLY = Strategy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition:
-    """One resource in one version: its discovery, the behavior of its objects, and how they are printed.
+    """One resource in one version: its discovery information, the behavior of its objects, and its table columns.
 
-    Verbs work with the stored form of built-in objects (see to_storage), and with custom objects in the version of the
-    request (see decode).
+    The handlers of verbs process built-in objects in their stored form (see to_storage), and custom objects in the
+    version of the request (see decode).
     """
 
     group: str = ""  # "" for core
@@ -36,7 +36,7 @@ class ResourceDefinition:
     verbs: tuple[str, ...] = VERBS
     subresources: tuple[str, ...] = ()  # "status", "scale", "binding"
 
-    # Key of the stored objects, "" for `name`. All versions of a resource have the same.
+    # Name under which State keeps the objects; "" for `name`. All versions of a resource have the same storage.
     storage: str = ""
     # Convert an object of this version to the stored form and back; return new objects.
     to_storage: Callable[[Object], Object] | None = None
@@ -46,7 +46,7 @@ class ResourceDefinition:
 
     dynamic: bool = False  # defined by a CustomResourceDefinition
     schema: Mapping[str, Any] | None = None  # OpenAPI v3
-    # Prunes and defaults an object that a client sent, in place; adds the paths of pruned fields to the list. Raises
+    # Prunes and defaults an object from a client, in place, and adds the paths of pruned fields to the list. Raises
     # ShapeError.
     settle: Callable[[Object, list[str] | None], None] | None = None
     # Convert stored custom objects to this version (all at once), and one object to the stored version; from_storage
@@ -55,11 +55,11 @@ class ResourceDefinition:
     decode: Callable[[list[Object]], list[Object]] | None = None
     encode: Callable[[Object], Object] | None = None
     asks_outside: bool = False
-    leads: bool = True  # of several versions, the one that represents the storage
+    leads: bool = True  # whether this version, of several versions, is the stored one
 
     derived: Derived | None = None  # set if objects are computed when they are read, instead of stored
-    deprecation: str = ""  # warning to clients
-    unserved: tuple[ResourceDefinition, ...] = ()  # further versions
+    deprecation: str = ""  # warning in responses to clients
+    unserved: tuple[ResourceDefinition, ...] = ()  # versions of this resource that are defined but not served
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -72,16 +72,16 @@ class ResourceDefinition:
 
     @property
     def stored_group(self) -> str:
-        """Group of the stored form, which errors name whatever the version of the request."""
+        """Group of the stored form. Errors name this group, regardless of the version of the request."""
         return self.storage.partition(".")[2]
 
     @property
     def is_stored(self) -> bool:
-        """Report whether this version represents the storage."""
+        """Report whether objects are stored in this version."""
         return self.to_storage is None and self.leads
 
     def shown(self, stored: Object) -> Object:
-        """Return a stored object in this version. Raises StatusError, Unanswered."""
+        """Convert a stored object to this version. Raises StatusError, Unanswered."""
         if self.decode is not None:
             return self.decode([stored])[0]
         return stored if self.from_storage is None or self.dynamic else self.from_storage(stored)
@@ -92,12 +92,12 @@ class ResourceDefinition:
 
     @property
     def name(self) -> str:
-        """Name of the GroupResource: "pods", "replicasets.apps"."""
+        """Name of the resource with its group: "pods", "replicasets.apps"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 class Registry:
-    """All definitions. CustomResourceDefinitions add and remove some while the server runs."""
+    """Registry of all definitions. CustomResourceDefinitions add and remove definitions while the server runs."""
 
     def __init__(self, definitions: Iterable[ResourceDefinition] = ()) -> None:
         self.routes: dict[str, Any] = {}  # cache of routing.route, by path; cleared when definitions change
@@ -110,11 +110,15 @@ class Registry:
 
     @property
     def elsewhere(self) -> Collection[tuple[str, str]]:
-        """Each (group, version) that an APIService assigns to another server; requests for it are refused."""
+        """Return each (group, version) that an APIService assigns to another server. Requests for them are refused."""
         return self._elsewhere.values()
 
     def serve_elsewhere(self, service: str, place: tuple[str, str] | None) -> None:
-        """Record the (group, version) that an APIService assigns to another server, None if it does not."""
+        """Record the group and version that an APIService assigns to another server.
+
+        service: name of the APIService
+        place: group and version; None if the APIService assigns none to another server
+        """
         if self._elsewhere.get(service) != place:
             self.routes.clear()
             if place is None:
@@ -140,14 +144,14 @@ class Registry:
         return self._definitions.get((group, version, plural))
 
     def of_storage(self, storage: str) -> ResourceDefinition | None:
-        """Return the definition that represents the storage."""
+        """Return the definition of the version in which the objects of a storage are stored."""
         return self._of_storage.get(storage)
 
     def of_kind(self, api_version: str, kind: str) -> ResourceDefinition | None:
         return self._of_kind.get((api_version, kind))
 
     def in_version(self, definition: ResourceDefinition, api_version: str) -> ResourceDefinition | None:
-        """Return another version of a resource, served or not; None if it has no such version."""
+        """Return the definition of another version of a resource, served or not; None if there is no such version."""
         if api_version == definition.api_version:
             return definition
         found = self.of_kind(api_version, definition.kind)

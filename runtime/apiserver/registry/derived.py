@@ -1,4 +1,4 @@
-"""Resources that are not stored: their objects are computed from others when they are read."""
+"""Resources that are not stored: their objects are computed from other objects when they are read."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from kcm.protocols.objects import Key, Object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Access to stored objects for one request."""
+    """Access to stored objects during one request."""
 
     now: float  # Unix seconds
-    # Both take a ResourceDefinition.storage. Do not change what they return.
+    # Both are called with a ResourceDefinition.storage. The returned objects must not be changed.
     objects: Callable[[str], Iterator[Object]]
     find: Callable[[str, Key], Object | None]
     warn: Callable[[str], None]  # adds a warning to the response
 
 
 class Derived(NamedTuple):
-    """Rule by which the objects of a resource are computed from those of another.
+    """Rule that computes the objects of a resource from the objects of another resource.
 
-    source: ResourceDefinition.storage of the source objects, which provide names, namespaces and labels.
-    make: computes at most one object for each source, in their order.
-    name: name of the resource in errors.
+    source: ResourceDefinition.storage of the source objects, which provide names, namespaces and labels
+    make: computes at most one object for each source object, in the same order
+    name: name of the resource in errors
     """
 
     source: str
@@ -37,4 +37,4 @@ def _none(_sources: Iterable[Object], _reading: Reading) -> Iterator[Object]:
     return iter(())
 
 
-COMPONENTS = Derived("", _none, "componentstatus")  # ComponentStatuses, which have no source
+COMPONENTS = Derived("", _none, "componentstatus")  # ComponentStatuses, which are not computed from stored objects

@@ -1,4 +1,4 @@
-"""Policy rules: evaluate them, and compare what sets of rules allow.
+"""Policy rules of RBAC: evaluates rules, and compares the permissions of sets of rules.
 
 Source: kubernetes pkg/apis/rbac/v1/evaluation_helpers.go, plugin/pkg/auth/authorizer/rbac/rbac.go (RuleAllows),
 pkg/registry/rbac/validation/policy_compact.go, component-helpers auth/rbac/validation/policy_comparator.go (v1.36).
@@ -24,7 +24,7 @@ _FIELDS = {
 
 
 class Rule(NamedTuple):
-    """A PolicyRule; "*" is any verb, group, resource or URL."""
+    """A PolicyRule. "*" matches any verb, group, resource or URL."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Rule(NamedTuple):
     urls: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Format the rule as in refusals of an escalation."""
+        """Format the rule as in the error for an escalation of privileges."""
         parts = (
             ("APIGroups", self.groups),
             ("Resources", self.resources),
@@ -53,7 +53,7 @@ FULL_AUTHORITY = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
 
 
 def shown_list(values: Iterable[str]) -> str:
-    """Format as Go's %q formats a slice."""
+    """Format values as Go's %q formats a []string."""
     return f"[{' '.join(map(quoted, values))}]"
 
 
@@ -70,7 +70,7 @@ def allows(rule: Rule, info: RequestInfo) -> bool:
 
 
 def allows_any_name(rule: Rule, info: RequestInfo) -> bool:
-    """Report whether a rule without resourceNames allows the request."""
+    """Report whether the rule allows the request, ignoring the rule's resourceNames."""
     resource, subresource = info.resource, info.subresource
     return (
         _has(rule.verbs, info.verb)
@@ -92,7 +92,11 @@ def _url_covers(owned: str, asked: str) -> bool:
 
 
 def missing(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
-    """Return the rules that `owned` does not cover, split into single verbs, resources, names and URLs."""
+    """Return what `owned` does not cover, as rules with a single verb, resource, name or URL each.
+
+    owned: the rules of a user
+    given: the rules that the user wants to grant
+    """
     return [atom for rule in given for atom in _atoms(rule) if not any(_covers(has, atom) for has in owned)]
 
 
@@ -127,7 +131,7 @@ def _has_resource(owned: tuple[str, ...], resource: str) -> bool:
 
 
 def compact(rules: Iterable[Rule]) -> list[Rule]:
-    """Merge rules for the same single group, resource and name that differ in their verbs."""
+    """Merge rules that have one group, one resource and at most one name, and differ only in their verbs."""
     others: list[Rule] = []
     simple: dict[tuple[tuple[str, ...], ...], Rule] = {}
     for rule in rules:

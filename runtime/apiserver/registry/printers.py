@@ -1,7 +1,7 @@
-"""Columns of a kind in a table, and the cells of an object's row.
+"""Table columns of a kind, and the cells of an object's row.
 
 Source: kubernetes pkg/printers/internalversion/printers.go for the columns of each kind, apiserver
-pkg/registry/rest/table.go for kinds without any (v1.36).
+pkg/registry/rest/table.go for kinds without columns of their own (v1.36).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from kcm.protocols.objects import Object, metadata
 
 
 class Column(NamedTuple):
-    """Column of a table (metav1.TableColumnDefinition). Priority 0 is always shown, 1 with `-o wide`."""
+    """Column of a table (metav1.TableColumnDefinition).
+
+    priority: 0 is always shown, 1 only with `-o wide`
+    """
 
     name: str
     type: str = "string"
@@ -47,10 +50,11 @@ def _no_conditions(_obj: Object) -> Sequence[dict[str, str]]:
 
 
 class Printer(NamedTuple):
-    """Columns of a kind, with functions for the cells and conditions of an object's row.
+    """Table columns of a kind, with functions for the cells and conditions of an object's row.
 
-    cells(object, now in Unix seconds) returns one value for each column. Objects are stored ones: an optional field may
-    be missing, a field that exists has its type.
+    cells: receives a stored object and the time in Unix seconds; returns one value for each column. Optional fields of
+      the object may be missing, but fields that exist have the type of the schema.
+    conditions: returns the conditions of the row
     """
 
     columns: tuple[Column, ...]

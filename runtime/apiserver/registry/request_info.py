@@ -1,4 +1,4 @@
-"""RequestInfo: verb, resource and name of a request, parsed once from its method and target.
+"""RequestInfo: verb, resource and name of a request, parsed once from the HTTP method and request target.
 
 Source: apiserver pkg/endpoints/request/requestinfo.go, NewRequestInfo (v1.36).
 """
@@ -16,8 +16,8 @@ from kcm.protocols.selectors import parse_field_selector
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError, bad_request
 
-LONGEST_TARGET = 128 * 1024  # bytes; label selectors with thousands of values have some ten thousand
-MOST_PARAMETERS = 1000  # of a query
+LONGEST_TARGET = 128 * 1024  # bytes; a label selector with thousands of values takes tens of thousands
+MOST_PARAMETERS = 1000  # maximum number of parameters in a query
 
 _ABSOLUTE = re.compile("https?://[^/?]*", re.IGNORECASE)
 _BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -31,29 +31,30 @@ _EMPTY: Mapping[str, str] = MappingProxyType({})
 class RequestInfo(NamedTuple):
     """Verb, resource and name of a request, as upstream's request.RequestInfo.
 
-    Authorization, audit, metrics, priority and the handlers of resources all use this value. Access reviews and
-    impersonation authorize requests that were not sent: their values contain only what authorizers read.
+    Authorization, audit, metrics, priority and fairness and the handlers of resources all use this value. Access
+    reviews
+    and impersonation also create it for requests that were not sent, with only the fields that authorizers read.
     """
 
-    verb: str  # of the API: list, deletecollection, …; for other paths the method in lower case
+    verb: str  # verb of the API, such as deletecollection; for non-resource paths, the method in lower case
     group: str = ""
     version: str = ""
     resource: str = ""
     subresource: str = ""  # the first segment only: "proxy" for …/pods/web/proxy/index.html
-    namespace: str = ""  # of a Namespace: its own name
-    name: str = ""  # also the one that a list or watch selects by metadata.name
+    namespace: str = ""  # for a Namespace: its own name
+    name: str = ""  # also a name that a list or watch selects by metadata.name
     path: str = ""  # unescaped
-    field_selector: str = ""  # unparsed, of verbs that honor selectors
+    field_selector: str = ""  # unparsed; only for verbs that honor selectors
     is_resource_request: bool = True
     api_prefix: str = ""  # "api" or "apis"
-    parts: tuple[str, ...] = ()  # segments of the path from the resource on
+    parts: tuple[str, ...] = ()  # segments of the path, beginning with the resource
     query: Mapping[str, str] = _EMPTY  # the first value of each parameter
     has_verb_prefix: bool = False  # /api/v1/watch/pods: authorized as upstream, but not served here
     in_namespace: bool = False  # the resource follows /namespaces/{namespace}/
 
     @classmethod
     def parse(cls, method: str, target: bytes) -> RequestInfo:
-        """Parse a request target. The scheme and host of an absolute one are ignored (RFC 9112, 3.2.2).
+        """Parse a request target. Scheme and host of an absolute target are ignored (RFC 9112, 3.2.2).
 
         Raises StatusError: 414 if the target is too long, 400 if it has too many parameters or its path has an invalid
         escape.
@@ -62,7 +63,7 @@ class RequestInfo(NamedTuple):
 
     @classmethod
     def of(cls, method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-        """Return the RequestInfo of an unescaped path and query, for requests that do not come over HTTP."""
+        """Return the RequestInfo for an unescaped path and a parsed query, if a request is not received over HTTP."""
         return _parse(path, method, query) if query else _parse_bare(path, method)
 
 
@@ -85,7 +86,7 @@ def _parse_target(target: bytes, method: str) -> RequestInfo:
 
 @bounded_cache(256)
 def _parse_query(query: str) -> Mapping[str, str]:
-    """Parse a query as Go's net/url: a parameter that is malformed or has a semicolon is dropped."""
+    """Parse a query as Go's net/url: parameters that are malformed or contain a semicolon are dropped."""
     count = query.count("&") + 1
     if count > MOST_PARAMETERS:
         raise bad_request(f"the request's query has {count} parameters, at most {MOST_PARAMETERS} are allowed")
@@ -121,7 +122,7 @@ def _parse(path: str, method: str, query: Mapping[str, str]) -> RequestInfo:
 
 @bounded_cache(4096)
 def _parse_path(path: str) -> RequestInfo:
-    """Parse what a path alone determines; `verb` is set only where the path contains it."""
+    """Parse a path without the method and the query; `verb` is set only if the path contains it."""
     parts = path.strip("/").split("/")
     prefix = parts[0]
     if prefix == "api" and len(parts) > 2:
@@ -155,7 +156,10 @@ def _parse_path(path: str) -> RequestInfo:
 
 
 def review_info(attributes: Mapping[str, Any]) -> RequestInfo:
-    """Return the request that an access review describes, from its ResourceAttributes or NonResourceAttributes."""
+    """Return the RequestInfo for the request that an access review describes.
+
+    attributes: ResourceAttributes or NonResourceAttributes
+    """
     if "path" in attributes:
         return RequestInfo(attributes.get("verb") or "", path=attributes["path"] or "", is_resource_request=False)
     return RequestInfo(
@@ -172,7 +176,7 @@ def review_info(attributes: Mapping[str, Any]) -> RequestInfo:
 
 
 def is_set(query: Mapping[str, str], name: str) -> bool:
-    """Report whether a boolean parameter is true: every value but "0" and "false" is, as upstream."""
+    """Report whether a boolean parameter is true. As upstream, every value except "0" and "false" counts as true."""
     return name in query and query[name].lower() not in ("0", "false")
 
 

@@ -1,4 +1,4 @@
-"""The resource that serves a request.
+"""Finds the resource that serves a request.
 
 Source: apiserver pkg/endpoints/installer.go, which registers these paths with go-restful (v1.36).
 """
@@ -14,15 +14,15 @@ from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinit
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
-MOST_ROUTES = 4096  # kept at a time
-LONGEST_PATH = 512  # characters of the path of a route that is kept
+MOST_ROUTES = 4096  # maximum number of cached routes
+LONGEST_PATH = 512  # maximum number of characters in the path of a cached route
 
 
 class ResourceRoute(NamedTuple):
-    """The resource, and the object of it, that serve a request.
+    """The resource, and its object or collection, that a request addresses.
 
-    Unlike RequestInfo, `namespace` is "" for cluster-scoped resources, and `name` is "" for a collection, whatever a
-    field selector requires.
+    Unlike in RequestInfo, `namespace` is "" for cluster-scoped resources, and `name` is "" for a collection, even if a
+    field selector requires a name.
     """
 
     definition: ResourceDefinition
@@ -32,14 +32,14 @@ class ResourceRoute(NamedTuple):
 
 
 FindRoute = Callable[[RequestInfo], ResourceRoute | None]
-"""Finds where a request is served; None if nowhere."""
+"""Finds the resource that serves a request; None if no resource serves it."""
 
 
 def route(registry: Registry, info: RequestInfo) -> ResourceRoute:
     """Return the resource that serves a request.
 
-    Raises StatusError: 404 if nothing is served at the path, 501 if it needs running containers, 503 if another server
-    serves the group version, 400 for a name that cannot be part of a path.
+    Raises StatusError: 404 if nothing is served at the path, 501 if the request needs running containers, 503 if
+    another server serves the group version, 400 if the name cannot be part of a path.
     """
     found: ResourceRoute | None = registry.routes.get(info.path)
     if found is None:
@@ -70,12 +70,12 @@ def _find(registry: Registry, info: RequestInfo) -> ResourceRoute:
         raise status_errors.nothing_runs(definition.name, info.subresource)
     _check_object_path(definition, info)
     namespace = info.namespace if info.in_namespace else ""
-    # Not info.name: that may come from a field selector.
+    # The name in the path, not info.name, which may come from a field selector.
     return ResourceRoute(definition, namespace, info.parts[1] if len(info.parts) > 1 else "", info.subresource)
 
 
 def _check_object_path(definition: ResourceDefinition, info: RequestInfo) -> None:
-    """Raise StatusError if the resource has no objects, or no such subresource, at the path."""
+    """Raise StatusError if the resource has no object or subresource at this path."""
     _, *in_resource = info.parts
     if not in_resource:
         if info.in_namespace and not definition.namespaced:
@@ -92,7 +92,7 @@ def _check_object_path(definition: ResourceDefinition, info: RequestInfo) -> Non
 
 
 def _segment_problem(name: str) -> str:
-    """Return why a name cannot be a segment of a path, "" if it can (upstream's IsPathSegmentName)."""
+    """Return why a name cannot be a segment of a path; "" if it can (upstream's IsPathSegmentName)."""
     if name in (".", ".."):
         return f"may not be '{name}'"
     return next((f"may not contain '{character}'" for character in "/%" if character in name), "")

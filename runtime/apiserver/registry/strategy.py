@@ -1,4 +1,4 @@
-"""Strategy: the behavior of a kind, with the hooks and settings of upstream's strategy.go.
+"""Strategy: the behavior of a kind, with the hooks and settings of upstream's strategy.go files.
 
 Source: apiserver pkg/registry/rest/{create,update,delete}.go, pkg/registry/generic/registry/store.go (v1.36).
 """
@@ -20,27 +20,30 @@ FieldGetter = Callable[[Object], str]
 
 
 class StoredObjects(Protocol):
-    """Read access to stored objects, for kinds that compare a new object with others."""
+    """Interface to read stored objects, for kinds whose new objects are compared with stored objects."""
 
     def objects(self, storage: str) -> Iterator[Object]:
-        """All objects of a resource, decoded, in the order of their keys. storage: ResourceDefinition.storage."""
+        """Decode all objects of a resource, ordered by key.
+
+        storage: ResourceDefinition.storage
+        """
 
 
 class Allocating(StoredObjects, Protocol):
-    """Stored objects, and the ranges that new objects are allocated from."""
+    """Interface to stored objects and to the address ranges of the server, for hooks that allocate."""
 
     @property
     def service_ranges(self) -> tuple[str, ...]:
-        """CIDRs of cluster IPs, one for each family, the default family first."""
+        """CIDRs of cluster IPs, one for each IP family, the default family first."""
 
 
 class Granting(StoredObjects, Protocol):
-    """Stored objects, and the permissions of users."""
+    """Interface to stored objects and to the permissions of users, for hooks that check references."""
 
     def access(self) -> AccessControl: ...
 
     def plural_of(self, api_version: str, kind: str) -> str:
-        """Return the resource of a kind, "" for an unknown one."""
+        """Return the plural name of a kind's resource; "" for an unknown kind."""
 
 
 class GarbageCollectionPolicy(Enum):
@@ -96,7 +99,10 @@ def _ask_nobody(_obj: Object, _user: User) -> None:
 
 
 class ScalePaths(NamedTuple):
-    """Dotted, with a dot before: `.spec.replicas`. selector: of a text; "" without one."""
+    """Paths of a CustomResourceDefinition's scale subresource, such as `.spec.replicas`.
+
+    selector: path of the label selector in text form; "" without a selector
+    """
 
     replicas: str
     status_replicas: str
@@ -105,10 +111,10 @@ class ScalePaths(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubresourceUpdate:
-    """An update through a subresource whose body is the object itself.
+    """Update through a subresource whose body is the object itself.
 
-    prepare: called with (new, old, now), takes from old what may not be changed this way; now: a timestamp.
-    validate: everything that is wrong with the change.
+    prepare: called with (new, old, now); restores the fields of old that may not be changed this way. now: a timestamp
+    validate: called with (new, old); returns the errors of the change
     """
 
     prepare: Callable[[Object, Object, str], None]
@@ -123,7 +129,8 @@ def _label_selector(obj: Object) -> LabelSelector:
 class Strategy:
     """Hooks and settings of a kind.
 
-    Objects passed to the hooks have fields of the types of the kind's schema. Hooks with two objects get (new, old).
+    The fields of objects that are passed to hooks have the types of the kind's schema. Hooks with two objects are
+    called with (new, old).
     """
 
     # --- names and metadata
@@ -137,28 +144,29 @@ class Strategy:
     allow_create_on_update: bool = False  # a PUT creates an object that does not exist
     # Sets fields that the client omitted, in place, on create and on update. Must be idempotent.
     set_defaults: Callable[[Object], None] = _change_nothing
-    # Takes what a new object needs from a shared range: addresses, ports (upstream's BeginCreate).
+    # Allocates addresses and ports of a new object from shared ranges (upstream's BeginCreate).
     allocate: Callable[[Allocating, Object], None] = _allocate_nothing
     # Changes a new object after its defaults, for example sets its first status; may return warnings.
     prepare_for_create: Callable[[Object], Iterable[str] | None] = _change_nothing
-    set_requester: Callable[[Object, User], None] = _ask_nobody  # writes the user into a new object
-    # Refuses, by StatusError, permissions that this user may not grant. Called with (new, old, user, access); old is
-    # None for a new object.
+    set_requester: Callable[[Object, User], None] = _ask_nobody  # records the user in a new object
+    # Raises StatusError if the object grants permissions that the user may not grant. Called with (new, old, user,
+    # access), without old for a new object.
     confirm: Callable[[Object, Object | None, User, AccessControl], None] | None = None
-    # Returns the references of a valid object that this user may not make.
+    # Returns errors for references in a valid object that the user may not make. Called with
+    # (permissions, new, old, user).
     permit: Callable[[Granting, Object, Object | None, User], list[FieldError]] = _permit_all
     validate: Callable[[Object], list[FieldError]] = _accept
     validate_create: Callable[[Object], list[FieldError]] = _accept  # in addition, for a new object
-    canonicalize: Callable[[Object], None] = _change_nothing  # in place, once an object is valid
+    canonicalize: Callable[[Object], None] = _change_nothing  # brings a valid object into canonical form, in place
     # Returns warnings about a valid object. Called with (new, old), where a new object has None as old.
     warn: Callable[[Object, Object | None], Iterable[str]] = _say_nothing
-    # For a kind that is not stored: completes the object for a user, in place; returns what is invalid.
+    # For a kind that is not stored (reviews): sets the result for a user, in place; returns the errors of the object.
     review: Callable[[Object, User, AccessControl], list[FieldError]] | None = None
 
     # --- update
-    allow_unconditional_update: bool = True  # an update without a resourceVersion overwrites
+    allow_unconditional_update: bool = True  # whether an update without a resourceVersion is accepted
     update_keeps: tuple[str, ...] = ()  # fields of spec that are taken from the stored object
-    # Changes what a changed object has of a shared range, after its defaults (upstream's BeginUpdate and
+    # Adapts the allocated addresses and ports of a changed object, after its defaults (upstream's BeginUpdate and
     # PrepareForUpdate).
     reallocate: Callable[[Allocating, Object, Object], None] = _reallocate_nothing
     validate_update: Callable[[Object, Object], list[FieldError]] = _accept_update
@@ -167,31 +175,35 @@ class Strategy:
 
     # --- status
     has_status: bool = False  # the status is a subresource; a status in a create or update is ignored
-    status_on_create: bool = False  # except that a new object keeps its status, as nodes do
+    status_on_create: bool = False  # a new object may have a status nevertheless, as nodes may
     empty_status: Mapping[str, Any] = field(default_factory=dict)  # zero values of fields without omitempty
     status_update_keeps: tuple[str, ...] = ()  # metadata fields that a status update takes from the stored object
     prepare_for_status_update: Callable[[Object, Object], None] = _keep_new
     validate_status_update: Callable[[Object, Object], list[FieldError]] = _accept_update
-    # As permit, with the verb of the request.
+    # Returns errors as permit does. Called with (permissions, new, old, user, verb).
     permit_status: Callable[[Granting, Object, Object, User, str], list[FieldError]] = _permit_all_status
 
-    # --- other subresources whose body is the object, by name; may contain the status
+    # --- other subresources whose body is the object, by name; may include "status"
     subresource_updates: Mapping[str, SubresourceUpdate] = field(default_factory=dict)
 
     # --- delete
-    # Returns the grace period in seconds, given the requested one or None. Without it deletion is immediate.
+    # Returns the grace period in seconds, from the object and the requested period or None. Without this hook, objects
+    # are deleted immediately.
     grace_period: Callable[[Object, int | None], int] | None = None
-    held: Callable[[Object], bool] = _is_not_held  # whether anything but finalizers keeps a deleted object
-    terminate: Callable[[Object], None] = _change_nothing  # changes an object that is deleted but held, in place
+    held: Callable[[Object], bool] = (
+        _is_not_held  # whether anything except finalizers delays the removal of a deleted object
+    )
+    terminate: Callable[[Object], None] = _change_nothing  # changes an object, in place, whose removal is delayed
     default_garbage_collection_policy: GarbageCollectionPolicy = GarbageCollectionPolicy.DELETE_DEPENDENTS
     finalizer_on_delete: str = ""  # added by the first deletion
     return_deleted_object: bool = False  # a deletion returns the object instead of a Status
     ttl: float | None = None  # seconds from the last write to deletion
 
     # --- read
-    # Fields of field selectors besides metadata.name and metadata.namespace: path → text of the object.
+    # Fields for field selectors besides metadata.name and metadata.namespace: by path, a function that returns the
+    # value.
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
-    # Error for any other field, with one `{}`.
+    # Error text for any other field; `{}` is replaced by the field.
     unsupported_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
     scale_selector: Callable[[Object], LabelSelector] = _label_selector  # selector of the scale subresource
     scale_paths: ScalePaths | None = None  # paths of the scale subresource in a custom object

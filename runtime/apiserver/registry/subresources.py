@@ -1,6 +1,6 @@
-"""The verbs of each subresource and the kind of its body, for discovery, OpenAPI and field validation.
+"""Verbs and kind of the body of each subresource, for discovery, OpenAPI and field validation.
 
-A subresource is served where a ResourceDefinition names it.
+A subresource is served by the resources whose ResourceDefinition names it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ class GroupVersionKind(NamedTuple):
 
 
 class Subresource(NamedTuple):
-    """Verbs of a subresource and the kind of its body, None for the kind of the resource."""
+    """Verbs of a subresource, and the kind of its body.
+
+    kind: None if the body is the object itself
+    """
 
     verbs: tuple[str, ...]
     kind: GroupVersionKind | None = None

@@ -1,4 +1,4 @@
-"""Users, and the interfaces through which the server authenticates and authorizes them.
+"""Users, and the interfaces with which the server authenticates and authorizes them.
 
 Source: apiserver pkg/authentication/user/user.go, pkg/authorization/authorizer/interfaces.go (v1.36).
 """
@@ -16,12 +16,14 @@ AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated
 MASTERS, NODES = "system:masters", "system:nodes"
 ACCOUNTS = "system:serviceaccount:"  # prefix of the user names of service accounts
 NODE = "system:node:"  # prefix of the user names of nodes
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"  # in a user's extra: token or certificate
+CREDENTIAL_ID = (
+    "authentication.kubernetes.io/credential-id"  # key in a user's extra that identifies the token or certificate
+)
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class User(NamedTuple):
-    """User of a request, as authentication found them (upstream's user.Info)."""
+    """Authenticated user of a request (upstream's user.Info)."""
 
     name: str
     uid: str = ""
@@ -29,15 +31,15 @@ class User(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = _NOTHING
 
 
-ADMIN = User("system:admin", groups=(MASTERS, AUTHENTICATED))  # the server itself
+ADMIN = User("system:admin", groups=(MASTERS, AUTHENTICATED))  # user for requests of the server itself
 ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED,))
 NOBODY = User("")
 
 
 class Access(NamedTuple):
-    """Something that a user may or may not do.
+    """Access that is to be authorized.
 
-    attributes: ResourceAttributes or NonResourceAttributes, as in a SubjectAccessReview.
+    attributes: ResourceAttributes or NonResourceAttributes, as in a SubjectAccessReview
     """
 
     user: User
@@ -45,7 +47,10 @@ class Access(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Result of authorization. With `denied`, no other authorizer can allow it."""
+    """Result of authorization.
+
+    denied: whether the refusal is final, so that no other authorizer can allow the request
+    """
 
     allowed: bool
     denied: bool = False
@@ -57,24 +62,31 @@ Authorize = Callable[[Access], Decision]
 
 
 class Authenticated(NamedTuple):
-    """User of a valid token, and the requested audiences that it is valid for."""
+    """User of a valid token, and those of the requested audiences for which the token is valid."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class Unauthenticated(NamedTuple):
-    """Unknown, expired or revoked token, or one for other audiences. `why` is "" for an unknown token."""
+    """The token is unknown, expired, revoked, or intended for other audiences.
+
+    why: "" for an unknown token
+    """
 
     why: str = ""
 
 
 Authenticate = Callable[[str, Sequence[str]], Authenticated | Unauthenticated]
-"""Authenticates a token for some audiences, () for the server itself."""
+"""Authenticates a token for audiences; () for the server itself."""
 
 
 class ResolvedRules(NamedTuple):
-    """Rules that apply to a user; incomplete if an authorizer cannot list its rules."""
+    """Rules that apply to a user.
+
+    incomplete: whether an authorizer cannot list its rules
+    error: errors of the authorizers; "" without errors
+    """
 
     rules: Sequence[Rule]
     incomplete: bool = False
@@ -82,13 +94,17 @@ class ResolvedRules(NamedTuple):
 
 
 class RuleResolver(Protocol):
-    """Finds the rules of users and roles."""
+    """Interface to find the rules of users and roles."""
 
     def rules_for(self, user: User, namespace: str) -> ResolvedRules:
-        """Return all rules that apply to a user in a namespace, or with "" in the cluster."""
+        """Return all rules that apply to a user in a namespace; "" for the rules that apply in the whole cluster."""
 
     def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
-        """Return the rules of the role that a binding of this namespace refers to, None if it does not exist."""
+        """Return the rules of a role, or None if it does not exist.
+
+        kind: "Role" or "ClusterRole"
+        namespace: namespace of the binding that refers to the role
+        """
 
 
 class EverythingIsAllowed:
@@ -105,7 +121,10 @@ EVERYTHING = EverythingIsAllowed()
 
 
 class AccessControl(NamedTuple):
-    """Authentication and authorization for the hooks of a kind. `name` is that of the object in the path."""
+    """Authentication and authorization, for the hooks of a kind.
+
+    name: name of the object in the path of the request
+    """
 
     authenticate: Authenticate
     authorize: Authorize
@@ -114,14 +133,14 @@ class AccessControl(NamedTuple):
 
 
 def known(user: User) -> User:
-    """Add the group system:authenticated, except to the anonymous user, as upstream."""
+    """Add the group system:authenticated to a user, as upstream; the anonymous user is not changed."""
     if user.name == ANONYMOUS.name or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
     return user._replace(groups=(*user.groups, AUTHENTICATED))
 
 
 def allow_all(_access: Access) -> Decision:
-    """Authorize everything, as --authorization-mode=AlwaysAllow."""
+    """Allow every request, as --authorization-mode=AlwaysAllow does."""
     return ALLOWED
 
 
@@ -130,7 +149,9 @@ def known_to_nobody(_token: str, _audiences: Sequence[str]) -> Unauthenticated:
 
 
 def may_use_signer(authorize: Authorize, user: User, verb: str, signer: str) -> bool:
-    """Report whether a user may approve, sign or attest for a signer, by its name or by its whole domain.
+    """Report whether a user may approve, sign or attest for a signer.
+
+    The permission may be for the signer's name, or for all signers of its domain ("example.com/*").
 
     Source: kubernetes pkg/certauthorization/certauthorization.go (v1.36).
     """
@@ -140,7 +161,7 @@ def may_use_signer(authorize: Authorize, user: User, verb: str, signer: str) -> 
 
 
 def user_info(user: User) -> Object:
-    """Return a user's UserInfo without empty fields.
+    """Return the UserInfo object of a user, without empty fields.
 
     Source: kubernetes staging/src/k8s.io/api/authentication/v1/types.go (v1.36).
     """

@@ -1,4 +1,4 @@
-"""Order in which clients prefer the versions of a group.
+"""Order of the versions of a group, by preference of clients.
 
 Source: apimachinery pkg/version/helpers.go, CompareKubeAwareVersionStrings (v1.36).
 """
@@ -11,7 +11,10 @@ _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Return a sort key, the preferred version first: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
+    """Return the sort key of a version.
+
+    The order is by preference: v2, v1, v1beta2, v1beta1, v1alpha1, then other names alphabetically.
+    """
     found = _VERSION.fullmatch(version)
     if found is None:
         return 3, 0, 0, version

@@ -1,4 +1,4 @@
-"""Callbacks of independent receivers: one that raises keeps no other from its turn."""
+"""Calls of independent callbacks: an error in one callback does not prevent the calls of the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 
 def call_all(callbacks: Iterable[Callable[[], object]]) -> None:
-    """Calls each of them. Then raises an ExceptionGroup of what they raised, if any did."""
+    """Call every callback, then raise an ExceptionGroup of the errors, if there were any."""
     errors: list[Exception] = []
     for callback in callbacks:
         try:

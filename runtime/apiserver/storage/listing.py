@@ -1,4 +1,4 @@
-"""Pages of a list of a collection at one revision.
+"""Pages of a list of one collection at one revision.
 
 Only the newest state is stored. An older state is reconstructed by undoing later changes, so the pages of one list are
 consistent. A list at a revision that the history no longer contains is refused (410), as after a compaction of etcd.
@@ -28,11 +28,11 @@ CONTINUE_EXPIRED = (
 )
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 
-NEWEST = -1  # instead of a revision that the history no longer contains
+NEWEST = -1  # stands for a revision that the history no longer contains: the list continues with the newest state
 
 
 class Position(NamedTuple):
-    """Position at which a list continues, as its continue token contains it."""
+    """Decoded continue token: the position at which the list continues."""
 
     revision: int  # of the first page, or NEWEST
     start: Key  # the first key that the next page may contain
@@ -77,7 +77,8 @@ def read_page(
 ) -> Page:
     """Read one page of the selected objects.
 
-    undone: changes of this collection to undo, oldest first
+    undone: later changes of this collection, oldest first, that are undone to get the state at the list's revision
+    start: the first key that the page may contain
     limit: maximum number of items; 0 means no limit
     """
     earlier = {change.key: change.previous for change in reversed(undone)}
@@ -110,7 +111,10 @@ def _keys(collection: Collection, earlier: dict[Key, bytes], namespace: str, sta
 def _selected(
     collection: Collection, earlier: dict[Key, bytes], selection: SelectionPredicate, key: Key
 ) -> bytes | None:
-    """Return the object's bytes, or None if it is not selected. The cheapest condition is checked first."""
+    """Return the object's bytes, or None if the selection does not contain the object.
+
+    The cheapest condition is checked first.
+    """
     if not selection.has_key(key):
         return None
     raw = earlier.get(key)
@@ -130,7 +134,7 @@ def _selected(
 def _converted_and_selected(
     collection: Collection, earlier: dict[Key, bytes], selection: SelectionPredicate, keys: list[Key]
 ) -> list[Key]:
-    """Convert all objects with one call, and return the keys of those that are selected."""
+    """Return the keys of the selected objects, after converting all objects with one call of the conversion webhook."""
     keys = [key for key in keys if selection.has_key(key)]
     objects = [decode_object(earlier.get(key) or collection.records[key].raw) for key in keys]
     if selection.definition.decode is not None:

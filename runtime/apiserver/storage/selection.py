@@ -1,4 +1,4 @@
-"""The selection of a list, a watch or a deletecollection: label and field selectors."""
+"""Label and field selectors of a list, a watch or a deletecollection."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ANY = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class SelectionPredicate:
-    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other content.
+    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other fields of an object.
 
-    The conditions are separate because only those on content need the decoded object.
+    Conditions on other fields are kept apart because only they need the decoded object.
     """
 
     definition: ResourceDefinition
@@ -31,7 +31,7 @@ class SelectionPredicate:
         return self.labels.empty and self.on_key.empty and self.on_content.empty
 
     def by_key(self) -> SelectionPredicate:
-        """Return the selection by key only, without the conditions that need the converted object."""
+        """Return this selection without the conditions on labels and content, which need the converted object."""
         return SelectionPredicate(self.definition, on_key=self.on_key)
 
     def has_key(self, key: Key) -> bool:
@@ -47,14 +47,17 @@ class SelectionPredicate:
         return self.on_content.matches(lambda field: getters[field](obj))
 
     def matches(self, key: Key, obj: Object) -> bool:
-        """Report whether an object is selected. obj: in the version of the selection's definition."""
+        """Report whether the object is selected.
+
+        obj: the object in the API version of the selection's definition
+        """
         return self.has_key(key) and self.labels.matches(labels_of(obj)) and self.has_content(obj)
 
 
 def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) -> SelectionPredicate:
-    """Parse the selectors of a query.
+    """Parse the labelSelector and fieldSelector of a query.
 
-    Raises StatusError (400) on a malformed selector, and on a field that the kind does not support in selectors.
+    Raises StatusError (400) for a malformed selector, and for a field that the kind does not support in selectors.
     """
     try:
         labels = parse_label_selector(query.get("labelSelector", ""))

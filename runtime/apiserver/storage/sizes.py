@@ -23,14 +23,17 @@ from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 MOST_STORED = 3 * 512 * 1024  # bytes of one request to etcd
 MOST_SENT = 2 * 1024 * 1024  # bytes of one message that kube-apiserver sends to etcd
-MOST_IN_JSON = 6 * MOST_STORED  # a character of a string can take six bytes in JSON, and one in protobuf
+MOST_IN_JSON = 6 * MOST_STORED  # a character of a string can take six bytes in JSON, but only one in protobuf
 
 
 class TooLargeError(StatusError):
-    """An object exceeds the size limit. Upstream returns etcd's error without a reason."""
+    """An object exceeds etcd's size limit. As upstream, the Status has no reason."""
 
     def __init__(self, size: int = 0) -> None:
-        """Choose etcd's text by the size in bytes; 0 if the size is unknown."""
+        """Select the error text of etcd or of its client, depending on the size.
+
+        size: size of the object in bytes; 0 if it is unknown
+        """
         text = "etcdserver: request is too large"
         if size > MOST_SENT:
             text = (
@@ -42,7 +45,10 @@ class TooLargeError(StatusError):
 
 
 def check_size(obj: Object, raw: bytes) -> None:
-    """Raise TooLargeError if an object is too large to be stored. raw: its JSON."""
+    """Raise TooLargeError if the object is too large to be stored.
+
+    raw: the object as JSON
+    """
     if len(raw) > MOST_STORED:
         size = _stored_size(obj, raw)
         if size > MOST_STORED:
@@ -50,9 +56,9 @@ def check_size(obj: Object, raw: bytes) -> None:
 
 
 def check_draft(obj: Object) -> None:
-    """Check the size of an object that a policy or webhook has changed, before the next one changes it.
+    """Check the size of an object between two mutating policies or webhooks.
 
-    Raises TooLargeError, and ValueError where it is nested too deeply.
+    Raises TooLargeError, and ValueError if the object is nested too deeply.
     """
     try:
         raw = orjson.dumps(obj)
@@ -66,7 +72,13 @@ def check_draft(obj: Object) -> None:
 def _stored_size(obj: Object, raw: bytes) -> int:
     try:
         return len(_encoder().message(obj, obj.get("apiVersion", ""), obj["kind"]))
-    except (UnknownTypeError, ValueError, TypeError, KeyError, AttributeError):  # a custom kind, or unfit for protobuf
+    except (
+        UnknownTypeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # a custom kind, or not representable in protobuf
         return len(raw)
 
 

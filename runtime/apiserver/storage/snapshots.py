@@ -1,7 +1,7 @@
-"""Snapshots: a file with the content of a store at one revision.
+"""Snapshots: files with the content of a store at one revision.
 
-A restored store continues at a much higher revision. So no client sees a revision of after the snapshot a second time
-with other content, and a watch that continues from such a revision gets 410 (too old).
+A restored store continues at a much higher revision. So no client sees a revision that was used after the snapshot a
+second time with other content, and a watch that continues from such a revision gets 410 (too old).
 
 Source: etcdutl snapshot restore with --bump-revision and --mark-compacted.
 """
@@ -19,7 +19,10 @@ SKIPPED = 1_000_000_000  # revisions, as etcd's documentation advises
 
 
 def copy_store(connection: sqlite3.Connection, to: Path) -> None:
-    """Copy the committed content into a new file, mode 0600. Raises sqlite3.Error, and OSError if the file exists."""
+    """Copy the committed content into a new file with mode 0600.
+
+    Raises sqlite3.Error, and OSError if the file exists.
+    """
     os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         connection.execute("VACUUM INTO ?", (str(to),))
@@ -29,9 +32,10 @@ def copy_store(connection: sqlite3.Connection, to: Path) -> None:
 
 
 def skip_revisions(snapshot: Path, *, form: int) -> int:
-    """Raise the revision of a snapshot by SKIPPED, so that a server can start from it. Return its former revision.
+    """Increase the revision of a snapshot by SKIPPED, for a server that starts from it. Return the former revision.
 
-    Raises StoreUnusableError if the file is not a snapshot of this format.
+    form: the supported value of FORMAT
+    Raises StoreUnusableError if the file is not a snapshot of this format, or is damaged.
     """
     try:
         with contextlib.closing(sqlite3.connect(snapshot, isolation_level=None)) as connection:

@@ -1,12 +1,12 @@
-"""A store on disk: SQLite in WAL mode, synchronous=FULL, one commit for all waiting writes, on a thread of its own.
+"""Store on disk: SQLite in WAL mode with synchronous=FULL, on a thread of its own.
 
-A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power failure. A file that was
-deleted while it is open accepts writes without an error, so each commit checks that the files still exist before it is
-acknowledged. The file contains secrets, so its mode is 0600.
+All waiting writes share one SQLite transaction. After on_durable was called, a change survives kill -9 and, if the disk
+honours fsync, a power failure. A file that was deleted while it is open accepts writes without an error, so each commit
+checks that the files still exist before it is acknowledged. The file contains secrets, so its mode is 0600.
 
-If there is no space for a commit, or an object is too large for SQLite, neither the commit nor the commits behind it
-are written, and the owner reverts them; a later commit may succeed. Free pages are returned to the file system in small
-steps, and the write-ahead log is bounded.
+If there is no space for a commit, or an object is too large for SQLite, neither this commit nor the commits queued
+behind it are written, and the owner of the store reverts them; a later commit may succeed. Free pages are returned to
+the file system in small steps, and the size of the write-ahead log is bounded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kcm.runtime.process.files import identity
 
 FORMAT = 1
 
-# With rowids the bodies are appended, and only the small index is written at random.
+# A table with rowids: bodies are appended, and only the small index is written in random order.
 _SCHEMA = """
 CREATE TABLE objects (
     storage TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
@@ -39,15 +39,16 @@ INSERT INTO newest VALUES (0);
 """
 
 WAL_KEPT = 16 * 1024 * 1024  # bytes to which the log is truncated after a checkpoint
-# Pages of 4 kB. Some stay free for later writes. The others are returned a few with each commit, as that takes time.
+# Pages of 4 kB. Some stay free for later writes. The others are returned in small steps, because moving them takes
+# time.
 FEWEST_FREE, FREE_PART, GIVEN_BACK = 1024, 4, 256
-IDLE = 5.0  # seconds between two returns of pages while nothing is committed
+IDLE = 5.0  # seconds between two steps that return pages while nothing is committed
 ENOUGH = 16  # commits that are passed to the store's thread without waiting for more
 MOST_TURNS = 8  # turns of the event loop that the store waits for further commits
 ROWS = 64  # rows in one statement: each statement releases the interpreter's lock and has to acquire it again
 
 _Commit = tuple[Sequence[StoreChange], Callable[[], None]]
-_HandedOver = tuple[int, list[_Commit]]  # with their era; a new era begins when commits are refused
+_HandedOver = tuple[int, list[_Commit]]  # era and commits; a new era begins when commits are refused
 
 
 class _Copy(NamedTuple):
@@ -60,9 +61,9 @@ class _Copy(NamedTuple):
 class SqliteStore:
     """Store of one server in an SQLite file.
 
-    Commits of one turn of the event loop are passed to the store's thread together, once a turn adds no further commit.
-    So that thread is woken once, does not compete with the server's thread for the interpreter in the middle of its
-    work, and syncs once for all of them.
+    Commits are collected over several turns of the event loop, and passed to the store's thread together as soon as a
+    turn adds no further commit. So the thread is woken once, syncs once for all of them, and does not compete with the
+    server's thread for the interpreter lock in the middle of its work.
     """
 
     def __init__(
@@ -80,22 +81,22 @@ class SqliteStore:
         post: runs a function on the server's thread soon; may be called from any thread
         soon: runs a function on the server's thread, in a later turn of its event loop; called from that thread
         refused: called on the server's thread if there was no space, or an object was too large (is_too_large). No
-            pending commit is written, and their on_durable is never called. The server has to revert them before it
-            commits anything else.
+          pending commit is written, and on_durable is never called for them. The server must revert them before it
+          commits anything else.
         failed: called on the store's thread if a commit failed for another reason. No later commit is written, and
-            on_durable is never called. The process has to end and to start again from the file; on a StoreLostError the
-            file no longer exists.
-        synced: False acknowledges a write before it is on disk: it survives kill -9, but not a power failure
+          on_durable is never called. The process must end and start again from the file; after a StoreLostError the
+          file no longer exists.
+        synced: False acknowledges a write before it is on disk: the write survives kill -9, but not a power failure
         """
         self._path, self._post, self._soon = path, post, soon
         self._refused, self._failed = refused, failed
-        self._gathered: list[_Commit] = []  # on the server's thread, as the era
+        self._gathered: list[_Commit] = []  # used on the server's thread only, as is the era
         self._turns, self._last_turn = 0, 0  # turns waited for further commits, and their number at the last turn
         self._era = 0
         # Used on the store's thread:
         self._refused_era = -1  # commits of this era are based on refused ones, and are dropped
-        self._is_shrinking = False  # there are pages to return to the file system
-        self._may_have_freed = True  # pages may have become free since they were last counted
+        self._is_shrinking = False  # whether there are pages to return to the file system
+        self._may_have_freed = True  # whether pages may have become free since they were last counted
         self._commits: queue.SimpleQueue[_HandedOver | _Copy | None] = queue.SimpleQueue()
         self._connection = _open(path, synced=synced)
         # The write-ahead log exists from the first transaction until the store is closed.
@@ -104,7 +105,7 @@ class SqliteStore:
         self._thread.start()
 
     def revision(self) -> int:
-        """Raises StoreUnusableError."""
+        """Return the revision of the last commit in the file. Raises StoreUnusableError."""
         try:
             row = self._connection.execute("SELECT revision FROM newest").fetchone()
         except sqlite3.Error as err:
@@ -114,7 +115,7 @@ class SqliteStore:
         return row[0]
 
     def load(self) -> Iterator[Stored]:
-        """Yield every stored object. Raises StoreUnusableError at any of them."""
+        """Yield every stored object. Raises StoreUnusableError if the file cannot be read."""
         try:
             rows = self._connection.execute("SELECT storage, key, revision, body FROM objects ORDER BY storage, key")
             for row in rows:
@@ -142,8 +143,9 @@ class SqliteStore:
             self._commits.put((self._era, commits))
 
     def copy(self, to: Path, done: Callable[[Exception | None], None]) -> None:
-        """Write everything committed so far into a new file. Later commits wait meanwhile.
+        """Write a snapshot that contains every commit so far. Later commits wait until the snapshot is written.
 
+        to: path of the snapshot, which must not exist
         done: called on the server's thread, with the error or None
         """
         self._hand_over()
@@ -155,7 +157,10 @@ class SqliteStore:
         self._refused(error)
 
     def lost(self) -> StoreLostError | None:
-        """Return an error if a file was deleted, moved or replaced, otherwise None. May be called from any thread."""
+        """Return an error if one of the store's files was deleted, moved or replaced, otherwise None.
+
+        May be called from any thread.
+        """
         for file, opened in self._files.items():
             if identity(file) != opened:
                 return StoreLostError(f"{file} was deleted, moved or replaced while the server had it open")
@@ -184,7 +189,7 @@ class SqliteStore:
                     self._post(partial(copy.done, self._copied(copy.to)))
                 if self._may_have_freed:
                     self._give_back()
-            except Exception as err:  # after any error no later commit would be durable
+            except Exception as err:  # after an error, later commits would not be durable
                 self._failed(err)
                 return
 
@@ -196,7 +201,10 @@ class SqliteStore:
         return None
 
     def _waiting(self) -> list[_HandedOver | _Copy | None]:
-        """Wait for work and return it. While there are pages to return, an empty list after IDLE seconds."""
+        """Wait for work and return all of it.
+
+        While there are pages to return, return an empty list after IDLE seconds.
+        """
         waiting: list[_HandedOver | _Copy | None] = []
         with contextlib.suppress(queue.Empty):
             waiting.append(self._commits.get(timeout=IDLE if self._is_shrinking else None))
@@ -234,7 +242,7 @@ class SqliteStore:
         free = self._free_pages()
         self._is_shrinking = self._may_have_freed = free > GIVEN_BACK
         if free:
-            with contextlib.suppress(sqlite3.OperationalError):  # moving pages needs space as well
+            with contextlib.suppress(sqlite3.OperationalError):  # moving pages needs free space as well
                 # The pragma moves one page per step and returns no row: `execute` would take only the first step.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({GIVEN_BACK})")
 
@@ -261,12 +269,15 @@ def _insertion(rows: int) -> str:
 
 
 def _is_want_of_room(err: sqlite3.Error) -> bool:
-    """Report whether the disk or the user's quota is full: a write was refused, so no sync has failed."""
+    """Report whether the disk or the user's quota is full.
+
+    In that case a write was refused, but no fsync has failed.
+    """
     return getattr(err, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
 
 
 def is_too_large(err: Exception) -> bool:
-    """Report whether an object, and not the disk, is why a commit was refused."""
+    """Report whether SQLite refused a commit because an object exceeds its size limit."""
     return getattr(err, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
 
 
@@ -277,11 +288,11 @@ def _tell(commits: Sequence[_Commit]) -> None:
 def _open(path: Path, *, synced: bool) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        # Used by two threads, one after the other: loading is over before the first commit.
+        # Used by two threads, but not concurrently: loading ends before the first commit.
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         # Exclusive: a second server on this file fails to open it, and the WAL needs no shared memory.
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # has an effect on a new file only
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'OFF'}")
         connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT}")
@@ -302,9 +313,12 @@ def _open(path: Path, *, synced: bool) -> sqlite3.Connection:
 
 
 def _make_shrinkable(connection: sqlite3.Connection) -> None:
-    """Rewrite a file of an earlier version, which could only grow, so that it can shrink."""
+    """Enable incremental vacuum in a file of an earlier version, by rewriting the file.
+
+    Without it a file never shrinks.
+    """
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
     if mode == 0:
-        with contextlib.suppress(sqlite3.OperationalError):  # no space for the copy now
+        with contextlib.suppress(sqlite3.OperationalError):  # there may be no space for the copy now
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("VACUUM")

@@ -1,9 +1,11 @@
-"""The newest version of every object, and the order in which writes become visible to watchers.
+"""The newest version of every object, and the order in which watches receive writes.
 
-A write is staged (the next request already builds on it), handed to the store together with all other writes of its
-request, and published once it is durable. A request that fails in between is rolled back, with all that it staged.
-A response, also of a read, is sent after `when_durable`: else a client could learn a resourceVersion that a crash takes
-back and that another write then gets.
+A write is staged, so that the next request already sees it; then it is handed to the store together with all other
+writes of its request; and it is published to watches once it is durable. If a request fails in between, everything that
+it staged is rolled back.
+
+Every response, also to a read, is sent through `when_durable`. Otherwise a client could receive a resourceVersion that
+is lost in a crash and then used for another write.
 """
 
 from __future__ import annotations
@@ -24,25 +26,27 @@ Publish = Callable[[Sequence[StoreChange]], None]
 
 
 class StoredObject(NamedTuple):
-    """An object as it is stored now. labels: kept decoded, since most lists select by them."""
+    """Newest version of an object. Labels are kept decoded because most lists select by them."""
 
     raw: bytes
     revision: int
     labels: Mapping[str, str]
 
 
-IDENTITY = ("name", "generateName", "namespace", "uid")  # of an object's metadata
+IDENTITY = ("name", "generateName", "namespace", "uid")  # fields of an object's metadata that identify the object
 
 
 @bounded_cache(256, longest=16 * 1024)
 def to_read(raw: bytes) -> Object:
-    """A stored object, decoded, for who does not change it: what most requests look at (accounts, classes) is decoded
-    once for all of them."""
+    """Decode a stored object for reading only: the result is cached and shared, so callers must not modify it.
+
+    Most requests read the same few objects (service accounts, classes), which are decoded once.
+    """
     return decode_object(raw)
 
 
 class Collection:
-    """All objects of one resource, in the order of their keys."""
+    """All objects of one resource, ordered by key."""
 
     def __init__(self) -> None:
         self.records: dict[Key, StoredObject] = {}
@@ -61,10 +65,10 @@ class Collection:
         del self._keys[bisect_left(self._keys, key)]
 
     def keys(self, namespace: str = "", *, start: Key = "") -> Sequence[Key]:
-        """Keys of a namespace ("" for all), from start on, in order."""
+        """Return the keys of a namespace ("" for all namespaces) in order, beginning with `start`."""
         prefix = f"{namespace}/" if namespace else ""
         first = bisect_left(self._keys, max(prefix, start))
-        # "0" follows "/", so this is the first key behind all that begin with the prefix.
+        # "0" follows "/" in ASCII, so this is the position after the last key that begins with the prefix.
         last = bisect_left(self._keys, f"{namespace}0") if namespace else len(self._keys)
         return self._keys[first:last]
 
@@ -76,13 +80,13 @@ class Collection:
 
 
 class State:
-    """Collections by storage name; the only place that increments the revision."""
+    """Collections of objects by storage name. Only this class increments the revision."""
 
     def __init__(self, store: Store, publish: Publish) -> None:
         self._store, self._publish = store, publish
         self._collections: defaultdict[str, Collection] = defaultdict(Collection)
         self.revision = self.durable = store.revision()
-        self.staged: list[StoreChange] = []  # by the request that is being handled
+        self.staged: list[StoreChange] = []  # by the request that is currently handled
         self._unpublished: deque[StoreChange] = deque()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         for stored in store.load():
@@ -99,11 +103,13 @@ class State:
         return self._collections[storage].records.get(key)
 
     def objects(self, storage: str) -> Iterator[Object]:
-        """All objects of a collection, decoded, in the order of their keys."""
+        """Decode all objects of a collection, ordered by key."""
         return map(decode_object, self.collection(storage).raw_objects())
 
     def put(self, storage: str, key: Key, obj: Object) -> bytes:
-        """Stage a create or update. Sets obj's resourceVersion; returns its encoding, which all clients get.
+        """Stage a create or an update.
+
+        Set obj's resourceVersion, and return the object's JSON, which all clients receive.
 
         Raises TooLargeError.
         """
@@ -118,7 +124,10 @@ class State:
         return raw
 
     def remove(self, storage: str, key: Key, obj: Object) -> bytes:
-        """Stage a deletion. obj: the object's last state; its resourceVersion becomes the deletion's."""
+        """Stage a deletion, and return the JSON of the object's last state.
+
+        obj: the object's last state; its resourceVersion is set to the revision of the deletion
+        """
         collection = self.collection(storage)
         previous = collection.records[key].raw
         raw = self._encode(obj)
@@ -130,7 +139,7 @@ class State:
         try:
             check_size(obj, raw)
         except TooLargeError:
-            self.revision -= 1  # it was not used
+            self.revision -= 1  # this revision was not used
             raise
 
     def _encode(self, obj: Object) -> bytes:
@@ -144,7 +153,7 @@ class State:
         return raw
 
     def roll_back(self) -> list[StoreChange]:
-        """Undo all changes that were staged since the last commit; returns them, newest first."""
+        """Undo all changes that were staged since the last commit, and return them, newest first."""
         changes, self.staged = self.staged[::-1], []
         for change in changes:
             collection = self.collection(change.storage)
@@ -161,28 +170,33 @@ class State:
         return changes
 
     def take_back(self) -> list[StoreChange]:
-        """Undo all changes that are not durable and never will be; returns them, newest first. Who waits for them to be
-        durable is not called back. Not within a request."""
+        """Undo all changes that the store refused, and return them, newest first.
+
+        Callbacks of `when_durable` that wait for these changes are never called. Must not be called within a request.
+        """
         self.staged = list(self._unpublished)
         self._unpublished.clear()
         return self.roll_back()
 
     def commit(self) -> None:
-        """Hand all changes that were staged since the last call to the store, as one commit."""
+        """Hand all changes that were staged since the last call to the store as one commit."""
         changes, self.staged = self.staged, []
         if changes:
             self._unpublished.extend(changes)
             self._store.commit(changes, lambda: self._became_durable(changes[-1].revision))
 
     def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back once all changes staged until now are durable and published: at once if they are."""
+        """Call back once all changes staged until now are durable and published.
+
+        Call back at once if they are already.
+        """
         if self.revision <= self.durable:
             callback()
         else:
             self._waiting.append((self.revision, callback))
 
     def unpublished(self, storage: str) -> list[StoreChange]:
-        """Changes of a collection that are not published yet, oldest first."""
+        """Return the changes of a collection that are not published yet, oldest first."""
         return [change for change in (*self._unpublished, *self.staged) if change.storage == storage]
 
     def _became_durable(self, revision: int) -> None:
@@ -197,9 +211,9 @@ class State:
 
 
 def _identify(meta: Object, revision: int) -> None:
-    """Set the resourceVersion, and have what identifies the object first, as kube-apiserver writes it.
+    """Set the resourceVersion, and order name, generateName, namespace, uid and resourceVersion first in the metadata.
 
-    Clients that look for the resourceVersion need not read the object then (protocols/versions.py).
+    Clients that look for the resourceVersion then need not parse the whole object (protocols/versions.py).
     """
     rest = meta.copy()
     meta.clear()
@@ -216,7 +230,7 @@ def _shared_labels(obj: Object) -> Mapping[str, str]:
 
 @bounded_cache(1024, longest=64)
 def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Return labels that objects share: all pods of a template have the same labels."""
+    """Return a dictionary that objects with equal labels share, as all pods of a template do."""
     return dict(items)
 
 

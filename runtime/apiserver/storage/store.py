@@ -16,7 +16,10 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
 class StoreUnusableError(Exception):
-    """The store cannot be opened or read: another process has it open, it is of another format, or it is corrupt."""
+    """The store cannot be opened or read.
+
+    Another process has it open, its format is not supported, or it is corrupt.
+    """
 
 
 class StoreLostError(Exception):
@@ -24,7 +27,7 @@ class StoreLostError(Exception):
 
 
 class StoreChange(NamedTuple):
-    """One write, as the store keeps it and watches deliver it."""
+    """One write, as stores save it and watches deliver it."""
 
     type: str  # ADDED, MODIFIED or DELETED
     storage: str  # ResourceDefinition.storage
@@ -35,7 +38,7 @@ class StoreChange(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """One object, as it was stored when the store was opened."""
+    """One object, as it was when the store was opened."""
 
     storage: str
     key: Key
@@ -44,7 +47,7 @@ class Stored(NamedTuple):
 
 
 class Store(Protocol):
-    """Durable storage of one server. All methods are called on the server's thread."""
+    """Interface for the durable storage of one server. All methods are called on the server's thread."""
 
     def revision(self) -> int:
         """Return the revision of the last durable change, including deletions; 0 for a new store."""
@@ -53,19 +56,19 @@ class Store(Protocol):
         """Yield every stored object. Called once, before the first commit."""
 
     def commit(self, changes: Sequence[StoreChange], on_durable: Callable[[], None]) -> None:
-        """Make these changes durable, all or none, after those of earlier calls; then call on_durable.
+        """Make all of these changes durable, or none of them, after the changes of earlier calls; then call on_durable.
 
         on_durable runs on the server's thread, in the order of the commits, at once or later. It is never called for
-        changes that could not be made durable: the store then reports the failure to its owner, and the server must
-        end, or revert all changes that are not durable (ApiServer.take_back) before it commits others.
+        changes that could not be made durable. In that case the store reports the failure to its owner, and the server
+        must end, or revert all changes that are not durable (ApiServer.take_back) before it commits others.
         """
 
     def close(self) -> None:
-        """Finish the commits, then close the file."""
+        """Write the pending commits, then close the file."""
 
 
 class MemoryStore:
-    """Store without a disk: every write counts as durable at once."""
+    """Store in memory only: every write counts as durable at once."""
 
     def revision(self) -> int:
         return 0

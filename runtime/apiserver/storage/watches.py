@@ -28,12 +28,14 @@ from kcm.runtime.client.api import Response
 BOOKMARK_EVERY = 60.0  # seconds
 BOOKMARK_BEFORE_END = 2.0  # seconds
 HISTORY = 20_000  # changes kept of each resource
-HISTORY_BYTES = 64 * 1024 * 1024  # of them, of each resource
-ALL_HISTORIES_BYTES = 256 * 1024 * 1024  # of all resources, of which there may be any number
-CHANGE_BYTES = 256  # that a change takes beside its objects
-HISTORY_AGE = 300.0  # seconds; as etcd is compacted every five minutes
-MOST_DUE = 2_000  # changes that wait for a watch to be converted; its client lists again then
-AGE_EVERY = 5.0  # seconds between two looks at how old the histories are
+HISTORY_BYTES = 64 * 1024 * 1024  # size of these changes, for each resource
+ALL_HISTORIES_BYTES = 256 * 1024 * 1024  # size of the changes of all resources together, whose number is not limited
+CHANGE_BYTES = 256  # memory of a change in addition to its objects
+HISTORY_AGE = 300.0  # seconds; kube-apiserver compacts etcd every five minutes
+MOST_DUE = (
+    2_000  # changes that may wait for conversion for one watch; beyond that the watch fails, and its client lists again
+)
+AGE_EVERY = 5.0  # seconds between two calls of WatchCache.age
 
 _OPEN = {type_: b'{"type":"' + type_.encode() + b'","object":' for type_ in (ADDED, MODIFIED, DELETED)}
 _CLOSE = b"}\n"
@@ -46,7 +48,10 @@ def event_line(type_: str, raw: bytes) -> bytes:
 
 
 def parts_of_line(line: bytes) -> tuple[str, bytes]:
-    """Return the type of an event and the JSON of its object. line: made here, with or without its newline."""
+    """Split a line of event_line into the type of the event and the JSON of its object.
+
+    line: the line, with or without its newline
+    """
     begin = len(b'{"type":"')
     end = line.index(b'"', begin)
     return line[begin:end].decode(), line[end + len(b'","object":') :].rstrip(b"\n")[:-1]
@@ -57,7 +62,10 @@ def error_line(error: StatusError) -> bytes:
 
 
 class History:
-    """Recent changes of one resource, oldest first. floor: the newest revision that it no longer contains."""
+    """Recent changes of one resource, oldest first.
+
+    floor: revision of the newest change that was discarded
+    """
 
     __slots__ = ("_changes", "_noted", "floor", "size")
 
@@ -87,7 +95,10 @@ class History:
             self._forget_oldest()
 
     def since(self, revision: int) -> list[StoreChange]:
-        """Return the changes after a revision, oldest first. Raises StatusError (410) if some were discarded."""
+        """Return the changes after a revision, oldest first.
+
+        Raises StatusError (410) if some of them were discarded.
+        """
         if revision < self.floor:
             raise status_errors.expired(f"too old resource version: {revision} ({self.floor})")
         newer = []
@@ -99,7 +110,10 @@ class History:
         return newer
 
     def age(self, now: float) -> None:
-        """Discard changes older than HISTORY_AGE. Called periodically."""
+        """Discard changes older than HISTORY_AGE. Called periodically.
+
+        now: Unix seconds
+        """
         if self._changes and (not self._noted or self._noted[-1][1] != self._changes[-1].revision):
             self._noted.append((now, self._changes[-1].revision))
         while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
@@ -109,14 +123,14 @@ class History:
 
 
 def _size_of(change: StoreChange) -> int:
-    """Return the bytes that a change occupies."""
-    # The previous state is nearly always shared with an earlier change, except for a deletion.
+    """Return the memory that a change occupies, in bytes."""
+    # The previous state nearly always shares its memory with an earlier change, except for a deletion.
     previous = len(change.previous) if change.type == DELETED else 0
     return len(change.raw) + previous + len(change.key) + CHANGE_BYTES
 
 
 class _DecodedChange:
-    """A change for watches, decoded once for all watches that select by content."""
+    """A change that is decoded once for all watches that select by content."""
 
     __slots__ = ("_line", "_now", "_previous", "change")
 
@@ -150,7 +164,7 @@ class _DecodedChange:
 
 
 class _Converted:
-    """A change with its objects in the form of a definition."""
+    """A change whose objects are converted to the API version of a watch."""
 
     __slots__ = ("change", "now", "previous")
 
@@ -172,7 +186,7 @@ ConvertLater = Callable[
 
 
 class CacheWatcher:
-    """One client's watch. WatchCache feeds it with changes."""
+    """Watch of one client. WatchCache passes changes to it."""
 
     def __init__(
         self,
@@ -192,14 +206,18 @@ class CacheWatcher:
     ) -> None:
         """Create a watch.
 
+        selection: selects the objects whose changes are delivered
         prefix: "namespace/", or "" for all namespaces
-        revision: the watch delivers changes after this one
-        started: Unix seconds
-        timeout: seconds
+        revision: the watch delivers changes after this revision
+        bookmarks: whether the client asked for bookmarks
+        started: when the watch began, in Unix seconds
+        timeout: seconds after which the watch ends
         deliver: receives one or more whole lines at a time
-        deliver_first: receives the initial events as an iterator of lines; without it `deliver` receives them at once
-        convert_later: converts objects whose conversion takes time; None converts each when it is delivered
+        end: called when the watch ends, except by `cancel`
         revision_now: returns the revision up to which all changes are published
+        forget: removes the watch from its WatchCache
+        deliver_first: receives the initial events as an iterator of lines; without it, `deliver` receives them at once
+        convert_later: converts objects asynchronously; None converts each object when it is delivered
         """
         self.definition: ResourceDefinition = selection.definition
         self._selection, self._prefix, self._revision = selection, prefix, revision
@@ -208,13 +226,13 @@ class CacheWatcher:
         self._deliver, self._end, self._revision_now, self._forget = deliver, end, revision_now, forget
         self._deliver_first, self._convert_later = deliver_first, convert_later
         self._as_stored = self.definition.shows_what_is_stored
-        self._due: list[StoreChange] = []  # that are still to be converted, while others are
+        self._due: list[StoreChange] = []  # changes that wait while an earlier batch is converted
         self._converting = False
         self._live = True
         self._begun = False
 
     def begin(self, initial: Iterable[bytes], *, initial_events_end: bool) -> None:
-        """Deliver the initial events, then, on request, the bookmark that ends them."""
+        """Deliver the initial events, followed by the bookmark k8s.io/initial-events-end if the client asked for it."""
         if not self._live:
             return
         self._begun = True
@@ -243,7 +261,7 @@ class CacheWatcher:
             self._convert_next()
 
     def _convert_next(self) -> None:
-        """Convert the next batch, if none is being converted: the order of changes is kept."""
+        """Start to convert the next batch, unless another is being converted: changes are delivered in their order."""
         if self._converting or not self._due or not self._begun or not self._live or self._convert_later is None:
             return
         changes, self._due, self._converting = self._due, [], True
@@ -273,7 +291,7 @@ class CacheWatcher:
             self._deliver(b"".join(lines))
 
     def _line(self, seen: _Seen) -> bytes | None:
-        """Return the event line for this watch; None if its selection contains neither the old nor the new state."""
+        """Return the event line for this watch, or None if neither the old nor the new state is selected."""
         change = seen.change
         if self._prefix and not change.key.startswith(self._prefix):
             return None
@@ -301,11 +319,14 @@ class CacheWatcher:
 
     @property
     def next_tick(self) -> float:
-        """Return when tick is due next, in Unix seconds."""
+        """Return the time at which tick is due next, in Unix seconds."""
         return min(self._ends, self._next_bookmark) if self._bookmarks else self._ends
 
     def tick(self, now: float) -> None:
-        """Deliver a bookmark if one is due, and end the watch after timeoutSeconds. now: Unix seconds."""
+        """Deliver a bookmark if one is due, and end the watch when its timeout has passed.
+
+        now: Unix seconds
+        """
         if not self._live:
             return
         if now >= self._ends:
@@ -319,7 +340,7 @@ class CacheWatcher:
         return last if now < last < now + BOOKMARK_EVERY else now + BOOKMARK_EVERY
 
     def fail(self, error: StatusError) -> None:
-        """End the watch with an ERROR event, for example when its resource is no longer served."""
+        """End the watch with an ERROR event, for example because its resource is no longer served."""
         if self._live:
             self.cancel()
             try:
@@ -334,7 +355,7 @@ class CacheWatcher:
             self._forget(self)
 
     def end(self) -> None:
-        """End the watch as after its timeout."""
+        """End the watch without an error, as when its timeout has passed."""
         if self._live:
             self.cancel()
             self._end(Response(status=200))
@@ -343,8 +364,8 @@ class CacheWatcher:
 class WatchCache:
     """History and watches of every resource.
 
-    compacted: the revision of five minutes ago. Lists at earlier revisions are refused even if nothing has changed
-    since, as with an etcd that is compacted every five minutes.
+    compacted: the newest revision of five minutes ago. A list at an earlier revision is refused even if nothing has
+      changed since, because kube-apiserver compacts etcd every five minutes.
     """
 
     def __init__(self, floor: int) -> None:
@@ -352,10 +373,10 @@ class WatchCache:
         self._newest = self.compacted = floor
         self._noted: deque[tuple[float, int]] = deque()  # (Unix seconds, newest revision at that time)
         self._histories: dict[str, History] = {}
-        self._size = 0  # bytes of all of them
+        self._size = 0  # bytes of all histories
         self._watches: dict[str, list[CacheWatcher]] = {}
-        self._tick_at = 0.0  # no watch is due before that; unix seconds, as the next
-        self._age_at = 0.0
+        self._tick_at = 0.0  # no watch is due before this time; Unix seconds
+        self._age_at = 0.0  # Unix seconds
 
     def history(self, storage: str) -> History:
         history = self._histories.get(storage)
@@ -364,7 +385,7 @@ class WatchCache:
         return history
 
     def publish(self, changes: Sequence[StoreChange]) -> None:
-        """Deliver durable changes, in their order, to all watches."""
+        """Append durable changes to the histories, and deliver them in order to the watches of their resources."""
         batches: dict[str, list[_DecodedChange]] = {}
         if changes:
             self._newest = changes[-1].revision
@@ -382,7 +403,7 @@ class WatchCache:
         )
 
     def _forget_bytes(self) -> None:
-        """Discard a tenth of the largest history at a time, until all histories together are within their bound."""
+        """Discard a tenth of the largest history at a time, until all histories fit ALL_HISTORIES_BYTES together."""
         self._size = sum(history.size for history in self._histories.values())
         while self._size > ALL_HISTORIES_BYTES:
             largest = max(self._histories.values(), key=lambda history: history.size)
@@ -391,7 +412,7 @@ class WatchCache:
             self._size -= before - largest.size
 
     def replay(self, watch: CacheWatcher, revision: int) -> None:
-        """Feed a new watch with the changes after a revision. Raises StatusError (410) if some were discarded."""
+        """Pass the changes after a revision to a new watch. Raises StatusError (410) if some of them were discarded."""
         watch.feed([_DecodedChange(change) for change in self.history(watch.definition.storage).since(revision)])
 
     def add(self, watch: CacheWatcher) -> None:
@@ -415,11 +436,11 @@ class WatchCache:
         if now < self._tick_at:
             return []
         due = [watch for watch in self.watches() if watch.next_tick <= now]
-        self._tick_at = now if due else self.next_tick()  # the next tick of one that is due follows from this one
+        self._tick_at = now if due else self.next_tick()  # the next tick of a due watch is known only after this one
         return due
 
     def next_tick(self) -> float:
-        """Return when the next watch is due, in Unix seconds; infinity without watches."""
+        """Return the time at which the next watch is due, in Unix seconds; infinity if there are no watches."""
         return min((watch.next_tick for watch in self.watches()), default=math.inf)
 
     def is_age_due(self, now: float) -> bool:
@@ -427,7 +448,10 @@ class WatchCache:
         return now >= self._age_at
 
     def age(self, now: float) -> None:
-        """Discard changes older than HISTORY_AGE from all histories."""
+        """Discard changes older than HISTORY_AGE from all histories, and update `compacted`.
+
+        now: Unix seconds
+        """
         self._age_at = now + AGE_EVERY
         if not self._noted or self._noted[-1][1] != self._newest:
             self._noted.append((now, self._newest))
@@ -439,7 +463,7 @@ class WatchCache:
 
 
 def _feed(watch: CacheWatcher, changes: Sequence[_DecodedChange]) -> None:
-    """Feed a watch, and end it if it raises: it would miss the change, so its client has to list again."""
+    """Pass changes to a watch. If that fails, end the watch: it would miss a change, so its client must list again."""
     try:
         watch.feed(changes)
     except Exception:

@@ -1,1 +1,1 @@
-"""One file a verb: functions from a Call to its Response."""
+"""Handlers of the API's verbs, one file for each: functions that turn a RoutedRequest into a Response."""

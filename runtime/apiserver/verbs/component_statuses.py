@@ -1,7 +1,8 @@
-"""GET of ComponentStatuses, which are made when they are read.
+"""GET of ComponentStatuses, which are computed when they are read.
 
 Upstream probes fixed ports of its machine, which may belong to programs of other clusters. Here a scheduler or a
-controller manager is healthy while it watches as its own user or holds its Lease, and etcd-0 stands for the store.
+controller manager counts as healthy while it watches as its own user or holds its Lease, and etcd-0 represents the
+store.
 
 Source: kubernetes pkg/registry/core/componentstatus/rest.go (v1.36).
 """
@@ -21,7 +22,7 @@ from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
 
 Components = Callable[[], Iterable[tuple[str, str]]]
-"""Return each component's name and why it is unhealthy, "" for a healthy one."""
+"""Returns the name of each component, and why it is unhealthy ("" if it is healthy)."""
 
 
 def no_components() -> Iterable[tuple[str, str]]:
@@ -29,7 +30,10 @@ def no_components() -> Iterable[tuple[str, str]]:
 
 
 def read_component_statuses(call: RoutedRequest, components: Components) -> Response:
-    """Carry out a get or a list."""
+    """Get one ComponentStatus if the path has a name, otherwise list all of them.
+
+    components: returns name and problem of each component; the problem of a healthy component is ""
+    """
     return _get(call, components) if call.route.name else _list(call, components)
 
 
@@ -55,7 +59,10 @@ def _list(call: RoutedRequest, components: Components) -> Response:
 
 
 def lease_problem(cluster: Cluster, name: str) -> str:
-    """Return why a Lease of kube-system is not held, "" if it is."""
+    """Return why a Lease in kube-system is not held; "" if it is held.
+
+    name: name of the Lease
+    """
     record = cluster.state.get("leases.coordination.k8s.io", f"kube-system/{name}")
     if record is None:
         return f"lease kube-system/{name} not found"

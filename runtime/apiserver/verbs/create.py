@@ -1,4 +1,4 @@
-"""POST to a collection.
+"""POST of new objects to a collection.
 
 Source: apiserver pkg/endpoints/handlers/create.go, pkg/registry/generic/registry/store.go, Store.Create (v1.36).
 """
@@ -48,14 +48,15 @@ def create_object(
     *,
     manager: str | None = None,
 ) -> bytes:
-    """Store a new object; return the bytes of the response, in this definition's version. Raises StatusError.
+    """Store a new object, and return the body of the response in the API version of the definition. Raises StatusError.
 
-    call: the request; None if the server itself creates the object.
-    manager: field manager of all fields; "" if the object has its managedFields already, None for that of the request.
-
-    The order is upstream's, since each step sees what the earlier ones did: metadata of the server, conversion,
+    Each step sees the results of the earlier steps, so the order is upstream's: metadata set by the server, conversion,
     defaults, managedFields, mutating admission, generateName, allocation, preparation, validation, validating
     admission, storage.
+
+    call: the request; None if the server itself creates the object
+    manager: field manager of all fields; "" if the object has its managedFields already, None for the field manager of
+      the request
     """
     requester = SERVER if call is None else call.user
     if manager is None:
@@ -73,9 +74,9 @@ def create_object(
     meta = obj["metadata"]
     if strategy.confirm is not None:
         strategy.confirm(obj, None, requester, cluster.access("" if call is None else call.route.name))
-    if generated:  # after admission: what plugins refuse has no name yet
+    if generated:  # after admission, so that an object that plugins refuse has no name yet
         meta["name"] = _generated_name(cluster, definition, meta)
-    meta.setdefault("name", "")  # refused by validation, together with other errors
+    meta.setdefault("name", "")  # validation reports the empty name together with other errors
     _prepare(cluster, definition, obj, call, requester)
     _validate(cluster, definition, obj, requester)
     if given_version:
@@ -97,7 +98,7 @@ def create_object(
 def _prepare(
     cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None, requester: User
 ) -> None:
-    """Allocate what the object needs, and set its first status (upstream's BeginCreate and PrepareForCreate)."""
+    """Allocate addresses and ports, and set the first status (upstream's BeginCreate and PrepareForCreate)."""
     strategy = definition.strategy
     strategy.allocate(cluster, obj)
     if strategy.has_status and not strategy.status_on_create:
@@ -111,7 +112,7 @@ def _prepare(
 
 
 def _validate(cluster: Cluster, definition: ResourceDefinition, obj: Object, requester: User) -> None:
-    """Raise StatusError (422) for an invalid object, or one that refers to what its requester may not use."""
+    """Raise StatusError (422) if the object is invalid, or refers to something that the requester may not use."""
     strategy, meta = definition.strategy, obj["metadata"]
     errors = carried_out(
         cluster,
@@ -124,7 +125,7 @@ def _validate(cluster: Cluster, definition: ResourceDefinition, obj: Object, req
 
 
 def _authorize_creation(cluster: Cluster, call: RoutedRequest) -> None:
-    """Raise StatusError (403) if a user who may update or apply an object may not create it.
+    """Raise StatusError (403) if a user who may update or apply the object may not create it.
 
     Source: apiserver pkg/endpoints/handlers/update.go, withAuthorization (v1.36), which authorizes at this point too.
     """
@@ -143,7 +144,7 @@ def _authorize_creation(cluster: Cluster, call: RoutedRequest) -> None:
 
 
 def _reviewed(cluster: Cluster, call: RoutedRequest, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
-    """Return the object with the server's answer; nothing is stored. Raises StatusError (422)."""
+    """Answer a review (such as SubjectAccessReview), which is not stored. Raises StatusError (422)."""
     definition = call.definition
     obj = chain.admit_body(cluster, call, definition, obj)
     errors = review(obj, call.user, cluster.access())
@@ -153,7 +154,7 @@ def _reviewed(cluster: Cluster, call: RoutedRequest, obj: Object, review: Callab
 
 
 def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Object) -> str:
-    """Draw a name for this generateName that is free, or after GENERATE_ATTEMPTS one that is taken."""
+    """Generate a free name from generateName. If GENERATE_ATTEMPTS names are taken, return the last one."""
     collection = cluster.state.collection(definition.storage)
     for _ in range(GENERATE_ATTEMPTS):
         name = metadata.generated_name(cluster, meta["generateName"])
@@ -163,7 +164,7 @@ def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Obje
 
 
 def _free_key(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, generated: bool) -> str:
-    """Return the object's key. Raises StatusError (409) if it is taken."""
+    """Return the key of a new object. Raises StatusError (409) if an object with this key exists."""
     meta = obj["metadata"]
     key = make_key(meta.get("namespace", ""), meta["name"])
     taken = cluster.state.collection(definition.storage).get(key)

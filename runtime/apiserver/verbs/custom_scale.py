@@ -1,4 +1,4 @@
-"""Scale subresource of custom objects, with the paths of their CustomResourceDefinition.
+"""Scale subresource of custom objects, at the paths that their CustomResourceDefinition declares.
 
 Source: apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST; v1.36).
 """
@@ -16,7 +16,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def custom_scale_of(paths: ScalePaths, obj: Object) -> Object:
-    """Raises StatusError (500) where something else is than a Scale shows."""
+    """Return the Scale of a custom object. Raises StatusError (500) if a value at one of the paths has another type."""
     meta = obj["metadata"]
     replicas, selector = _at(obj, paths.replicas, int), _at(obj, paths.selector, str) if paths.selector else None
     return {
@@ -36,7 +36,10 @@ def has_replicas(paths: ScalePaths, obj: Object) -> bool:
 
 
 def set_replicas(paths: ScalePaths | None, obj: Object, replicas: int) -> None:
-    """In place; paths: None for those of the built-in kinds."""
+    """Set the number of replicas in an object, in place.
+
+    paths: None for a built-in kind, whose replicas are at .spec.replicas
+    """
     *steps, last = _steps(".spec.replicas" if paths is None else paths.replicas)
     for step in steps:
         obj = obj.setdefault(step, {})
@@ -48,7 +51,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _at(obj: Object, path: str, type_: type) -> Any:
-    """None where there is nothing."""
+    """Return the value at a path, None if it is missing. Raises StatusError (500) if it has another type."""
     value: Any = obj
     for step in _steps(path):
         if not isinstance(value, dict) or step not in value:

@@ -43,7 +43,10 @@ def delete(cluster: Cluster, call: RoutedRequest) -> Response:
 
 
 def delete_collection(cluster: Cluster, cache: WatchCache, call: RoutedRequest) -> Response:
-    """Deletes one after the other, until one is refused. Returns the list of the objects as they were."""
+    """Delete the selected objects one after the other until one deletion is refused.
+
+    The response is the list of the objects before their deletion.
+    """
     definition, options = call.definition, parse_options(call)
     page, _ = asked_page(cluster, cache, call)
     asked: list[Question] = []
@@ -52,7 +55,7 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: RoutedRequest) 
         try:
             admit = chain.admit_collection_delete(cluster, call, options_object(options))
             delete_object(cluster, definition, key, options, admit)
-        except Unanswered as err:  # collect them, to send the calls of all objects in parallel
+        except Unanswered as err:  # collect the questions of all objects, so that their webhooks are called in parallel
             asked += err.questions
         except StatusError as err:
             if asked:
@@ -71,7 +74,7 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: RoutedRequest) 
 
 
 def options_object(options: DeleteOptions) -> Object:
-    """Return the options as webhooks receive them."""
+    """Return the options as the DeleteOptions object that webhooks receive."""
     shown: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
     if options.grace is not None:
         shown["gracePeriodSeconds"] = options.grace
@@ -86,7 +89,10 @@ def options_object(options: DeleteOptions) -> Object:
 
 
 def parse_options(call: RoutedRequest) -> DeleteOptions:
-    """Reads them from the body, or without one from the query. Raises StatusError (400, 422)."""
+    """Parse the options of a deletion from the body or, if it is empty, from the query.
+
+    Raises StatusError (400, 422).
+    """
     given: dict[str, Any] = dict(call.query)
     if call.request.body.strip():
         try:
@@ -99,7 +105,7 @@ def parse_options(call: RoutedRequest) -> DeleteOptions:
 
 
 def options_in(given: dict[str, Any], *, dry_run: bool) -> DeleteOptions:
-    """A DeleteOptions object, or query parameters of the same names. Raises StatusError (400, 422)."""
+    """Parse a DeleteOptions object, or query parameters of the same names. Raises StatusError (400, 422)."""
     kind = given.get("kind") or "DeleteOptions"
     if kind != "DeleteOptions":
         raise status_errors.bad_request(f'no kind "{kind}" is registered for version "meta.k8s.io/v1"')
@@ -147,7 +153,7 @@ def _seconds(value: Any) -> int | None:
     if value is None or (type(value) is int and value in INT64):
         return value
     try:
-        return parse_int(value)  # a query's value is text
+        return parse_int(value)  # the value of a query parameter is a string
     except ValueError as err:
         raise status_errors.bad_request(str(err)) from err
     except TypeError as err:

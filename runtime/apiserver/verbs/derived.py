@@ -1,6 +1,6 @@
-"""GET of objects that are computed from others when they are read: one object, or an unpaginated list.
+"""GET of objects that are computed from other objects when they are read: one object, or a list without pages.
 
-They describe the current state, so resourceVersion is neither accepted nor returned.
+Such objects describe the current state, so a resourceVersion is neither accepted nor returned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.storage.state import to_read
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
 
-MOST_WARNINGS = 10  # each is a header of the response
+MOST_WARNINGS = 10  # each warning is a header of the response
 
 
 def get_derived(cluster: Cluster, call: RoutedRequest, derived: Derived) -> Response:
@@ -38,7 +38,7 @@ def list_derived(cluster: Cluster, call: RoutedRequest, derived: Derived) -> Res
     selection = parse_selection(definition, call.query)
     keys = filter(selection.has_key, collection.keys(call.route.namespace))
     records = map(collection.records.__getitem__, keys)
-    # One by one: thousands of decoded objects at a time would keep the memory's collector busy.
+    # Decoded one by one: thousands of decoded objects at a time would keep the garbage collector busy.
     sources = (decode_object(record.raw) for record in records if selection.labels.matches(record.labels))
     warnings: list[str] = []
     items = [encode_object(obj) for obj in _made(cluster, derived, sources, warnings)]

@@ -1,8 +1,8 @@
 """POST to pods/eviction: delete a pod if its PodDisruptionBudget allows it.
 
-Source: kubernetes pkg/registry/core/pod/storage/eviction.go (v1.36). Differences: one request is one commit here, so
-nothing is tried again for a conflict, no pod becomes ready between the check and its deletion, and the budget of an
-eviction whose preconditions fail is as before.
+Source: kubernetes pkg/registry/core/pod/storage/eviction.go (v1.36). Differences: a request is one commit here, so
+conflicts need no retry, and no pod becomes ready between the check and its deletion; if the preconditions of an
+eviction fail, its budget is not changed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kcm.runtime.apiserver.verbs.delete import options_in
 from kcm.runtime.client.api import Response
 
 TARGET, REASON, MESSAGE = "DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting"
-MOST_DISRUPTED_PODS = 2000  # evictions that the controller of the budget has not confirmed
-AGAIN_AFTER = 10  # seconds, while the budget is not that of its newest spec
+MOST_DISRUPTED_PODS = 2000  # evictions that the disruption controller has not confirmed yet
+AGAIN_AFTER = 10  # seconds (Retry-After) while the budget's status does not reflect its newest spec
 _OLD_VERSION = "policy/v1beta1"
 _BUDGETS = pod_disruption_budget.RESOURCE
-_WITHOUT_BUDGET = ("Succeeded", "Failed", "Pending")  # phases
+_WITHOUT_BUDGET = ("Succeeded", "Failed", "Pending")  # phases of pods that no budget protects
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
@@ -96,7 +96,7 @@ def _needs_no_budget(pod: Object) -> bool:
 
 
 def _budgets_of(cluster: Cluster, pod: Object) -> list[Object]:
-    """Return the budgets of its namespace that select it. An invalid selector selects nothing."""
+    """Return the budgets in the pod's namespace that select the pod. An invalid selector selects nothing."""
     collection, labels = cluster.state.collection(_BUDGETS.storage), labels_of(pod)
     found = (decode_object(collection.records[key].raw) for key in collection.keys(namespace_of(pod)))
     return [budget for budget in found if _selects(budget, labels)]
@@ -108,7 +108,11 @@ def _selects(budget: Object, labels: Mapping[str, str]) -> bool:
 
 
 def _spends_nothing(budget: Object, pod: Object) -> bool:
-    """The pod is not ready, so that currentHealthy does not count it, and the budget lets such a pod go."""
+    """Report whether the pod may be evicted without using up the budget.
+
+    This is the case for a pod that is not ready, and so not part of currentHealthy, if the unhealthyPodEvictionPolicy
+    allows its eviction.
+    """
     if is_true((pod.get("status") or {}).get("conditions"), "Ready"):
         return False
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == ALWAYS_ALLOW:
@@ -119,9 +123,9 @@ def _spends_nothing(budget: Object, pod: Object) -> bool:
 
 
 def _spent(cluster: Cluster, budget: Object, pod: Object) -> Object:
-    """Return the budget with disruptionsAllowed decremented, and this pod in disruptedPods.
+    """Return the budget with disruptionsAllowed decremented, and with the pod added to disruptedPods.
 
-    Raises StatusError (403, 429).
+    Raises StatusError (403, 429) if the budget does not allow the eviction.
     """
     name, status = name_of(budget), budget.get("status") or {}
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
@@ -144,7 +148,9 @@ def _why_none(name: str, status: Object) -> str:
     message = (condition.get("message") or "") if condition.get("status") == "False" else ""
     current, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
     none = f"The disruption budget {name} does not allow evicting pods currently"
-    if message and condition.get("reason") == SYNC_FAILED:  # first, as the numbers mean nothing then
+    if (
+        message and condition.get("reason") == SYNC_FAILED
+    ):  # checked first: the numbers are meaningless after a failed sync
         return f"{none} because it failed sync: {message}"
     if current <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
@@ -164,7 +170,10 @@ def _forbidden(name: str, because: str) -> StatusError:
 
 
 def _mark_and_delete(cluster: Cluster, call: RoutedRequest, pod: Object, options: DeleteOptions) -> None:
-    """The condition DisruptionTarget is a write of its own, so that watchers see it before the deletion."""
+    """Set the condition DisruptionTarget, then delete the pod.
+
+    The condition is a separate write, so that watches deliver it before the deletion.
+    """
     status = pod.get("status") or {}
     conditions = status.get("conditions") or []
     condition = changed_condition(conditions, TARGET, "True", REASON, MESSAGE, now=cluster.clock.now())

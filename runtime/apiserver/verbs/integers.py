@@ -1,4 +1,4 @@
-"""Integers of query parameters, read as Go's strconv reads them: by 64 bits, with its words."""
+"""Integers in query parameters, parsed as 64-bit integers with the error texts of Go's strconv."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 
 
 def parse_int(text: str) -> int:
-    """Parse as Go's strconv.ParseInt. Raises ValueError."""
+    """Parse a signed integer as Go's strconv.ParseInt. Raises ValueError."""
     number = integers.parse_int(text)
     if number is None:
         raise _error("ParseInt", text, well_formed=integers.is_int(text))
@@ -15,7 +15,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_uint(text: str) -> int:
-    """Parse as Go's strconv.ParseUint. Raises ValueError."""
+    """Parse an unsigned integer as Go's strconv.ParseUint. Raises ValueError."""
     number = integers.parse_uint(text)
     if number is None:
         raise _error("ParseUint", text, well_formed=integers.is_uint(text))

@@ -1,4 +1,4 @@
-"""The options that every write has: dryRun, fieldManager, fieldValidation; and force of an apply.
+"""Options of writes in the query: dryRun, fieldManager, fieldValidation, and force for server-side apply.
 
 Source: apimachinery pkg/apis/meta/v1/validation/validation.go (v1.36).
 """
@@ -18,17 +18,20 @@ _CHECKED = frozenset({"dryRun", "fieldManager", "fieldValidation"})
 
 
 def check_create_options(query: Mapping[str, str]) -> None:
-    """Raises StatusError (422)."""
+    """Check the query of a create. Raises StatusError (422)."""
     _check("CreateOptions", query, [])
 
 
 def check_update_options(query: Mapping[str, str]) -> None:
-    """Raises StatusError (422)."""
+    """Check the query of an update. Raises StatusError (422)."""
     _check("UpdateOptions", query, [])
 
 
 def check_patch_options(query: Mapping[str, str], patch_type: str) -> None:
-    """Raises StatusError (422)."""
+    """Check the query of a patch. Raises StatusError (422).
+
+    patch_type: media type of the patch
+    """
     errors: list[FieldError] = []
     if patch_type == PatchType.APPLY:
         if not query.get("fieldManager"):
@@ -70,5 +73,5 @@ def manager_errors(name: str, field: str) -> list[FieldError]:
 
 
 def _described(char: str) -> str:
-    """Format as Go's %#U, which omits unprintable characters."""
+    """Format a character as Go's %#U, which omits unprintable characters."""
     return f"U+{ord(char):04X}"

@@ -1,4 +1,4 @@
-"""PATCH of an object or of its status, in its four forms.
+"""PATCH of an object or of its status: JSON patch, merge patch, strategic merge patch, and server-side apply.
 
 Source: apiserver pkg/endpoints/handlers/patch.go (v1.36).
 """
@@ -36,7 +36,11 @@ SUPPORTED = tuple(PatchType)
 
 
 def patch(cluster: Cluster, call: RoutedRequest) -> Response:
-    """Raises StatusError: 415 on an unknown patch type, 400 on an unreadable patch, 422 on one that does not apply."""
+    """Apply the patch of a request to the stored object; a server-side apply may create the object.
+
+    Raises StatusError: 415 for an unknown patch type, 400 for a malformed patch, 422 for a patch that cannot be
+    applied.
+    """
     definition = call.definition
     patch_type, body = decode_patch(call)
     record = cluster.state.get(definition.storage, call.key)
@@ -56,7 +60,7 @@ def patch(cluster: Cluster, call: RoutedRequest) -> Response:
             lambda: apply(definition, unmanaged, body, patch_type),
         )
     strays = cluster.shapes.strays
-    # What is applied and changes nothing gets no defaults either, which conversion may leave out.
+    # An apply that changes nothing must not add defaults either: conversion may have removed them.
     is_idle = applied and definition.dynamic and _without_managed_fields(patched) == _without_managed_fields(live)
     new = patched if is_idle else _settled(cluster, call, patched)
     if patch_type == PatchType.JSON and cluster.shapes.strays != strays:
@@ -66,7 +70,10 @@ def patch(cluster: Cluster, call: RoutedRequest) -> Response:
 
 
 def _check_fields(call: RoutedRequest, patched: Object) -> None:
-    """Validate a JSON patch; other patches are validated on arrival. Raises StatusError (422)."""
+    """Check the fields of an object after a JSON patch; other patches are checked when they are received.
+
+    Raises StatusError (422).
+    """
     definition, directive = call.definition, call.query.get("fieldValidation") or WARN
     if directive not in (STRICT, WARN):
         return
@@ -82,7 +89,10 @@ def _check_fields(call: RoutedRequest, patched: Object) -> None:
 
 
 def _unmanaged(live: Object, patch: bytes) -> Object:
-    """Remove managedFields, which are long, unless the patch may change them; they are restored afterwards."""
+    """Return the object without managedFields, which are long, unless the patch may change them.
+
+    The stored managedFields are restored afterwards.
+    """
     if MANAGED_FIELDS not in live["metadata"] or MANAGED_FIELDS.encode() in patch:
         return live
     return _without_managed_fields(live)
@@ -93,7 +103,7 @@ def _without_managed_fields(obj: Object) -> Object:
 
 
 def decode_patch(call: RoutedRequest) -> tuple[str, Any]:
-    """Returns (media type, decoded patch). Raises StatusError (400, 413, 415, 422)."""
+    """Return the media type of the patch and the decoded patch. Raises StatusError (400, 413, 415, 422)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
     if patch_type not in SUPPORTED:
         raise status_errors.unsupported_patch_type()
@@ -118,7 +128,7 @@ def decode_patch(call: RoutedRequest) -> tuple[str, Any]:
 
 
 def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: str) -> Object:
-    """The patched object; obj is not changed. Raises StatusError (422)."""
+    """Return the object after the patch; obj itself is not changed. Raises StatusError (422)."""
     try:
         if patch_type == PatchType.JSON:
             return apply_json_patch(obj, body)
@@ -132,13 +142,13 @@ def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: st
 
 
 def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Object) -> Object:
-    """Returns the result of a patch with its types checked and settled. Raises StatusError (400, 422).
+    """Check the types of a patched object's fields, and prune and default it. Raises StatusError (400, 422).
 
-    A copy, since the patched object shares parts with the stored one.
+    The result is a copy, because the patched object shares parts with the stored object.
     """
     try:
         shown = orjson.dumps(patched)
-    except TypeError as err:  # operations of a JSON patch can nest values in each other without end
+    except TypeError as err:  # operations of a JSON patch can nest values without limit
         raise status_errors.unprocessable(str(err)) from err
     try:
         obj: Object = parse_json(shown)

@@ -49,7 +49,7 @@ def bind(cluster: Cluster, call: RoutedRequest) -> Response:
 
 
 def of_the_pod(cluster: Cluster, call: RoutedRequest) -> RoutedRequest:
-    """Turn a request to bindings into one to pods/binding of the pod in the body. Raises StatusError (400)."""
+    """Convert a request to bindings into a request to pods/binding of the pod in the body. Raises StatusError (400)."""
     definition = cluster.registry.find("", "v1", "pods")
     binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
     name = binding["metadata"].get("name")

@@ -36,26 +36,33 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResponse(Response):
-    """List with its parts: `head` without items, and the encoded items."""
+    """Response to a list. Its parts are kept for conversions of the body.
+
+    head: the list without its items
+    items: JSON of each item
+    """
 
     head: Mapping[str, Any]
     items: Sequence[bytes]
 
 
 def get(cluster: Cluster, call: RoutedRequest) -> Response:
-    """A resourceVersion means "not older than". Only the newest version is stored, so only a future one is refused."""
+    """Return the newest version of an object.
+
+    A resourceVersion means "not older than", so only a resourceVersion in the future is refused.
+    """
     _check_not_future(cluster, parse_resource_version(call.query))
     record = cluster.record(call.definition, call.key)
     return Response(status=200, body=served(call.definition, record.raw))
 
 
 def asked_page(cluster: Cluster, cache: WatchCache, call: RoutedRequest) -> tuple[Page, Position]:
-    """Return the page that a list or deletecollection selects, and the position of its beginning."""
+    """Return the page that a list or deletecollection selects, and the position at which the page begins."""
     query = call.query
     check_list_options(query)
     parse_timeout(query)
     selection = parse_selection(call.definition, query)
-    # Upstream serves lists of any version from its watch cache, which has no pages.
+    # Upstream serves lists with resourceVersion=0 ("any") from its watch cache, which has no pages.
     limit = 0 if query.get("resourceVersion") == "0" else parse_limit(query)
     position = _position(cluster, query, limit)
     return _page(cluster, cache, selection, call.route.namespace, position, limit), position
@@ -98,7 +105,7 @@ def _page(
 
 
 def _position(cluster: Cluster, query: Mapping[str, str], limit: int) -> Position:
-    """The revision and the first key of this page."""
+    """Return the revision and the first key of the requested page. Raises StatusError."""
     asked = parse_resource_version(query)
     if text := query.get("continue"):
         if asked:
@@ -110,7 +117,7 @@ def _position(cluster: Cluster, query: Mapping[str, str], limit: int) -> Positio
         return position
     _check_not_future(cluster, asked)
     match = query.get("resourceVersionMatch")
-    # Without a match, a limit makes an old resourceVersion exact.
+    # Without resourceVersionMatch, a limit means that the resourceVersion must match exactly.
     exact = match == EXACT or (bool(asked) and bool(limit) and not match)
     return Position(asked if exact else cluster.state.revision, "")
 
@@ -121,9 +128,9 @@ def _check_not_future(cluster: Cluster, revision: int) -> None:
 
 
 def parse_resource_version(query: Mapping[str, str]) -> int:
-    """Return the revision, 0 for "any" and "newest". Raises StatusError (400)."""
+    """Parse the resourceVersion of a query; 0 means "any" or "newest". Raises StatusError (400)."""
     text = query.get("resourceVersion", "")
-    if text in ("", "0"):  # as in most requests
+    if text in ("", "0"):  # shortcut for most requests
         return 0
     try:
         return parse_uint(text)
@@ -134,7 +141,7 @@ def parse_resource_version(query: Mapping[str, str]) -> int:
 
 
 def parse_limit(query: Mapping[str, str]) -> int:
-    """Return the limit, 0 for none. Raises StatusError (400)."""
+    """Parse the limit of a query; 0 means no limit. Raises StatusError (400)."""
     try:
         limit = parse_int(query.get("limit") or "0")
     except ValueError as err:
@@ -143,7 +150,7 @@ def parse_limit(query: Mapping[str, str]) -> int:
 
 
 def parse_timeout(query: Mapping[str, str]) -> int:
-    """Return the timeout in seconds, 0 for none. Raises StatusError (400)."""
+    """Parse the timeoutSeconds of a query; 0 means no timeout. Raises StatusError (400)."""
     try:
         return max(parse_int(query.get("timeoutSeconds") or "0"), 0)
     except ValueError as err:
@@ -151,7 +158,7 @@ def parse_timeout(query: Mapping[str, str]) -> int:
 
 
 def check_list_options(query: Mapping[str, str]) -> None:
-    """Raise StatusError (422) for options that exclude each other."""
+    """Raise StatusError (422) if options of a list are invalid or exclude each other."""
     errors: list[FieldError] = []
     match = query.get("resourceVersionMatch")
     if match:

@@ -1,4 +1,4 @@
-"""The scale subresource: how many replicas a workload has, as a Scale of autoscaling/v1.
+"""Scale subresource of built-in and custom kinds: the number of a workload's replicas, as autoscaling/v1 Scale.
 
 Source: kubernetes pkg/registry/apps/replicaset/storage/storage.go, ScaleREST (v1.36).
 """
@@ -74,7 +74,7 @@ def scale_of(definition: ResourceDefinition, workload: Object) -> Object:
 
 
 def _apply(cluster: Cluster, call: RoutedRequest, record: StoredObject, body: Object) -> Response:
-    """Apply a Scale, of which only the replicas are used; they are a field of the workload."""
+    """Carry out a server-side apply of a Scale, as an apply of the workload's replicas."""
     definition = call.definition
     wanted = settle_patched(cluster, _SCALES, apply(_SCALES, {}, body, PatchType.MERGE))
     metadata.check_name(call.route, wanted)
@@ -105,7 +105,7 @@ def _store(cluster: Cluster, call: RoutedRequest, scale: Object) -> Response:
         raise status_errors.conflict(definition.group, f"{definition.plural}/scale", name, because)
     set_replicas(paths, new, replicas)
     given = scale["metadata"].get("resourceVersion") or ""
-    if given or paths is None:  # a custom object without one is updated unconditionally
+    if given or paths is None:  # without a resourceVersion, a custom object is updated unconditionally
         new["metadata"]["resourceVersion"] = given
     stored = replace(cluster, call, record, old, new)
     return Response(status=200, body=encode_object(scale_of(definition, decode_object(stored))))

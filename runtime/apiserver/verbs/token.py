@@ -22,7 +22,7 @@ GROUP, KIND = token_request.RESOURCE.group, token_request.RESOURCE.kind
 
 
 def create_token(cluster: Cluster, call: RoutedRequest) -> Response:
-    """Nothing is stored. Raises StatusError."""
+    """Issue a token for the service account in the path. Nothing is stored. Raises StatusError."""
     if cluster.tokens is None:
         raise status_errors.method_not_allowed()
     request = decode_body(cluster, token_request.RESOURCE, call.request.body)
@@ -91,7 +91,7 @@ def _bound(cluster: Cluster, call: RoutedRequest, reference: Object | None) -> l
 
 
 def _object(cluster: Cluster, kind: str, key: str) -> Object:
-    """Raises StatusError (404)."""
+    """Return the object that the token is bound to. Raises StatusError (404) if it does not exist."""
     definition = cluster.registry.of_kind("v1", kind)
     assert definition is not None
     return decode_object(cluster.record(definition, key).raw)

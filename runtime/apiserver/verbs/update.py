@@ -1,4 +1,4 @@
-"""PUT of an object or of its status, and `replace`, through which every change of a stored object goes.
+"""PUT of an object or of its status, and `replace`, which carries out every change of a stored object.
 
 Source: apiserver pkg/endpoints/handlers/update.go, pkg/registry/generic/registry/store.go, Store.Update,
 pkg/registry/rest/update.go, BeforeUpdate (v1.36).
@@ -63,10 +63,12 @@ def update(cluster: Cluster, call: RoutedRequest) -> Response:
 def replace(
     cluster: Cluster, call: RoutedRequest, record: StoredObject, old: Object, new: Object, *, applied: bool = False
 ) -> bytes:
-    """Replaces old by new, both in stored form; returns the bytes of the response. Raises StatusError.
+    """Replace a stored object, and return the body of the response. Raises StatusError.
 
-    applied: new has the managedFields to be stored; else those that the client sent. old is not changed.
-    new may share parts with it: a part that is changed here is copied.
+    record: the object as it is stored
+    old: the decoded object, in stored form; it is not changed
+    new: the replacement in stored form. It may share parts with old, so every part that is changed here is copied.
+    applied: whether new has the managedFields to store (server-side apply); otherwise they are computed here
     """
     definition, strategy = call.definition, call.definition.strategy
     new = chain.admit_update(cluster, call, new, old)
@@ -75,7 +77,7 @@ def replace(
     _check_version(definition, call.key, record, new)
     metadata.carry_over(new, old)
     errors = validate_metadata(definition, new["metadata"])
-    # Upstream validates it twice, in general and for the kind, and reports each cause twice.
+    # Upstream validates the metadata twice, in general and for the kind, and reports each error twice.
     errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
     part = strategy.subresource_updates.get(call.route.subresource)
     if part is not None:
@@ -121,7 +123,7 @@ def replace(
 
 
 def _wrong_with(strategy: Strategy, new: Object, old: Object) -> list[FieldError]:
-    """Return the errors of an object and of its change."""
+    """Return the validation errors of the object and of its change."""
     of_object = [] if strategy.update_is_judged_whole else strategy.validate(new)
     of_change = strategy.validate_update(new, old)
     return [*of_change, *of_object] if strategy.change_is_judged_first else [*of_object, *of_change]
@@ -167,7 +169,7 @@ def _check_version(definition: ResourceDefinition, key: str, record: StoredObjec
 
 
 def _another_uid(definition: ResourceDefinition, key: str, expected: str, found: str) -> StatusError:
-    """The text is that of upstream's storage layer; clients match it."""
+    """Return the error for a uid that differs, with the text of upstream's storage layer, which clients match."""
     because = (
         f"StorageError: invalid object, Code: 4, Key: /registry/{definition.plural}/{key}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {expected}, UID in object meta: {found}"
@@ -176,7 +178,7 @@ def _another_uid(definition: ResourceDefinition, key: str, expected: str, found:
 
 
 def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, finalizing: bool) -> None:
-    """A write of the object keeps the stored status, and other parts that have a path of their own."""
+    """Restore the stored status, and fields that only other subresources may change, in an update of the object."""
     if definition.strategy.has_status:
         _take(new, old, STATUS)
     if definition.strategy.update_keeps and not finalizing:
@@ -186,7 +188,7 @@ def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, fi
 
 
 def _keep_all_but_status(definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """A write of the status keeps everything else as stored, except most of the metadata."""
+    """Restore everything except the status and most of the metadata in an update of the status."""
     for part in {*new, *old} - {STATUS, "metadata", "kind", "apiVersion"}:
         _take(new, old, part)
     for part in definition.strategy.status_update_keeps:

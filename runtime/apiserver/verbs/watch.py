@@ -1,4 +1,4 @@
-"""GET of a collection with ?watch=1.
+"""Watch: GET of a collection with ?watch=1.
 
 Source: apiserver pkg/endpoints/handlers/{get,watch}.go, pkg/storage/cacher/cacher.go (v1.36).
 """
@@ -23,8 +23,8 @@ from kcm.runtime.apiserver.verbs.integers import parse_uint
 from kcm.runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_timeout
 from kcm.runtime.client.api import Response
 
-# The default time-out. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step, so that
-# they do not end together either and a run in virtual time is reproducible.
+# Default timeouts, in seconds. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step,
+# so that they do not end together either, and a run in virtual time is reproducible.
 SHORTEST, SPREAD, STEP = 1800.0, 1800, 997
 
 
@@ -39,16 +39,19 @@ def watch(
     deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     convert_later: ConvertLater | None = None,
 ) -> CacheWatcher:
-    """Start a watch. Raises StatusError for an invalid request.
+    """Start a watch. Raises StatusError if the request is invalid.
 
-    A resourceVersion that is too old is an ERROR event in the stream instead, as upstream.
+    As upstream, a resourceVersion that is too old is reported as an ERROR event in the stream instead.
 
-    number: sequence number of the watch.
-    convert_later: converts objects if that needs webhooks.
+    number: sequence number of the watch, from which the default timeout is derived
+    deliver: receives one or more whole event lines at a time
+    end: called when the watch ends
+    deliver_first: receives the initial events as an iterator of lines; without it, `deliver` receives them at once
+    convert_later: converts objects asynchronously; None if no conversion webhook is needed
     """
     query = call.query
     check_watch_options(query)
-    parse_limit(query)  # of no effect, but checked
+    parse_limit(query)  # a limit has no effect on a watch, but must be valid
     selection = parse_selection(call.definition, query)
     try:
         asked = parse_uint(query.get("resourceVersion") or "0")
@@ -84,7 +87,7 @@ def watch(
         all_there = selection if convert_later is None else selection.by_key()
         page = read_page(collection, [], all_there, namespace=namespace, start="", limit=0)
         if convert_later is None:
-            # Made when they are taken: until then they cost no more than what is stored.
+            # A generator, so that the lines do not occupy memory before they are sent.
             lines = (event_line(ADDED, served(call.definition, raw)) for raw in page.items)
         else:
             stored = [decode_object(raw) for raw in page.items]
@@ -117,7 +120,7 @@ def _is_legacy(query: Mapping[str, str]) -> bool:
 
 
 def check_watch_options(query: Mapping[str, str]) -> None:
-    """Raise StatusError (422) for options that exclude each other."""
+    """Raise StatusError (422) if options of a watch are invalid or exclude each other."""
     errors: list[FieldError] = []
     match, initial = query.get("resourceVersionMatch"), "sendInitialEvents" in query
     field = "resourceVersionMatch"
