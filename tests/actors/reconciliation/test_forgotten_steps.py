@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kcm.actors.app import assembly
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.reconciliation import (
@@ -205,3 +206,19 @@ def test_our_own_controllers_forget_none(spec: ControllerSpec) -> None:
     )
     functions = [*(queue.reconcile for queue in spec.queues), *(each.run for each in spec.passes)]
     assert forgotten_steps(reconciler, functions) == []
+
+
+def test_source_of_built_in_controllers_is_not_parsed_at_a_start(
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[type] = []
+    monkeypatch.setattr(assembly, "warn_of_forgotten_steps", lambda reconciler, _: checked.append(type(reconciler)))
+    spec = ControllerSpec(
+        name="own",
+        reads=(PODS,),
+        queues=(Queue(watches=(Watch(PODS, to=itself),), reconcile=lambda _own, _key: helper()),),
+        build=lambda _context: Careful(),
+    )
+    cluster.manager(controllers=(*BUILT_IN, spec))
+    cluster.run_for(1.0)
+    assert checked == [Careful]
