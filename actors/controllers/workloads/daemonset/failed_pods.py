@@ -1,6 +1,6 @@
-"""Backoff for pods that fail repeatedly on a node, for example because its kubelet rejects them.
+"""Backoff for replacing the failed pods of a DaemonSet on a node, for example if the kubelet rejects every pod.
 
-The next failed pod is deleted, and so replaced, after an increasing delay.
+Each failed pod on the node is deleted, and then replaced, after a longer delay than the previous one.
 
 Source: kubernetes v1.36 client-go util/flowcontrol/backoff.go, and failedPodsBackoff in
 pkg/controller/daemon/daemon_controller.go.
@@ -28,20 +28,20 @@ class _Wait(NamedTuple):
 
 
 class FailedPodsBackoff:
-    """Delays before failed pods are deleted, by DaemonSet and node. Times are monotonic seconds."""
+    """Delays before failed pods are deleted, per DaemonSet and node. All times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._waits: dict[FailedPodKey, _Wait] = {}  # in the order of the last failure
 
     def seconds_left(self, key: FailedPodKey, now: float) -> float:
-        """Return the seconds until a failed pod may be deleted; 0.0 if it may be deleted now."""
+        """Return the seconds until a failed pod of this node may be deleted; 0.0 if it may be deleted now."""
         wait = self._waits.get(key)
         if wait is None or now - wait.since > RESET_AFTER:
             return 0.0
         return max(0.0, wait.since + BACKOFF.delay(wait.level) - now)
 
     def record_deletion(self, key: FailedPodKey, now: float) -> None:
-        """Double the delay for the next failed pod."""
+        """Record that a failed pod was deleted, which doubles the delay for the next failed pod."""
         for expired in [known for known, wait in self._waits.items() if now - wait.since > RESET_AFTER]:
             del self._waits[expired]
         before = self._waits.pop(key, None)

@@ -54,7 +54,7 @@ from kcm.runtime.tables.table import Entry
 
 
 class RevisionHistory(NamedTuple):
-    """The ControllerRevisions of a DaemonSet."""
+    """The current ControllerRevision of a DaemonSet and its older ones."""
 
     current: Object  # records the DaemonSet's template
     old: list[Object]  # all others, oldest first
@@ -62,14 +62,16 @@ class RevisionHistory(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """The value of HASH_LABEL of pods with the current revision."""
+        """The label value that pods of the current revision have."""
         return labels_of(self.current).get(HASH_LABEL) or ""
 
 
 def ensure_history(daemon_set: DaemonSet, *, revisions: Lister, pods: Sequence[Entry]) -> Step[RevisionHistory]:
-    """Claim, label, create and renumber revisions so that the current one is the newest.
+    """Claim and label the revisions, create the current one if it is missing, and give it the highest number.
 
-    pods: all pods of the DaemonSet. Raises CommandError. Source: constructHistory.
+    pods: all pods of the DaemonSet; pods of merged duplicate revisions are relabelled.
+
+    Raises CommandError if a write fails. Source: constructHistory.
     """
     claimed = yield from claim_revisions(
         revisions, owner=daemon_set.obj, owners=DAEMONSETS, matches=daemon_set.selector.matches, releases=True
@@ -94,7 +96,10 @@ def ensure_history(daemon_set: DaemonSet, *, revisions: Lister, pods: Sequence[E
 
 
 def surplus_revisions(old: Sequence[Object], pods: Iterable[Entry], *, limit: int) -> list[Object]:
-    """Return the oldest revisions beyond the limit, except revisions of existing pods. Source: cleanupHistory."""
+    """Return the oldest revisions in excess of the limit, without revisions that pods still use.
+
+    Source: cleanupHistory.
+    """
     surplus = len(old) - limit
     if surplus <= 0:
         return []
@@ -103,12 +108,15 @@ def surplus_revisions(old: Sequence[Object], pods: Iterable[Entry], *, limit: in
 
 
 def clean_up(revisions: Sequence[Object]) -> Step[None]:
-    """Delete these revisions. Raises CommandError, but not if a revision does not exist."""
+    """Delete these revisions, ignoring missing ones. Raises CommandError if another error occurs."""
     yield from must_all([delete(CONTROLLER_REVISIONS, revision) for revision in revisions], but=(NotFound,))
 
 
 def _record(daemon_set: DaemonSet, data: Object, number: int) -> Step[Object]:
-    """Create the revision of the current template, or find it by its name. Source: snapshot."""
+    """Create the revision of the current template. If a revision of that name and template exists, return it instead.
+
+    Source: snapshot.
+    """
     hash = template_hash(daemon_set.template, daemon_set.collision_count)
     # The name is not shortened, unlike that of a StatefulSet's revision. The server rejects names of more than 253
     # characters, and the DaemonSet gets no pods, as upstream.
@@ -135,9 +143,9 @@ def _record(daemon_set: DaemonSet, data: Object, number: int) -> Step[Object]:
 
 
 def _count_collision(daemon_set: DaemonSet) -> Step[None]:
-    """Increment status.collisionCount, so that the next sync uses another name.
+    """Increment status.collisionCount, so that the next sync derives another revision name.
 
-    Raises ValueError if the name was derived from an outdated count.
+    Raises ValueError if the live count differs from the count that the name was derived from.
     """
     live = yield from must_object(get_live(DAEMONSETS, daemon_set.key))
     status = live.get("status") or {}
@@ -152,7 +160,7 @@ def _count_collision(daemon_set: DaemonSet) -> Step[None]:
 
 
 def _merge(kept: Object, duplicates: Sequence[Object], pods: Iterable[Entry]) -> Step[None]:
-    """Delete duplicates of a revision, and give its label to their pods. Source: dedupCurHistories."""
+    """Delete duplicates of the revision `kept`, and relabel their pods with its hash. Source: dedupCurHistories."""
     hash = labels_of(kept).get(HASH_LABEL)
     hashes = {labels_of(revision).get(HASH_LABEL) for revision in duplicates} - {hash}
     body = {"metadata": {"labels": {HASH_LABEL: hash}}}

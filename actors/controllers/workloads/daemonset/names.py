@@ -1,4 +1,4 @@
-"""Names of a DaemonSet's pods, chosen so that a creation with unknown outcome is not repeated under another name."""
+"""Deterministic pod names for a DaemonSet, so that a creation with unknown outcome is retried under the same name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kcm.protocols.objects import Key, Object, namespace_of, resource_version_of
 
 
 class PodNames:
-    """The names of one DaemonSet's newest pods that its lister may not show.
+    """Chooses the names of the pods that one DaemonSet creates.
 
-    The name for a node derives from the node and the DaemonSet's resourceVersion, so a new incarnation, which has no
-    memory, chooses the same name again. Under one resourceVersion a node may get several pods, one after the other:
-    names that were used under it are not used again.
+    A name is derived from the node and the DaemonSet's resourceVersion, so that the controller chooses the same name
+    after a restart. While the resourceVersion stays the same, a node can need several pods in succession; names already
+    used under that resourceVersion are skipped.
     """
 
     __slots__ = ("_unknown", "_used", "_version")
@@ -26,7 +26,10 @@ class PodNames:
         self._unknown = UnknownOutcomes[str]()  # the purpose of a pod is its node
 
     def choose(self, owner: Object, nodes: Sequence[str], *, taken: Callable[[Key], bool]) -> dict[str, str]:
-        """Return the names of the pods to create, each with its node, in the order of these nodes."""
+        """Return the node of each pod to create, by the name chosen for the pod, in the order of `nodes`.
+
+        taken: reports whether a pod with this key exists.
+        """
         version, namespace = resource_version_of(owner), namespace_of(owner)
         if version != self._version:
             self._version, self._used = version, set()
@@ -44,7 +47,10 @@ class PodNames:
         return chosen
 
     def record(self, chosen: Mapping[str, str], creations: Creations, resolved: Iterable[Key]) -> None:
-        """Remember the outcomes of the creations of these pods. resolved: keys returned by fetch_existing."""
+        """Record the outcomes of these creations, so that names with unknown outcome are retried.
+
+        resolved: keys that fetch_existing has returned.
+        """
         self._used.update(creations.created)
         self._used.update(resolved)
         self._unknown.record_creations(creations, resolved, purposes=chosen)

@@ -1,4 +1,4 @@
-"""DaemonSets, parsed and checked: decisions take the frozen value instead of the raw object."""
+"""DaemonSets parsed into immutable, validated values."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _SHAPE = {
 
 
 class Rolling(NamedTuple):
-    """Fields of spec.updateStrategy.rollingUpdate."""
+    """Validated fields of spec.updateStrategy.rollingUpdate."""
 
     max_unavailable: IntOrString
     max_surge: IntOrString
 
     @property
     def surges(self) -> bool:
-        """Report whether a node may have two pods during an update. Source: AllowsSurge."""
+        """Report whether maxSurge allows a second pod on a node during an update. Source: AllowsSurge."""
         return scaled_value(self.max_surge, 1, round_up=True) > 0
 
 
 class DaemonSet(NamedTuple):
-    """A DaemonSet, parsed and checked."""
+    """A DaemonSet with its fields parsed and validated."""
 
     obj: Object
     key: Key
@@ -70,7 +70,10 @@ class DaemonSet(NamedTuple):
         return self.selector.matches(pod.labels)
 
     def is_updated(self, pod: PodFacts, hash: str) -> bool:
-        """Report whether a pod has the current template, by its hash or by its generation. Source: IsPodUpdated."""
+        """Report whether a pod was created from the current template. Source: IsPodUpdated.
+
+        hash: the current revision's value of HASH_LABEL. The deprecated label GENERATION_LABEL is compared too.
+        """
         labels = pod.labels
         if hash and labels.get(HASH_LABEL) == hash:
             return True
@@ -78,7 +81,7 @@ class DaemonSet(NamedTuple):
 
 
 def parse_daemon_set(obj: Object) -> DaemonSet:
-    """Parse a DaemonSet. Raises ValueError that names the field that is missing or of the wrong type."""
+    """Parse a DaemonSet. Raises ValueError, with the name of the field, if a field is missing or malformed."""
     check(obj, _SHAPE)
     spec = obj.get("spec") or {}
     template = spec.get("template")
@@ -113,7 +116,7 @@ def parse_daemon_set(obj: Object) -> DaemonSet:
 
 
 def selector_of(obj: Object) -> LabelSelector:
-    """Return spec.selector. Raises ValueError if it is missing or malformed."""
+    """Parse spec.selector of a DaemonSet. Raises ValueError if it is missing or malformed."""
     check(obj, {"spec": {"selector": MAP}})
     selector = (obj.get("spec") or {}).get("selector")
     if selector is None:

@@ -1,6 +1,7 @@
-"""Placement of a DaemonSet's pods: which nodes are eligible, by name, labels and taints, as for the scheduler.
+"""Eligibility of nodes for a DaemonSet's pods: by node name, node selector, required node affinity, and taints.
 
-Resources, ports and cordons are ignored: the pod is created, and stays pending until the scheduler can bind it.
+Resource requests, host ports and cordons do not affect eligibility: the pod is created, and remains pending until the
+scheduler can bind it.
 
 Source: kubernetes v1.36 pkg/controller/daemon/daemon_controller.go (NodeShouldRunDaemonPod) and
 daemon/util/daemonset_util.go (AddOrUpdateDaemonPodTolerations).
@@ -34,7 +35,7 @@ _TOLERATED_BY_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHED
 
 
 class NodeVerdict(NamedTuple):
-    """Eligibility of a node. The two fields differ only because of NoSchedule taints.
+    """Whether a node should run the DaemonSet's pod. Only an untolerated NoSchedule taint makes the two fields differ.
 
     Source: the results of NodeShouldRunDaemonPod.
     """
@@ -47,7 +48,7 @@ NEITHER, STAY, BOTH = NodeVerdict(False, False), NodeVerdict(False, True), NodeV
 
 
 def daemon_tolerations(spec: Mapping[str, Any]) -> list[Object]:
-    """Return the tolerations of a pod's spec plus those of every DaemonSet pod.
+    """Return the tolerations of a pod spec, plus the tolerations that every DaemonSet pod gets.
 
     Source: AddOrUpdateDaemonPodTolerations.
     """
@@ -70,7 +71,10 @@ def _matches(toleration: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 class PodPlacement:
-    """The eligible nodes for a pod template. Templates with equal placement share an instance and its cache."""
+    """Decides which nodes are eligible for a pod template, and caches each verdict.
+
+    Templates with equal scheduling constraints share an instance.
+    """
 
     def __init__(
         self,
@@ -86,7 +90,7 @@ class PodPlacement:
         self._verdicts: dict[bytes, NodeVerdict] = {b"": NEITHER}
 
     def verdict(self, node: bytes) -> NodeVerdict:
-        """Return the verdict on a node, given its NodeFacts.placement; b"" for a missing node."""
+        """Return the verdict on a node, given its encoded NodeFacts.placement; b"" for a missing node."""
         known = self._verdicts.get(node)
         if known is None:
             if len(self._verdicts) > MAX_VERDICTS:
@@ -96,7 +100,7 @@ class PodPlacement:
         return known
 
     def verdicts(self, nodes: Iterable[Entry]) -> dict[str, NodeVerdict]:
-        """Return the verdicts by name of the node."""
+        """Return the verdict on each node, by node name."""
         # Every sync of a DaemonSet calls this for all nodes.
         known = self._verdicts.get
         return {
@@ -121,7 +125,7 @@ class PodPlacement:
 
 
 def placement_of(template: Mapping[str, Any], *, comparing: bool) -> PodPlacement:
-    """Return the Placement of a pod template. Raises ValueError on a malformed template.
+    """Return the PodPlacement of a pod template. Raises ValueError if the scheduling constraints are malformed.
 
     comparing: whether tolerations may use the operators Lt and Gt.
     """

@@ -37,9 +37,9 @@ class DaemonSetPlan:
 
 
 def by_node(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Return the pods by the name of the node that they run on or require, each list in pod_order.
+    """Group pods by their node, or by the node that they require if they are not bound yet. Each group is in pod_order.
 
-    Pods without a required node are left out, and terminal pods that are being deleted.
+    Omits pods without a node, and terminal pods that are being deleted.
     """
     # This runs for every pod at every sync, and nearly all nodes have one pod.
     found: dict[str, list[Entry]] = {}
@@ -61,7 +61,10 @@ def by_node(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def pod_order(pod: Entry) -> tuple[bool, float, str]:
-    """Sort key: pods that are bound to a node first, then older pods. Source: podByCreationTimestampAndPhase."""
+    """Return a sort key that orders pods bound to a node first, then older pods.
+
+    Source: podByCreationTimestampAndPhase.
+    """
     facts = pod.facts
     return facts.node == "", facts.created or 0.0, pod.key
 
@@ -76,7 +79,10 @@ def plan_pods(
     now: float,  # Unix seconds
     seconds_left: Callable[[str], float],  # until a failed pod of this node may be deleted
 ) -> DaemonSetPlan:
-    """Plan one pod for each eligible node, and the deletion of all others. Source: podsShouldBeOnNode."""
+    """Plan a pod for each eligible node without one, and the deletion of surplus and failed pods.
+
+    Source: podsShouldBeOnNode.
+    """
     plan, surges = DaemonSetPlan(), daemon_set.surges
     for node, verdict in nodes.items():
         on_node = pods.get(node)
@@ -142,9 +148,10 @@ def _plan_node(
 
 
 def _surplus(running: Sequence[Entry], *, daemon_set: DaemonSet, hash: str, now: float) -> list[Entry]:
-    """Return all pods except the oldest one of the current revision and the oldest one of another revision.
+    """Return the pods to delete of a node with several running pods during an update with surge.
 
-    The latter is included if the former is available, or if the latter is not ready.
+    The oldest pod of the current revision is kept. So is the oldest pod of another revision, as long as it is ready and
+    the new pod is not available yet.
     """
     new = [pod for pod in running if pod.facts.labels.get(HASH_LABEL) == hash]
     old = [pod for pod in running if pod.facts.labels.get(HASH_LABEL) != hash]

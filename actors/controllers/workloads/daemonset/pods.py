@@ -1,4 +1,4 @@
-"""The form of a DaemonSet's pods. Each requires its node by node affinity; the scheduler binds it.
+"""Builds the pods of a DaemonSet. Each pod requires its node by node affinity; the scheduler binds it.
 
 Source: kubernetes v1.36 pkg/controller/daemon/util/daemonset_util.go (CreatePodTemplate,
 ReplaceDaemonSetPodNodeNameNodeAffinity).
@@ -19,7 +19,7 @@ from kcm.protocols.resources import DAEMONSETS, PODS
 
 
 class DaemonPodForm(PodForm):
-    """The form of a DaemonSet's pods. Set `nodes` before `create`."""
+    """Builds creation commands for a DaemonSet's pods. Set `nodes` before calling `create`."""
 
     __slots__ = ("_affinity", "nodes")
 
@@ -37,7 +37,10 @@ class DaemonPodForm(PodForm):
 
 
 def pod_template(daemon_set: DaemonSet, *, hash: str) -> Object:
-    """Return the template with the labels of this revision and the DaemonSet tolerations. Source: CreatePodTemplate."""
+    """Return the pod template with the labels of the revision `hash` and the tolerations of DaemonSet pods.
+
+    Source: CreatePodTemplate.
+    """
     meta, pod_spec = daemon_set.template.get("metadata") or {}, daemon_set.template.get("spec") or {}
     labels = dict(daemon_set.template_labels)
     if daemon_set.template_generation is not None:
@@ -49,7 +52,7 @@ def pod_template(daemon_set: DaemonSet, *, hash: str) -> Object:
 
 
 def bound_to(affinity: Mapping[str, Any] | None, node: str) -> Object:
-    """Return the affinity with its required node terms replaced by this node.
+    """Return the affinity with its required node terms replaced by a single term that matches this node.
 
     Source: ReplaceDaemonSetPodNodeNameNodeAffinity.
     """

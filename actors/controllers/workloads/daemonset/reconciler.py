@@ -55,7 +55,7 @@ SELECTS_ALL = "This daemon set is selecting all pods. A non-empty selector is re
 
 
 class _SyncedPods(NamedTuple):
-    """The result of carrying out a plan."""
+    """Result of creating and deleting the pods of a plan."""
 
     attempted: bool = False  # whether any pod was to be created or deleted
     failure: CommandError | None = None  # for the sync to raise once the status is written
@@ -63,7 +63,7 @@ class _SyncedPods(NamedTuple):
 
 
 class DaemonSetReconciler:
-    """Key: "namespace/name" of a DaemonSet; NodeChange for `node_changed`."""
+    """Reconciles DaemonSets. `reconcile` takes "namespace/name" of a DaemonSet, `node_changed` takes a NodeChange."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class DaemonSetReconciler:
         self._names: dict[Key, PodNames] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Sync a DaemonSet, as syncDaemonSet. Raises ValueError if it is malformed, CommandError if a write fails."""
+        """Sync a DaemonSet. Source: syncDaemonSet.
+
+        Raises ValueError if the DaemonSet is malformed, and CommandError if a write fails.
+        """
         entry = self._sets.entry(key)
         known = self._placements.get(key)
         if known is not None and (entry is None or entry.uid != known[0]):
@@ -109,10 +112,10 @@ class DaemonSetReconciler:
         return (yield from self._sync(daemon_set, placement, history, pods))
 
     def node_changed(self, change: NodeChange) -> Reconciliation:
-        """Enqueue the DaemonSets whose verdict on this node has changed.
+        """Enqueue the DaemonSets for which the changed node became eligible or ineligible. Source: syncNodeUpdate.
 
-        If the node was created again, also enqueue the DaemonSets that have an old pod on it, which may have to be
-        deleted. DaemonSets that were not synced yet are in the queue already. Source: syncNodeUpdate.
+        If a node of the same name was created again, also enqueue the DaemonSets that still have a pod on it, because
+        that pod may have to be deleted. A DaemonSet that was never synced is skipped: it is still in the queue.
         """
         entry = self._nodes.entry(change.node)
         after = b"" if entry is None else entry.facts.placement
@@ -131,7 +134,7 @@ class DaemonSetReconciler:
     def _claim(self, daemon_set: DaemonSet) -> Step[list[Entry]]:
         namespace, uid = daemon_set.namespace, daemon_set.uid
         unreadable = self._pods.first_unreadable(namespace, owner=uid)
-        if unreadable is not None:  # it may be the pod that seems to be missing on some node
+        if unreadable is not None:  # the unreadable pod may be the one that seems to be missing on a node
             raise UnreadableError(PODS, unreadable)
         candidates = self._pods.entries_owned_by(uid) + self._pods.orphan_entries(namespace)
         return (
@@ -147,7 +150,10 @@ class DaemonSetReconciler:
     def _sync(
         self, daemon_set: DaemonSet, placement: PodPlacement, history: RevisionHistory, pods: Sequence[Entry]
     ) -> Reconciliation:
-        """Create and delete pods, update old ones, and clean up the history. Source: updateDaemonSet."""
+        """Create and delete pods, advance a rolling update, delete surplus revisions, and write the status.
+
+        Source: updateDaemonSet.
+        """
         nodes = placement.verdicts(self._nodes.entries())
         placed = by_node(pods)
         # One time for all decisions and for the status. Otherwise a pod that becomes available during a write would be
@@ -198,7 +204,7 @@ class DaemonSetReconciler:
         )
 
     def _carry_out(self, daemon_set: DaemonSet, plan: DaemonSetPlan, hash: str) -> Step[_SyncedPods]:
-        """Create and delete pods as planned, up to the burst. Source: syncNodes."""
+        """Create and delete the planned pods, at most `burst` of each. Source: syncNodes."""
         if plan.is_empty:
             return _SyncedPods()
         for type, reason, message in plan.events:
@@ -232,7 +238,10 @@ class DaemonSetReconciler:
         return creations
 
     def _next_availability(self, daemon_set: DaemonSet, pods: Sequence[Entry], *, counted: float) -> float | None:
-        """Return the seconds until the next ready pod is available, including surge pods, which the status omits."""
+        """Return the seconds until the next ready pod becomes available, None if there is no such pod.
+
+        Unlike the status, this includes surge pods. counted: time at which the status was computed, in Unix seconds.
+        """
         return seconds_to_next_availability(
             [pod.facts for pod in pods],
             min_ready_seconds=daemon_set.min_ready_seconds,

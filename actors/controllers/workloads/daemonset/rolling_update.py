@@ -1,8 +1,8 @@
-"""Plan of a rolling update: the old pods to delete now, and the nodes that get a second pod.
+"""Plan of a rolling update: which old pods to delete now, and which nodes get a new pod beside the old one.
 
 Source: kubernetes v1.36 pkg/controller/daemon/update.go (rollingUpdate, updatedDesiredNodeCounts,
-findUpdatedPodsOnNode). Differences: nodes are processed in the order of the table, upstream at random. A deleted node
-counts as not eligible; upstream leaves its pods alone.
+findUpdatedPodsOnNode). Differences: nodes are processed in the order of the table, upstream in random order. A deleted
+node counts as not eligible; upstream does not touch its pods.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from kcm.runtime.tables.table import Entry
 
 
 class Limits(NamedTuple):
-    """Limits of a rolling update; at least one of them is above 0."""
+    """Numbers of nodes that limit a rolling update. At least one of them is above 0 if any node is eligible."""
 
     unavailable: int  # nodes that may be without an available pod
     surge: int  # nodes that may have two pods
 
 
 def limits_of(rolling: Rolling, desired: int) -> Limits:
-    """Return the limits for this number of eligible nodes. Both are rounded up. Source: updatedDesiredNodeCounts."""
+    """Resolve maxUnavailable and maxSurge for this number of eligible nodes, rounding both up.
+
+    Source: updatedDesiredNodeCounts.
+    """
     unavailable = scaled_value(rolling.max_unavailable, desired, round_up=True)
     surge = scaled_value(rolling.max_surge, desired, round_up=True)
     return Limits(1 if desired > 0 and unavailable == surge == 0 else unavailable, surge)
@@ -47,7 +50,7 @@ def plan_update(
     hash: str,  # of the current revision
     now: float,  # Unix seconds
 ) -> DaemonSetPlan:
-    """Plan the next step of a rolling update. Source: rollingUpdate."""
+    """Plan the pods to delete and create in the next step of a rolling update. Source: rollingUpdate."""
     if not _has_old_pods(pods, daemon_set, hash):  # nearly always, on perhaps a thousand nodes
         return DaemonSetPlan()
     eligible = [node for node, verdict in nodes.items() if verdict.should_run]
@@ -97,7 +100,10 @@ def _new_and_old_pods(nodes: Iterable[str], pods: NodePods, daemon_set: DaemonSe
 
 
 def _new_and_old_pod(pods: Sequence[Entry], daemon_set: DaemonSet, hash: str) -> _OnNode:
-    """Return the updated and the old pod of a node; None if there are two of a kind. Source: findUpdatedPodsOnNode."""
+    """Return the (new, old) pods of a node, or None if there are two new or two old pods.
+
+    Source: findUpdatedPodsOnNode.
+    """
     new = old = None
     for pod in pods:
         if pod.facts.deleting:
@@ -116,9 +122,9 @@ def _new_and_old_pod(pods: Sequence[Entry], daemon_set: DaemonSet, hash: str) ->
 def _replacements(
     nodes: Mapping[str, _OnNode], max_unavailable: int, available: Callable[[Entry], bool]
 ) -> DaemonSetPlan:
-    """Delete unavailable old pods at once, and available ones up to max_unavailable.
+    """Plan an update without surge: delete unavailable old pods, and available ones up to max_unavailable.
 
-    The new pods are created by later syncs, when the old ones are deleted.
+    Later syncs create the new pods, after the old ones have been deleted.
     """
     unavailable = 0
     plan, candidates = DaemonSetPlan(), []
@@ -145,10 +151,11 @@ def _surge(
     desired: int,  # number of eligible nodes
     available: Callable[[Entry], bool],
 ) -> DaemonSetPlan:
-    """Create new pods beside old ones: at once if the old pod is unavailable, otherwise on max_surge nodes at a time.
+    """Plan an update with surge: create new pods beside old ones, on at most max_surge nodes at a time.
 
-    An old pod is deleted when the new one is available. If the node has become ineligible, it is deleted when
-    enough pods are available elsewhere.
+    Nodes whose old pod is unavailable do not count towards max_surge. An old pod is deleted when the new pod of its
+    node is available. On a node that has become ineligible, the old pod is deleted when enough pods are available
+    elsewhere.
     """
     plan, candidates, unwanted = DaemonSetPlan(), [], []
     surging = in_service = 0

@@ -17,7 +17,7 @@ from kcm.protocols.pods import is_available
 
 
 class NodeCounts(NamedTuple):
-    """Numbers of nodes. On each node the first pod by pod_order counts."""
+    """Node counts for the status. On a node with several pods, the first one by pod_order counts."""
 
     desired: int = 0
     current: int = 0
@@ -30,7 +30,7 @@ class NodeCounts(NamedTuple):
 def count_nodes(
     nodes: Mapping[str, NodeVerdict], pods: NodePods, *, daemon_set: DaemonSet, hash: str, now: float
 ) -> NodeCounts:
-    """Count nodes by the state of their pods, as of `now` (Unix seconds). Source: updateDaemonSetStatus."""
+    """Count nodes by the state of their pods at the time `now`, in Unix seconds. Source: updateDaemonSetStatus."""
     desired = current = misscheduled = ready = updated = available = 0
     min_ready_seconds = daemon_set.min_ready_seconds
     last: Mapping[str, str] | None = None  # pods with equal labels share one mapping
@@ -55,7 +55,7 @@ def count_nodes(
 
 
 def next_status(daemon_set: DaemonSet, counts: NodeCounts) -> Object | None:
-    """Return the status to write; None if nothing has changed. Source: storeDaemonSetStatus."""
+    """Return the status to write, or None if the current status is up to date. Source: storeDaemonSetStatus."""
     numbers = {
         "currentNumberScheduled": counts.current,
         "numberMisscheduled": counts.misscheduled,

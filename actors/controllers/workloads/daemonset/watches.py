@@ -1,8 +1,8 @@
 """Watches of the DaemonSet controller.
 
-Changes of nodes have a queue of their own, as upstream. The verdicts on a node before and after a change are compared,
-and only the DaemonSets for which they differ are enqueued. Upstream compares the verdict with the existing pods, and
-misses changes that affect only the counts in the status.
+Node changes have a queue of their own, as upstream. A DaemonSet is enqueued if a node's eligibility for its pods
+differs before and after the change. Upstream compares the eligibility with the existing pods instead, and misses
+changes that affect only the counts in the status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcm.runtime.tables.tables import Tables
 
 
 class NodeChange(NamedTuple):
-    """A key of the queue of changed nodes."""
+    """Key of the queue of node changes."""
 
     node: str
     before: bytes  # NodeFacts.placement before the change; b"" for a new node
@@ -35,7 +35,7 @@ def changed_node(change: Change, _tables: Tables) -> Iterable[NodeChange]:
 
 
 def possible_owners(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue the DaemonSets that may adopt an orphan, if it is new, has lost its controller or changed its labels."""
+    """Enqueue the DaemonSets whose selector matches a new, released or relabelled orphan."""
     if change.controller is not None or change.deleted:
         return
     new, old = change.new, change.old

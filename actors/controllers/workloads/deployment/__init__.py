@@ -1,7 +1,7 @@
 """Deployment controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
 
-Read reconciler.py first. objects.py parses Deployments and ReplicaSets; plans.py, revisions.py and status.py make the
-decisions, as pure functions; rollout.py carries them out.
+Read reconciler.py first. objects.py parses Deployments and ReplicaSets. plans.py, revisions.py and status.py compute
+the changes with pure functions, and rollout.py writes them.
 """
 
 from kcm.actors.controllers.workloads.deployment.spec import SPEC

@@ -1,8 +1,8 @@
-"""Deployments and ReplicaSets, parsed and checked for the decisions of the Deployment controller.
+"""Deployments and ReplicaSets parsed into immutable, validated values.
 
-Each version of an object is parsed once into a frozen value. The API server fills in defaults and checks types, but a
-malformed object can still exist (a webhook or a backup wrote it past validation). It stops this Deployment alone, with
-an error that names the field.
+Each version of an object is parsed once. The API server fills in defaults and checks types, but malformed objects can
+still exist, for example if a backup was restored past validation. A malformed object stops the syncs of one Deployment
+only, with an error that names the field.
 
 Source: kubernetes v1.36 pkg/controller/deployment/util/deployment_util.go.
 """
@@ -45,7 +45,7 @@ _COUNTS = range(INT32_MAX + 1)
 
 
 class Deployment(NamedTuple):
-    """A Deployment, parsed and checked."""
+    """A Deployment with its fields parsed and validated."""
 
     obj: Object
     key: Key
@@ -74,7 +74,7 @@ class Deployment(NamedTuple):
 
 
 class ReplicaSet(NamedTuple):
-    """A ReplicaSet, parsed and checked."""
+    """A ReplicaSet with its fields parsed and validated."""
 
     obj: Object
     name: str
@@ -102,9 +102,9 @@ class ReplicaSet(NamedTuple):
 
 
 def parse_deployment(obj: Object) -> Deployment:
-    """Parse a Deployment. Raises ValueError that names the malformed field.
+    """Parse a Deployment. Raises ValueError, with the name of the field, if a field is malformed.
 
-    An unknown strategy is no error here: see unexpected_strategy.
+    An unknown strategy is accepted here, and rejected later with unexpected_strategy.
     """
     selector = selector_of(obj)
     desired = _number(obj, "spec", "replicas", 1)
@@ -138,7 +138,7 @@ def parse_deployment(obj: Object) -> Deployment:
 
 
 def parse_replica_set(obj: Object) -> ReplicaSet:
-    """Parse a ReplicaSet. Raises ValueError that names the malformed field."""
+    """Parse a ReplicaSet. Raises ValueError, with the name of the field, if a field is malformed."""
     status = _section(obj, "status")
     terminating = _number(obj, "status", "terminatingReplicas")
     return ReplicaSet(
@@ -166,7 +166,7 @@ def parse_replica_set(obj: Object) -> ReplicaSet:
 
 
 def selector_of(obj: Object) -> LabelSelector:
-    """Return the spec.selector of a Deployment. Raises ValueError if it is malformed or missing."""
+    """Parse spec.selector of a Deployment. Raises ValueError if it is missing or malformed."""
     selector = _section(obj, "spec").get("selector")
     if not isinstance(selector, dict):
         raise ValueError(f"deployment {key_of(obj)} has invalid label selector: {selector!r}")
@@ -177,7 +177,10 @@ def selector_of(obj: Object) -> LabelSelector:
 
 
 def strategy_type(obj: Mapping[str, Any]) -> str:
-    """Return the spec.strategy.type of a Deployment, "" if it is unset. Raises ValueError if it is malformed."""
+    """Return spec.strategy.type of a Deployment, or "" if it is unset.
+
+    Raises ValueError if spec.strategy is malformed.
+    """
     return str(_strategy(obj).get("type") or "")
 
 
@@ -189,12 +192,12 @@ def unexpected_strategy(deployment: Deployment) -> ValueError:
 def resolve_fenceposts(
     max_surge: IntOrString | None, max_unavailable: IntOrString | None, desired: int
 ) -> tuple[int, int]:
-    """Return (surge, unavailable) in pods, for this desired number of pods; None counts as 0.
+    """Resolve maxSurge and maxUnavailable into numbers of pods, for a Deployment of `desired` pods. None counts as 0.
 
-    Surge is rounded up, unavailable down. If both are 0, a rollout could not proceed: then one pod may be unavailable.
-    Raises ValueError if a value is neither a number nor a percentage.
+    Percentages of surge are rounded up, of unavailable pods down. If both are 0, one pod may be unavailable, because
+    otherwise a rollout could not proceed.
 
-    Source: ResolveFenceposts.
+    Raises ValueError if a value is neither a number nor a percentage. Source: ResolveFenceposts.
     """
     surge = scaled_value(0 if max_surge is None else max_surge, desired, round_up=True)
     unavailable = scaled_value(0 if max_unavailable is None else max_unavailable, desired, round_up=False)
@@ -204,25 +207,25 @@ def resolve_fenceposts(
 
 
 def revision_of(obj: Mapping[str, Any]) -> int | None:
-    """Return the revision annotation of a ReplicaSet: 0 if it is missing, None if it is not a number."""
+    """Return the revision number in a ReplicaSet's annotation: 0 if it is missing, None if it is not a number."""
     return parse_int(annotations_of(obj).get(REVISION) or "0")
 
 
 def replicas_annotation(obj: Mapping[str, Any], name: str) -> int | None:
-    """Return DESIRED_REPLICAS or MAX_REPLICAS of a ReplicaSet; None if it is missing or not a non-negative int32.
+    """Return the number in the annotation `name` of a ReplicaSet (DESIRED_REPLICAS or MAX_REPLICAS).
 
-    Source: getNonNegativeInt32FromAnnotation.
+    Returns None if the annotation is missing or not a non-negative int32. Source: getNonNegativeInt32FromAnnotation.
     """
     return parse_uint(annotations_of(obj).get(name), _COUNTS)
 
 
 def with_annotations(obj: Mapping[str, Any], annotations: Mapping[str, str]) -> Object:
-    """Return a copy of the object with exactly these annotations."""
+    """Return a copy of the object whose annotations are replaced by these."""
     return {**obj, "metadata": {**(obj.get("metadata") or {}), "annotations": dict(annotations)}}
 
 
 def copyable(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations that are copied from a Deployment to its ReplicaSets, and back by a rollback."""
+    """Return the annotations that may be copied between a Deployment and its ReplicaSets."""
     return {name: value for name, value in annotations.items() if name not in NEVER_COPIED}
 
 
@@ -231,7 +234,7 @@ def pod_template_labels(deployment: Deployment) -> Mapping[str, str]:
 
 
 def oldest_first(replica_sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Sort by creation, then by name. Source: pkg/controller/controller_utils.go, ReplicaSetsByCreationTimestamp."""
+    """Sort ReplicaSets by creation time, then by name. Source: ReplicaSetsByCreationTimestamp."""
     return sorted(replica_sets, key=lambda replica_set: replica_set.created)
 
 

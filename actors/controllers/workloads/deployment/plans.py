@@ -1,8 +1,8 @@
-"""Plans for the sizes of ReplicaSets: after a change of spec.replicas, in a rolling update, and for Recreate.
+"""Plans for the sizes of ReplicaSets: for a change of spec.replicas, for a rolling update, and for Recreate.
 
-A plan is a list of resizes; rollout.py carries it out. The annotations of a ReplicaSet keep the size that the
-Deployment had when the ReplicaSet was sized. They distinguish a change of spec.replicas from a rollout, so that a
-partly applied change is completed, and proportions are computed from the old size.
+A plan is a list of resizes, which rollout.py writes. When a ReplicaSet is resized, the size of the Deployment at that
+time is recorded in its annotations. A recorded size that differs from spec.replicas shows that spec.replicas was
+changed and that not every ReplicaSet has been adapted yet. Proportional scaling starts from the recorded size.
 
 Source: kubernetes v1.36 pkg/controller/deployment: sync.go, rolling.go, recreate.go and util/deployment_util.go.
 """
@@ -31,20 +31,23 @@ from kcm.protocols.objects import Object
 
 
 class Resize(NamedTuple):
-    """A ReplicaSet and its next spec.replicas, which may be its present one: then only annotations are refreshed."""
+    """A ReplicaSet, by name, and the value to set spec.replicas to.
+
+    If the value is unchanged, annotations are refreshed.
+    """
 
     name: str
     size: int
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """Return the annotations of a ReplicaSet that is sized for the Deployment's present size."""
+    """Return the annotations that record the Deployment's current size on a ReplicaSet."""
     desired = deployment.replicas
     return {DESIRED_REPLICAS: str(desired), MAX_REPLICAS: str(desired + deployment.max_surge)}
 
 
 def resized(replica_set: ReplicaSet, size: int, deployment: Deployment) -> Object | None:
-    """Return the ReplicaSet to write, with this size and its annotations; None if it has them already."""
+    """Return the ReplicaSet with this size and the size annotations; None if the object already has them."""
     annotations = {**replica_set.annotations, **size_annotations(deployment)}
     if size == replica_set.replicas and annotations == replica_set.annotations:
         return None
@@ -56,7 +59,7 @@ def resized(replica_set: ReplicaSet, size: int, deployment: Deployment) -> Objec
 
 
 def is_scaling_event(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> bool:
-    """Report whether some ReplicaSet with pods was sized for another spec.replicas.
+    """Report whether spec.replicas has changed since a ReplicaSet with pods was last resized.
 
     A ReplicaSet whose annotation is missing or invalid is ignored. Source: isScalingEvent.
     """
@@ -67,12 +70,13 @@ def is_scaling_event(deployment: Deployment, replica_sets: Iterable[ReplicaSet])
 
 
 def scale_plan(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> list[Resize]:
-    """Adapt the ReplicaSets to the Deployment's size without continuing its rollout.
+    """Plan the sizes of the ReplicaSets after a change of spec.replicas, without advancing a rollout. Source: scale.
 
-    Differs from upstream: a plan names the only ReplicaSet with pods even if it happens to have the right size, so that
-    its annotations are refreshed. The old annotation would count as a change of size forever, and the rollout would
-    never continue (kubernetes/kubernetes#138036). The same applies to several ReplicaSets with pods under Recreate,
-    which are left from a rolling update: they keep their sizes until the rollout ends them. Source: scale.
+    Difference from upstream: the plan contains the only ReplicaSet with pods even if its size is already correct, so
+    that its annotations are refreshed. Otherwise the outdated annotation would count as a scaling event in every sync,
+    and the rollout would never continue (kubernetes/kubernetes#138036). For the same reason the plan contains all
+    ReplicaSets with pods if there are several of them under Recreate, left from a rolling update: they keep their sizes
+    until the rollout scales them down.
     """
     only = active_or_latest(new, old)
     if only is not None:
@@ -86,9 +90,9 @@ def scale_plan(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Rep
 
 
 def active_or_latest(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """Return the only ReplicaSet with pods; if none has pods, the new one or else the newest old one.
+    """Return the only ReplicaSet with pods. If no ReplicaSet has pods, return the new one, or else the newest old one.
 
-    Returns None if several have pods. Source: FindActiveOrLatest.
+    Returns None if several ReplicaSets have pods. Source: FindActiveOrLatest.
     """
     replica_sets = [*old, new] if new is not None else list(old)
     with_pods = active(replica_sets)
@@ -100,9 +104,9 @@ def active_or_latest(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Repli
 
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
-    """Report whether the new ReplicaSet has the Deployment's size, was sized for it, and all its pods are available.
+    """Report whether the new ReplicaSet has the full size of the Deployment, and all its pods are available.
 
-    Source: IsSaturated.
+    The size that its annotation records must equal spec.replicas too. Source: IsSaturated.
     """
     if new is None:
         return False
@@ -111,11 +115,11 @@ def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
 
 
 def proportional_plan(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> list[Resize]:
-    """Distribute the pods to add or remove over these ReplicaSets, which all have pods, in proportion to their sizes.
+    """Distribute the pods to add or remove over ReplicaSets with pods, in proportion to their sizes.
 
-    The largest ReplicaSet comes first; among equals the newer one grows first and the older one shrinks first. The
-    first one takes what rounding leaves over. The plan names every ReplicaSet, so that all annotations are refreshed.
-    Source: the second half of scale.
+    The largest ReplicaSet comes first. Among ReplicaSets of equal size, the newer one grows first and the older one
+    shrinks first. The first one also takes the remainder from rounding. The plan contains every ReplicaSet, so that all
+    annotations are refreshed. Source: the second half of scale.
     """
     desired = deployment.replicas
     allowed = desired + deployment.max_surge if desired > 0 else 0
@@ -139,7 +143,11 @@ def proportional_plan(deployment: Deployment, replica_sets: Iterable[ReplicaSet]
 
 
 def _share(replica_set: ReplicaSet, deployment: Deployment, *, to_add: int, added: int) -> int:
-    """Return the share of a ReplicaSet in a change of size. Source: GetReplicaSetProportion."""
+    """Return how many pods to add to a ReplicaSet (negative: to remove), limited to what remains of the total change.
+
+    to_add: total change of size (negative: pods to remove). added: the part of it already distributed.
+    Source: GetReplicaSetProportion.
+    """
     left = to_add - added
     if left == 0 or to_add == 0:
         return 0
@@ -148,11 +156,11 @@ def _share(replica_set: ReplicaSet, deployment: Deployment, *, to_add: int, adde
 
 
 def fraction(replica_set: ReplicaSet, deployment: Deployment) -> int:
-    """Return by how many pods this ReplicaSet must change to keep its proportion; negative to shrink.
+    """Return the number of pods by which a ReplicaSet must grow to keep its proportion (negative: shrink).
 
-    The ReplicaSet has pods. Its proportion is of the maximum in its annotation. If that is missing or 0, it is of
-    status.replicas, which is not exact but stays within the limits; if that is 0 too, the ReplicaSet keeps its size.
-    Source: getReplicaSetFraction.
+    The proportion refers to the maximum size in the ReplicaSet's annotation. If that is missing or 0, status.replicas
+    of the Deployment is used, which is less exact but stays within the limits. If that is 0 too, the size does not
+    change. The ReplicaSet must have pods. Source: getReplicaSetFraction.
     """
     size, desired = replica_set.replicas, deployment.replicas
     if desired == 0:
@@ -167,12 +175,14 @@ def fraction(replica_set: ReplicaSet, deployment: Deployment) -> int:
 
 
 def new_replica_set_size(deployment: Deployment, *, total: int, size: int) -> int:
-    """Return the size that the new ReplicaSet may have now.
+    """Return the size to which the new ReplicaSet may grow now. Source: NewRSNewReplicas.
 
-    total: sum of spec.replicas of all ReplicaSets, including `size`, that of the new one. A rolling update fills up to
-    spec.replicas + surge, and never shrinks the new ReplicaSet here. Raises ValueError for an unknown strategy.
+    A rolling update fills up to spec.replicas plus surge, and never shrinks the new ReplicaSet here.
 
-    Source: NewRSNewReplicas.
+    total: sum of spec.replicas of all ReplicaSets, including the new one.
+    size: current spec.replicas of the new ReplicaSet.
+
+    Raises ValueError if the strategy is unknown.
     """
     if deployment.strategy == RECREATE:
         return deployment.replicas
@@ -183,7 +193,10 @@ def new_replica_set_size(deployment: Deployment, *, total: int, size: int) -> in
 
 
 def growth_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
-    """Return the new ReplicaSet's next size; an empty plan if it keeps its size. Source: reconcileNewReplicaSet."""
+    """Plan the next size of the new ReplicaSet; the plan is empty if the size does not change.
+
+    Source: reconcileNewReplicaSet.
+    """
     size, desired = new.replicas, deployment.replicas
     next_size = min(size, desired)
     if size < desired:
@@ -192,13 +205,14 @@ def growth_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSe
 
 
 def shrink_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
-    """Return the old ReplicaSets' next sizes, in order; a ReplicaSet may be named twice.
+    """Plan the next sizes of the old ReplicaSets, in order. A ReplicaSet may occur twice in the plan.
 
-    Unavailable pods are removed first: they delay a rollout and serve nothing. Available pods follow, as many as may be
-    missing. Unavailable pods of the new ReplicaSet count as missing.
+    Unavailable pods are removed first, because they delay the rollout and serve no traffic. Then available pods are
+    removed, as many as maxUnavailable permits. Unavailable pods of the new ReplicaSet count towards maxUnavailable.
 
-    Differs from upstream: after a rollback, the ReplicaSet that becomes the new one may still be scaled down, and its
-    status counts pods that are about to be deleted. Upstream relies on these, and too few pods remain.
+    Difference from upstream: after a rollback, the ReplicaSet that becomes the new one may still be scaling down, and
+    its status counts pods that are about to be deleted. Upstream counts them as available, and too few pods remain.
+
     Source: reconcileOldReplicaSets.
     """
     with_pods = oldest_first(active(old))
@@ -216,15 +230,17 @@ def shrink_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSe
 
 
 def staying(replica_set: ReplicaSet) -> int:
-    """Return the number of available pods that the ReplicaSet keeps; those beyond spec.replicas are being deleted."""
+    """Return the number of available pods that will remain. Pods in excess of spec.replicas are about to be deleted."""
     return min(replica_set.available_replicas, replica_set.replicas)
 
 
 def unavailable_plan(old: Sequence[ReplicaSet], at_most: int) -> tuple[list[Resize], bool]:
-    """Return resizes that remove unavailable pods from these ReplicaSets, in order, and whether the plan is complete.
+    """Plan the removal of up to `at_most` unavailable pods from these ReplicaSets, in order.
 
-    A ReplicaSet with more available pods than spec.replicas is being scaled down: its status is out of date, so the
-    plan ends before it. Source: cleanupUnhealthyReplicas, whose caller ignores that error.
+    Also returns whether the plan is complete. A ReplicaSet with more available pods than spec.replicas is scaling down
+    and its status is out of date, so the plan ends before it and is incomplete.
+
+    Source: cleanupUnhealthyReplicas, whose caller ignores that error.
     """
     plan: list[Resize] = []
     for replica_set in old:
@@ -242,9 +258,9 @@ def unavailable_plan(old: Sequence[ReplicaSet], at_most: int) -> tuple[list[Resi
 
 
 def spread_plan(sizes: Mapping[str, int], spare: int) -> list[Resize]:
-    """Remove this number of spare pods from ReplicaSets of these sizes, emptying each before the next.
+    """Plan the removal of this number of spare pods, scaling each ReplicaSet to 0 before the next one is reduced.
 
-    Source: scaleDownOldReplicaSetsForRollingUpdate.
+    sizes: current sizes by name of the ReplicaSet. Source: scaleDownOldReplicaSetsForRollingUpdate.
     """
     plan = []
     for name, size in sizes.items():
@@ -259,23 +275,23 @@ def spread_plan(sizes: Mapping[str, int], spare: int) -> list[Resize]:
 
 
 def stop_plan(old: Sequence[ReplicaSet]) -> list[Resize]:
-    """Scale all old ReplicaSets to 0. Source: scaleDownOldReplicaSetsForRecreate."""
+    """Plan to scale all old ReplicaSets to 0. Source: scaleDownOldReplicaSetsForRecreate."""
     return [Resize(replica_set.name, 0) for replica_set in active(old)]
 
 
 def start_plan(deployment: Deployment, new: ReplicaSet) -> list[Resize]:
-    """Scale the new ReplicaSet to its full size. Source: scaleUpNewReplicaSetForRecreate."""
+    """Plan to scale the new ReplicaSet to spec.replicas. Source: scaleUpNewReplicaSetForRecreate."""
     return [Resize(new.name, deployment.replicas)] if new.replicas != deployment.replicas else []
 
 
 def old_pods_running(new: ReplicaSet | None, old: Sequence[ReplicaSet], phases: Mapping[str, Iterable[str]]) -> bool:
-    """Report whether pods of an old ReplicaSet are running, or may be about to run.
+    """Report whether pods of an old ReplicaSet are running or may still be created. Source: oldPodsRunning.
 
-    phases: status.phase of the pods, by the uid of their ReplicaSet. Any phase but Failed and Succeeded counts as
-    running, also Unknown.
+    phases: status.phase of the pods, by the uid of their ReplicaSet. Every phase except Failed and Succeeded counts as
+    running, including Unknown.
 
-    Differs from upstream in one case: an old ReplicaSet whose last change was not observed by its controller counts as
-    running, because the controller may be creating the pods of the version before. Source: oldPodsRunning.
+    Difference from upstream: an old ReplicaSet counts as running while its controller has not observed its last change,
+    because the controller may still be creating pods for the previous spec.
     """
     for replica_set in old:
         if replica_set.status_replicas > 0:

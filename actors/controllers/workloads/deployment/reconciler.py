@@ -72,7 +72,9 @@ _its_deployment = its_controller(DEPLOYMENTS)
 
 
 def owner_or_adopters(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue the Deployment that owns or owned a ReplicaSet; for an orphan, the Deployments that may adopt it."""
+    """Enqueue the Deployment that owns or owned a ReplicaSet, or the Deployments that may adopt an orphaned
+    ReplicaSet.
+    """
     yield from _its_deployment(change, tables)
     if change.controller is not None or change.deleted or is_deleting(change.new):
         return
@@ -90,10 +92,10 @@ def owner_or_adopters(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def emptied_recreate(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue the Recreate Deployment of a deleted pod if none of its other pods is running.
+    """Enqueue the Deployment of a deleted pod if its strategy is Recreate and no pod of it is running any more.
 
-    Upstream lists the ReplicaSets from the API server here; our table shows those that we have created. Upstream also
-    counts terminal pods, although no rollout waits for these. Source: deletePod.
+    Differences from upstream: upstream lists the ReplicaSets from the API server, whereas our table already contains
+    our own creations. Upstream also counts terminal pods, although no rollout waits for them. Source: deletePod.
     """
     owner = change.controller
     if not change.deleted or owner is None or owner.kind != REPLICASETS.kind:
@@ -123,7 +125,7 @@ WATCHES = (
 
 
 class DeploymentReconciler:
-    """Key: "namespace/name" of a Deployment."""
+    """Reconciles Deployments. Key: "namespace/name" of a Deployment."""
 
     def __init__(self, *, tables: Tables, clock: Clock, counts_terminating: bool = True) -> None:
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]
@@ -132,7 +134,10 @@ class DeploymentReconciler:
         self._templates, self._backoff = Templates(), CreationBackoff()
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Sync a Deployment. Raises ValueError for a malformed object, CommandError if a write fails."""
+        """Sync a Deployment. Raises ValueError if an object is malformed, and CommandError if a write fails.
+
+        A failure because the namespace is terminating is ignored.
+        """
         obj = self._deployments.get(key)
         if obj is None:
             self._backoff.forget(key)
@@ -145,7 +150,7 @@ class DeploymentReconciler:
             raise
 
     def _sync(self, deployment: Deployment) -> Reconciliation:
-        """Sync a Deployment whose objects are well-formed. Source: syncDeployment."""
+        """Sync a parsed Deployment. Source: syncDeployment."""
         if deployment.selector.empty:
             yield from _warn_of_selecting_all(deployment)
             return None
@@ -177,13 +182,13 @@ class DeploymentReconciler:
         raise unexpected_strategy(deployment)
 
     def _claim(self, deployment: Deployment) -> Step[Rollout]:
-        """Claim the ReplicaSets that the Deployment owns and selects, and adopt orphans.
+        """Claim the ReplicaSets of the Deployment, adopt matching orphans, and return the Rollout to continue with.
 
         Source: getReplicaSetsForDeployment.
         """
         lister = self._replica_sets
         unreadable = lister.first_unreadable(deployment.namespace, owner=deployment.uid)
-        if unreadable is not None:  # it may be the new ReplicaSet, or an old one with pods
+        if unreadable is not None:  # the unreadable ReplicaSet may be the new one, or an old one with pods
             raise UnreadableError(REPLICASETS, unreadable)
         candidates = lister.entries_owned_by(deployment.uid) + lister.orphan_entries(deployment.namespace)
         claimed = yield from claim(
@@ -204,7 +209,7 @@ class DeploymentReconciler:
         )
 
     def _recreate(self, rollout: Rollout) -> Reconciliation:
-        """Advance a rollout with the strategy Recreate. Source: rolloutRecreate."""
+        """Advance a rollout whose strategy is Recreate. Source: rolloutRecreate."""
         stops = stop_plan(rollout.old)
         yield from rollout.resize(stops)
         if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.deployment.namespace, rollout.old)):
@@ -216,7 +221,9 @@ class DeploymentReconciler:
         return (yield from _finish(rollout))
 
     def _phases(self, namespace: str, replica_sets: Sequence[ReplicaSet]) -> dict[str, list[str]]:
-        """Return the phases of the pods by the uid of their ReplicaSet; Unknown stands for unreadable pods."""
+        """Return the phases of the pods of these ReplicaSets, by uid of the ReplicaSet; "Unknown" for unreadable
+        pods.
+        """
         phases = {}
         for replica_set in replica_sets:
             uid = replica_set.uid
@@ -227,9 +234,9 @@ class DeploymentReconciler:
 
 
 def _roll(rollout: Rollout) -> Reconciliation:
-    """Advance a rollout with the strategy RollingUpdate. Source: rolloutRolling."""
+    """Advance a rollout whose strategy is RollingUpdate. Source: rolloutRolling."""
     new = yield from rollout.ensure_new()
-    old = active(rollout.old)  # the others are history
+    old = active(rollout.old)  # ReplicaSets without pods are only kept as history
     growth = growth_plan(rollout.deployment, new, old)
     if growth:
         yield from rollout.resize(growth)
@@ -248,14 +255,17 @@ def _roll(rollout: Rollout) -> Reconciliation:
 
 
 def _finish(rollout: Rollout) -> Reconciliation:
-    """Clean up the history of a complete rollout, and write the status."""
+    """Delete old ReplicaSets if the rollout is complete, and write the status."""
     if is_complete(rollout.deployment, rollout.deployment.status):
         yield from rollout.clean_up()
     return (yield from rollout.sync_rollout_status())
 
 
 def _scale(rollout: Rollout, *, paused: bool) -> Reconciliation:
-    """Follow spec.replicas without continuing the rollout. Source: sync."""
+    """Resize the ReplicaSets after a change of spec.replicas, without advancing the rollout. Source: sync.
+
+    paused: whether the Deployment is paused; old ReplicaSets are then deleted too.
+    """
     yield from rollout.resize(scale_plan(rollout.deployment, rollout.new, rollout.old))
     if paused and requested_revision(rollout.deployment.annotations) is None:
         yield from rollout.clean_up()

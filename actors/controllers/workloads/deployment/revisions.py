@@ -1,4 +1,4 @@
-"""ReplicaSets as the revisions of a Deployment: the new one, the old ones, those to delete, and rollback.
+"""ReplicaSets as revisions of a Deployment: finds the new and old ones, and plans deletions and rollbacks.
 
 Source: kubernetes v1.36 pkg/controller/deployment/sync.go (getNewReplicaSet, cleanupDeployment), rollback.go and
 util/deployment_util.go.
@@ -37,17 +37,17 @@ MAX_NAME_LENGTH = 253  # characters of a DNS subdomain
 
 
 def same_template(deployment: Deployment, replica_set: ReplicaSet) -> bool:
-    """Report whether two templates are equal apart from the label pod-template-hash. Source: EqualIgnoreHash."""
+    """Report whether the pod templates are equal apart from the label pod-template-hash. Source: EqualIgnoreHash."""
     return _same_template(comparable(deployment), comparable(replica_set))
 
 
 def comparable(parsed: Deployment | ReplicaSet) -> bytes:
-    """Return the template without the label pod-template-hash, encoded."""
+    """Return the encoded pod template, without the label pod-template-hash."""
     return encode_object(without_hash_label(parsed.template))
 
 
 class Templates:
-    """A cache of `comparable`: every sync compares a Deployment with the ReplicaSets of its whole history."""
+    """Cache of encoded pod templates, because every sync compares the Deployment with all its old ReplicaSets."""
 
     MAX_SIZE = 256  # objects, of about 8 kB each
 
@@ -83,10 +83,13 @@ def split_new_and_old(
     *,
     comparable: Callable[[Deployment | ReplicaSet], bytes] = comparable,
 ) -> tuple[ReplicaSet | None, list[ReplicaSet]]:
-    """Return the ReplicaSet with the Deployment's template, and all others, oldest first.
+    """Return the ReplicaSet with the Deployment's template (None if there is none), and all others, oldest first.
 
-    If several have that template, the oldest is the new ReplicaSet, so that it stays the same. comparable: the function
-    of that name, or a cache of it. Source: FindNewReplicaSet, FindOldReplicaSets.
+    If several ReplicaSets have that template, the oldest of them is returned, so that the choice is stable.
+
+    comparable: function that returns the encoded template, see `comparable` and `Templates.comparable`.
+
+    Source: FindNewReplicaSet, FindOldReplicaSets.
     """
     template = comparable(deployment)
     old = oldest_first(replica_sets)
@@ -97,7 +100,7 @@ def split_new_and_old(
 
 
 def next_revision(old: Iterable[ReplicaSet]) -> int:
-    """Return the highest revision of the old ReplicaSets plus one, in 64 bits. Invalid revisions are ignored.
+    """Return the highest revision of the old ReplicaSets plus one, wrapped to int64. Invalid revisions are ignored.
 
     Source: MaxRevision.
     """
@@ -105,16 +108,17 @@ def next_revision(old: Iterable[ReplicaSet]) -> int:
 
 
 def last_revision(replica_sets: Iterable[ReplicaSet]) -> int:
-    """Return the second highest revision, 0 if it does not exist. Source: LastRevision."""
+    """Return the second highest revision, or 0 if there are fewer than two. Source: LastRevision."""
     revisions = sorted(replica_set.revision for replica_set in replica_sets if replica_set.revision is not None)
     return max(0, revisions[-2]) if len(revisions) > 1 else 0
 
 
 def synced_replica_set(deployment: Deployment, new: ReplicaSet, revision: int) -> Object | None:
-    """Return the new ReplicaSet with the Deployment's annotations and minReadySeconds, and at least this revision.
+    """Return the new ReplicaSet with the Deployment's annotations and minReadySeconds, and at least the given revision.
 
-    Returns None if nothing changes. A ReplicaSet with an invalid revision keeps its annotations. Source:
-    getNewReplicaSet, SetNewReplicaSetAnnotations.
+    Returns None if nothing changes. If the ReplicaSet's revision is invalid, its annotations are kept.
+
+    Source: getNewReplicaSet, SetNewReplicaSetAnnotations.
     """
     annotations = dict(new.annotations)
     if new.revision is not None:
@@ -137,7 +141,7 @@ def synced_replica_set(deployment: Deployment, new: ReplicaSet, revision: int) -
 
 
 def extended_history(history: str, revision: str, *, at_most: int) -> str:
-    """Append a revision to a comma-separated list, dropping the first ones if it is longer than at_most characters."""
+    """Append a revision to a comma-separated list, and drop the first ones while it exceeds `at_most` characters."""
     revisions = [*filter(None, history.split(",")), revision]
     while len(revisions) > 1 and len(",".join(revisions)) > at_most:
         del revisions[0]
@@ -145,10 +149,11 @@ def extended_history(history: str, revision: str, *, at_most: int) -> str:
 
 
 def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> Object:
-    """Return the ReplicaSet to create for the Deployment's template, with the name that upstream gives it.
+    """Return the ReplicaSet to create for the Deployment's template, named as upstream names it.
 
-    The name follows from the template, so that a repeated creation finds the first one. Raises ValueError on an unknown
-    strategy.
+    The name is derived from the template, so that a repeated creation fails with AlreadyExists.
+
+    Raises ValueError if the strategy is unknown.
     """
     hash = template_hash(deployment.template, deployment.collision_count)
     labels = {**pod_template_labels(deployment), POD_TEMPLATE_HASH_LABEL: hash}
@@ -175,12 +180,15 @@ def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> Object
 
 
 def replica_set_name(deployment_name: str, hash: str) -> str:
-    """Return `<deployment>-<hash>`, with a long name of a Deployment truncated. Source: generateReplicaSetName."""
+    """Return `<deployment>-<hash>`, with the Deployment's name truncated if necessary.
+
+    Source: generateReplicaSetName.
+    """
     return f"{deployment_name[: MAX_NAME_LENGTH - 1 - len(hash)]}-{hash}"
 
 
 def is_new_replica_set(deployment: Deployment, replica_set: ReplicaSet) -> bool:
-    """Report whether an existing ReplicaSet with the new one's name is owned by us, with our template."""
+    """Report whether an existing ReplicaSet is controlled by the Deployment and has the Deployment's template."""
     return controlled_by(replica_set.obj, deployment.obj) and same_template(deployment, replica_set)
 
 
@@ -188,10 +196,10 @@ def is_new_replica_set(deployment: Deployment, replica_set: ReplicaSet) -> bool:
 
 
 def history_to_delete(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """Return the oldest revisions beyond spec.revisionHistoryLimit.
+    """Return the oldest old ReplicaSets in excess of spec.revisionHistoryLimit. Source: cleanupDeployment.
 
-    A ReplicaSet without a valid revision is the oldest. A ReplicaSet that has pods, or whose last change its controller
-    has not observed, is kept but uses up its place: no newer one is deleted instead. Source: cleanupDeployment.
+    A ReplicaSet without a valid revision counts as oldest. A ReplicaSet that has pods, or whose last change was not
+    observed by its controller yet, is kept, and no newer ReplicaSet is deleted instead of it.
     """
     limit = deployment.history_limit
     if limit is None or len(old) <= limit:
@@ -209,11 +217,11 @@ def _is_idle(replica_set: ReplicaSet) -> bool:
     )
 
 
-# Rollback that old clients request with an annotation. `kubectl rollout undo` writes the old template itself.
+# Rollback requested by an annotation, as old clients do. `kubectl rollout undo` writes the old template itself.
 
 
 class Rollback(NamedTuple):
-    """The result of a rollback request."""
+    """The Deployment to write for a rollback request, and the event to record."""
 
     deployment: Object  # to write, without the request
     type: RecordType  # of the event, as are reason and message
@@ -222,14 +230,20 @@ class Rollback(NamedTuple):
 
 
 def requested_revision(annotations: Mapping[str, str]) -> int | None:
-    """Return the requested revision, 0 for the one before the last; None without a valid request."""
+    """Return the revision that the annotation ROLLBACK_TO requests: 0 for the previous one, None without a valid
+    request.
+    """
     return parse_int(annotations.get(ROLLBACK_TO))
 
 
 def rollback_plan(deployment: Deployment, replica_sets: Sequence[ReplicaSet], revision: int) -> Rollback:
-    """Give the Deployment the template and annotations of the ReplicaSet with this revision.
+    """Return the Deployment with the template and annotations of the ReplicaSet that has this revision.
 
-    revision: 0 for the one before the last. Source: rollback.
+    Source: rollback.
+
+    If there is no such ReplicaSet, only the request is removed, and the event is a warning.
+
+    revision: 0 for the previous revision.
     """
     kept = {name: value for name, value in deployment.annotations.items() if name != ROLLBACK_TO}
     cleared = with_annotations(deployment.obj, kept)

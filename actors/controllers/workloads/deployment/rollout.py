@@ -1,7 +1,7 @@
-"""The Deployment and its ReplicaSets during one sync, and the writes that change them.
+"""A Deployment and its ReplicaSets during one sync, and the writes of that sync.
 
-Each write keeps the object that the server returned, so that the next write does not conflict with it. (Upstream drops
-some of these objects, meets the conflict, and starts over.)
+After each write the returned object is kept, so that the next write of the same object does not conflict. (Upstream
+discards some of these objects, gets a conflict, and syncs again.)
 
 Source: kubernetes v1.36 pkg/controller/deployment/sync.go.
 """
@@ -76,19 +76,22 @@ class _Creation(NamedTuple):
 
 
 class CreationBackoff:
-    """Backoff for a new ReplicaSet that is deleted as soon as it is created.
+    """Backoff for creating a ReplicaSet that is repeatedly deleted right after its creation.
 
-    If the watch of Deployments is late, the Deployment may be deleted already, and the garbage collector deletes each
-    ReplicaSet that is created for it. The deletion enqueues the Deployment, which creates the next one. Upstream
-    repeats this as fast as its client may. Here the second ReplicaSet is created at once, and later ones after an
-    increasing delay, until the Deployment changes.
+    If the watch of Deployments is late, the Deployment may already be deleted, and the garbage collector deletes each
+    ReplicaSet that is created for it. The deletion enqueues the Deployment, which creates the next ReplicaSet. Upstream
+    repeats this as fast as its client permits. Here the first repetition is immediate, and later ones are increasingly
+    delayed until the Deployment changes.
     """
 
     def __init__(self) -> None:
         self._newest: dict[Key, _Creation] = {}  # by Deployment
 
     def seconds_left(self, deployment: Deployment, name: str, now: float) -> float:
-        """Return the seconds until a ReplicaSet of this name may be created; 0.0 if it may be created now."""
+        """Return the seconds until a ReplicaSet of this name may be created; 0.0 if it may be created now.
+
+        now: monotonic seconds.
+        """
         newest = self._newest.get(deployment.key)
         if newest is None or newest.identity != _identity(deployment, name) or newest.repeats == 0:
             return 0.0
@@ -112,8 +115,8 @@ def _identity(deployment: Deployment, name: str) -> tuple[str, int, str]:
 class Rollout:
     """A Deployment and its ReplicaSets as last written, and the steps of a sync.
 
-    new: the ReplicaSet with the Deployment's template, or None. old: all others, oldest first. Every step raises
-    CommandError if a write fails.
+    `new` is the ReplicaSet with the Deployment's template, or None. `old` contains all others, oldest first.
+    Every step raises CommandError if a write fails.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class Rollout:
     # The new ReplicaSet.
 
     def sync_new(self) -> Step[None]:
-        """Update the annotations and revision of an existing new ReplicaSet, and note its revision.
+        """Update annotations and revision of the new ReplicaSet, if it exists, and set its revision on the Deployment.
 
         Source: the first half of getNewReplicaSet.
         """
@@ -154,7 +157,7 @@ class Rollout:
         self._note(self.new.annotations.get(REVISION) or "", found)
 
     def ensure_new(self) -> Step[ReplicaSet]:
-        """Return the new ReplicaSet, created if it is missing. Raises ValueError on an unknown strategy.
+        """Return the new ReplicaSet, creating it if it is missing. Raises ValueError if the strategy is unknown.
 
         Source: the second half of getNewReplicaSet.
         """
@@ -188,11 +191,11 @@ class Rollout:
         return created
 
     def _existing(self, command: Create, outcome: AlreadyExists, wanted: Object) -> Step[ReplicaSet]:
-        """Return the ReplicaSet that has the new one's name, if it is the new one and the table was late.
+        """Return the existing ReplicaSet after a creation failed with AlreadyExists, if it is the one to be created.
 
-        A different ReplicaSet is a hash collision: increment collisionCount, so that the next attempt uses another
-        name. The ReplicaSet is read live: upstream reads its cache, which may show a deleted one, and then creates a
-        second ReplicaSet beside the first.
+        A different ReplicaSet of that name is a hash collision: collisionCount is incremented, so that the next sync
+        uses another name, and CommandError is raised. The ReplicaSet is read from the API server. Upstream reads its
+        cache, which may contain a deleted ReplicaSet, and then creates a second one.
         """
         get = get_live(REPLICASETS, key_of(wanted))
         found = yield from perform(get)
@@ -218,10 +221,10 @@ class Rollout:
         yield record(DEPLOYMENTS, self.deployment.obj, "Warning", "ReplicaSetCreateError", message)
 
     def _note(self, revision: str, progressing: Object | None) -> None:
-        """Set the new ReplicaSet's revision and a condition on the Deployment, to be written with its next status.
+        """Set the new ReplicaSet's revision, and optionally a condition, on the Deployment, without writing it yet.
 
-        Differs from upstream, which writes them at once. The status subresource accepts annotations too, so one write
-        is enough. Other writes are preceded by write_note.
+        Difference from upstream, which writes them at once: they are written with the next status, since the status
+        subresource also accepts annotations. write_note must be called before any other write.
         """
         noted = self.deployment.obj if progressing is None else self._with_condition(progressing)
         annotations = self.deployment.annotations
@@ -231,16 +234,16 @@ class Rollout:
             self.deployment, self._has_unwritten = parse_deployment(noted), True
 
     def write_note(self) -> Step[None]:
-        """Write what `_note` has set, before a write that is not a status."""
+        """Write what `_note` has set on the Deployment. Call this before writing anything else than the status."""
         if self._has_unwritten:
             yield from self.write_status(self.deployment.obj)
 
     # Sizes.
 
     def resize(self, plan: Iterable[Resize]) -> Step[None]:
-        """Carry out a plan, one update after another, up to the first failure. Records an event for each new size.
+        """Write the new size of each ReplicaSet in the plan, in order, and record an event for each changed size.
 
-        Source: scaleReplicaSet.
+        Stops at the first failure. Source: scaleReplicaSet.
         """
         for name, size in plan:
             replica_set = next(each for each in self.all if each.name == name)
@@ -259,7 +262,7 @@ class Rollout:
         self.old = [replica_set if known.uid == replica_set.uid else known for known in self.old]
 
     def clean_up(self) -> Step[None]:
-        """Delete the ReplicaSets beyond the history limit. Source: cleanupDeployment."""
+        """Delete old ReplicaSets in excess of the history limit. Source: cleanupDeployment."""
         for replica_set in history_to_delete(self.deployment, self.old):
             yield from self.write_note()
             tables = (REPLICASETS, (DEPLOYMENTS, self.deployment.key))
@@ -268,14 +271,17 @@ class Rollout:
     # The Deployment itself.
 
     def sync_status(self) -> Step[None]:
-        """Write the counts and the condition Available, if they have changed. Source: syncDeploymentStatus."""
+        """Update the counts and the condition Available in the status, if they have changed.
+
+        Source: syncDeploymentStatus.
+        """
         status = calculated_status(self.deployment, self.new, self.old, now=self._clock.now())
         yield from self._write_changed(status)
 
     def sync_rollout_status(self) -> Step[RequeueAfter | None]:
-        """Write the status with all its conditions, if it has changed. Return when to check the progress again.
+        """Update the whole status, including the progress of the rollout, if it has changed. Source: syncRolloutStatus.
 
-        Source: syncRolloutStatus.
+        Returns when to sync again to check the progress deadline.
         """
         status = rollout_status(self.deployment, self.new, self.old, now=self._clock.now())
         yield from self._write_changed(status)
@@ -283,15 +289,15 @@ class Rollout:
         return None if seconds is None else RequeueAfter(max(0.0, seconds))
 
     def note_pause(self) -> Step[None]:
-        """Write the condition Progressing after a pause or resumption. Source: checkPausedConditions."""
+        """Write the condition Progressing if the Deployment was paused or resumed. Source: checkPausedConditions."""
         changed = pause_condition(self.deployment, now=self._clock.now())
         if changed is not None:
             yield from self.write_status(self._with_condition(changed))
 
     def roll_back(self, rollback: Rollback) -> Step[None]:
-        """Write the Deployment after a rollback, or without a request that cannot be met, and record an event.
+        """Write the Deployment of a processed rollback request, and record the event.
 
-        Call write_note before: the rollback was planned from the Deployment as last written.
+        Call write_note before planning the rollback: the plan must start from the Deployment as last written.
         """
         self.deployment = parse_deployment((yield from must_object(update(DEPLOYMENTS, rollback.deployment))))
         yield record(DEPLOYMENTS, self.deployment.obj, rollback.type, rollback.reason, rollback.message)
@@ -307,7 +313,7 @@ class Rollout:
             yield from self.write_status({**self.deployment.obj, "status": status})
 
     def _with_condition(self, new: Object) -> Object:
-        """Return the Deployment object with this condition; the very object if nothing changes."""
+        """Return the Deployment with this condition set; the same object if nothing changes."""
         before = self.deployment.conditions
         after = with_condition(before, new)
         return self.deployment.obj if after == before else with_status(self.deployment, conditions=after)

@@ -35,7 +35,7 @@ _COUNTS = frozenset(
 
 
 def condition(type: str, status: str, reason: str, message: str, *, now: float) -> Object:
-    """Return a DeploymentCondition whose times are `now` (Unix seconds)."""
+    """Return a DeploymentCondition with both timestamps set to `now` (Unix seconds)."""
     time = format_time(now)
     return {
         "type": type,
@@ -48,7 +48,7 @@ def condition(type: str, status: str, reason: str, message: str, *, now: float) 
 
 
 def with_status(deployment: Deployment, **changes: Any) -> Object:
-    """Return the Deployment object with these fields of its status changed."""
+    """Return the Deployment with these status fields replaced."""
     return {**deployment.obj, "status": {**deployment.status, **changes}}
 
 
@@ -58,9 +58,9 @@ def with_status(deployment: Deployment, **changes: Any) -> Object:
 def calculated_status(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], *, now: float
 ) -> Object:
-    """Return the status with new counts and the condition Available.
+    """Return the status with recomputed counts and condition Available. Source: calculateStatus.
 
-    Fields that are not computed here (collisionCount, other conditions) are kept. Source: calculateStatus.
+    All other fields, such as collisionCount and other conditions, are kept.
     """
     replica_sets = [*old, new] if new is not None else list(old)
     available = sum(replica_set.available_replicas for replica_set in replica_sets)
@@ -88,7 +88,7 @@ def calculated_status(
 
 
 def _terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
-    """Return the number of terminating pods; None if the controller of a ReplicaSet does not count them.
+    """Return the total number of terminating pods; None if any ReplicaSet does not report it.
 
     Source: GetTerminatingReplicaCountForReplicaSets.
     """
@@ -102,9 +102,9 @@ def _terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
 
 
 def replica_failure(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Object | None:
-    """Return the first ReplicaFailure condition of a ReplicaSet, the new one's first, as the Deployment's condition.
+    """Return the condition ReplicaFailure for the Deployment, copied from the first ReplicaSet that has it.
 
-    Source: getReplicaFailures.
+    The new ReplicaSet is checked first. Source: getReplicaFailures.
     """
     for replica_set in [new, *old] if new is not None else old:
         found = find_condition(replica_set.conditions, REPLICA_FAILURE)
@@ -116,7 +116,7 @@ def replica_failure(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Object
 
 
 def same_status(status: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Report whether the API server stores both alike: a count of 0 is the same as a missing one."""
+    """Report whether the API server would store both as the same status: it omits counts of 0."""
     return _stored(status) == _stored(other)
 
 
@@ -136,7 +136,7 @@ def progressing_condition(deployment: Deployment) -> Mapping[str, Any] | None:
 
 
 def is_complete(deployment: Deployment, status: Mapping[str, Any]) -> bool:
-    """Report whether all desired pods are updated and available, no old pod is left, and the status is up to date.
+    """Report whether all desired pods are updated and available, no old pods remain, and the status is up to date.
 
     Source: DeploymentComplete.
     """
@@ -149,7 +149,7 @@ def is_complete(deployment: Deployment, status: Mapping[str, Any]) -> bool:
 
 
 def has_progressed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Report whether the later status has more updated, ready or available pods, or fewer old ones.
+    """Report whether the status `after` has more updated, ready or available pods than `before`, or fewer old pods.
 
     Source: DeploymentProgressing.
     """
@@ -162,9 +162,11 @@ def has_progressed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def has_timed_out(deployment: Deployment, status: Mapping[str, Any], *, now: float) -> bool:
-    """Report whether the last progress is longer ago than the deadline, or the rollout has timed out before.
+    """Report whether the rollout has exceeded its progress deadline, now or in an earlier sync.
 
-    A rollout that has succeeded never times out. Source: DeploymentTimedOut.
+    Source: DeploymentTimedOut.
+
+    A rollout that has succeeded never times out.
     """
     current = find_condition(status.get("conditions"), PROGRESSING)
     if deployment.progress_deadline is None or current is None or current.get("reason") == NEW_REPLICA_SET_AVAILABLE:
@@ -173,7 +175,10 @@ def has_timed_out(deployment: Deployment, status: Mapping[str, Any], *, now: flo
 
 
 def rollout_status(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], *, now: float) -> Object:
-    """Return calculated_status with the conditions Progressing and ReplicaFailure. Source: syncRolloutStatus."""
+    """Return the recomputed status, including the conditions Progressing and ReplicaFailure.
+
+    Source: syncRolloutStatus.
+    """
     status = calculated_status(deployment, new, old, now=now)
     status["conditions"] = _with_progress(deployment, new, status, now=now)
     failure = replica_failure(new, old)
@@ -187,7 +192,7 @@ def rollout_status(deployment: Deployment, new: ReplicaSet | None, old: Sequence
 def _with_progress(
     deployment: Deployment, new: ReplicaSet | None, status: Mapping[str, Any], *, now: float
 ) -> list[Object]:
-    """Return the conditions of this status with Progressing as it is now."""
+    """Return the conditions of `status` with the condition Progressing recomputed."""
     conditions: list[Object] = status["conditions"]
     if deployment.progress_deadline is None:
         return without_condition(conditions, PROGRESSING)
@@ -214,10 +219,10 @@ def _with_progress(
 
 
 def pause_condition(deployment: Deployment, *, now: float) -> Object | None:
-    """Return the condition Progressing to write after the Deployment was paused or resumed; None if nothing changed.
+    """Return the condition Progressing to write if the Deployment was paused or resumed; None if it was not.
 
-    It restarts the deadline, so that the time in which the Deployment was paused does not count. A rollout that has
-    timed out keeps its condition. Source: checkPausedConditions.
+    The new condition restarts the progress deadline, so that paused time does not count. A rollout that has timed out
+    keeps its condition. Source: checkPausedConditions.
     """
     if deployment.progress_deadline is None:
         return None
@@ -230,12 +235,15 @@ def pause_condition(deployment: Deployment, *, now: float) -> Object | None:
 
 
 def next_check(deployment: Deployment, *, now: float) -> float | None:
-    """Return the seconds after which to check whether the rollout has timed out; None if it cannot time out.
+    """Return the seconds after which to check for a timeout of the rollout; None if it cannot time out.
 
-    A second is added, so that the deadline has certainly passed. Differs from upstream: with less than a second left,
-    upstream checks again at once, repeatedly; and it does so forever if pods become unavailable long after a rollout
-    has succeeded, although that rollout never times out. The result is limited to the deadline, since our clock may
-    have been set back since the condition was written. Source: requeueStuckDeployment.
+    A second is added to ensure that the deadline has passed. The result is limited to the deadline, because the local
+    clock may have been set back since the condition was written.
+
+    Differences from upstream, which checks again immediately and repeatedly if less than a second is left. It even does
+    so forever if pods become unavailable long after a rollout has succeeded, although that rollout cannot time out.
+
+    Source: requeueStuckDeployment.
     """
     deadline = deployment.progress_deadline
     current = progressing_condition(deployment)

@@ -1,8 +1,8 @@
-"""Job controller: runs pods until enough of them have succeeded, and counts each of them once.
+"""Job controller: runs pods until enough of them have succeeded, and counts each finished pod exactly once.
 
-reconciler.py is syncJob. Its decisions are functions of what was observed (observed.py, from pods.py and fields.py):
-plan.py decides whether the Job ends and which pods to create or delete, policies.py evaluates its policies. The steps
-that write are pod_control.py (pods) and finalizers.py (finalizers and status).
+reconciler.py contains syncJob. fields.py and pods.py parse a Job and its pods, and observed.py derives their state.
+plan.py decides from that state whether the Job finishes and which pods to create or delete; policies.py evaluates the
+Job's policies. pod_control.py writes pods, finalizers.py writes finalizers and the status.
 """
 
 from kcm.actors.controllers.workloads.job.spec import SPEC

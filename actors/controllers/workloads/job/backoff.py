@@ -1,4 +1,4 @@
-"""Backoff before failed pods are replaced: 10 s after the first failure, doubled by each further one, up to 10 minutes.
+"""Backoff before failed pods are replaced: 10 s after the first failure, doubled by each further failure, up to 10 min.
 
 Source: kubernetes v1.36 pkg/controller/job/backoff_utils.go.
 """
@@ -16,19 +16,19 @@ POD_BACKOFF = Backoff(first=10.0, most=600.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Failed pods of a Job since its last success. Source: backoffRecord."""
+    """Number of a Job's failed pods since its last succeeded pod. Source: backoffRecord."""
 
     of: str  # the Job's uid
     count: int = 0
     last: float = 0.0  # when the last of these pods finished, in Unix seconds
 
     def delay(self, now: float) -> float:
-        """Return the seconds until pods may be created; 0 if that is now."""
+        """Return the seconds until new pods may be created; 0 if they may be created now."""
         return seconds_left(self.count, self.last, now=now)
 
 
 def next_failures(before: Failures, *, succeeded: Sequence[JobPod], failed: Sequence[JobPod]) -> Failures:
-    """Return the failures after these pods have finished. A success resets the failures before it."""
+    """Return the failures after these pods have also finished. Failures before the last success are not counted."""
     if not failed:  # the usual case, in which no pod needs to be parsed for its finish time
         return Failures(of=before.of) if succeeded else before
     count, since = before.count, float("-inf")
@@ -41,7 +41,10 @@ def next_failures(before: Failures, *, succeeded: Sequence[JobPod], failed: Sequ
 
 
 def index_delay(last_failed: JobPod | None, now: float) -> float:
-    """Return the seconds until a pod of this index may be created. last_failed: the pod that it replaces."""
+    """Return the seconds until a pod of this completion index may be created.
+
+    last_failed: the failed pod to replace; None if the index has none.
+    """
     if last_failed is None:
         return 0.0
     count = last_failed.failures + last_failed.ignored_failures + 1
@@ -49,7 +52,11 @@ def index_delay(last_failed: JobPod | None, now: float) -> float:
 
 
 def seconds_left(failures: int, last: float, *, now: float) -> float:
-    """Return the rest of the backoff. If the clock was set back, that is at most the whole backoff."""
+    """Return the remaining seconds of the backoff after this number of failures.
+
+    If the clock was set back, the result is limited to the whole backoff. last: finish time of the last failed pod, in
+    Unix seconds.
+    """
     if failures == 0:
         return 0.0
     whole = POD_BACKOFF.delay(failures - 1)

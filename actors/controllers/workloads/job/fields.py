@@ -56,7 +56,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """The fields of a Job's spec that the controller uses."""
+    """Fields of a Job's spec that the controller uses."""
 
     selector: LabelSelector
     template: Object
@@ -79,12 +79,15 @@ class JobSpec:
         return INDEXED if self.is_indexed else NON_INDEXED
 
     def has_index(self, index: int | None) -> bool:
-        """Report whether a pod with this index counts. In a Job that is not Indexed every pod does."""
+        """Report whether the completion index is below spec.completions.
+
+        True for every pod if the Job is not Indexed.
+        """
         return not self.is_indexed or (index is not None and index < (self.completions or 0))
 
 
 def job_spec(job: Object) -> JobSpec:
-    """Parse the spec. Raises ValueError with the name of a field that is missing or has the wrong type."""
+    """Parse a Job's spec. Raises ValueError, with the name of the field, if a field is missing or malformed."""
     check(job, {"spec": _SPEC})
     spec = job.get("spec") or {}
     template = spec.get("template") or {}
@@ -119,7 +122,7 @@ def job_spec(job: Object) -> JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """The fields of a Job's status that the controller reads."""
+    """Fields of a Job's status that the controller reads."""
 
     started: float | None  # startTime in Unix seconds
     succeeded: int
@@ -132,7 +135,7 @@ class JobStatus:
 
 
 def job_status(status: Mapping[str, Any]) -> JobStatus:
-    """Parse the status. Raises ValueError with the name of a field that has the wrong type."""
+    """Parse a Job's status. Raises ValueError, with the name of the field, if a field is malformed."""
     check(status, _STATUS, "status")
     started = status.get("startTime")
     uncounted = status.get("uncountedTerminatedPods") or {}
@@ -162,9 +165,9 @@ def is_finished(job: Object) -> bool:
 
 
 def external_manager(job: Object) -> str | None:
-    """Return spec.managedBy if another controller manages the Job. Raises ValueError if it is not a string.
+    """Return spec.managedBy if it names another controller, else None. Source: managedByExternalController.
 
-    Source: managedByExternalController.
+    Raises ValueError if the field is not a string.
     """
     check(job, {"spec": {"managedBy": TEXT}})
     manager = (job.get("spec") or {}).get("managedBy")

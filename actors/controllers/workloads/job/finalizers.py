@@ -1,11 +1,11 @@
-"""Finished pods are counted in the status, exactly once, and lose their finalizer.
+"""Counts finished pods in the status, exactly once, and removes their finalizer.
 
-1. The status is written with the uids of finished pods (uncountedTerminatedPods) or with their completion indexes.
-2. These pods lose the finalizer.
+1. The uids of finished pods (uncountedTerminatedPods) or their completion indexes are written to the status.
+2. The finalizer of these pods is removed.
 3. The status is written again, with those uids moved into the counters.
 
-A sync may end between any two steps. The next one counts a recorded uid whose pod has no finalizer any more, and does
-not record a pod again that the status contains already.
+A sync may be interrupted between any two steps. The next sync adds a recorded uid to the counters if its pod has no
+finalizer any more, and does not record a pod that the status already contains.
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (trackJobStatusAndRemoveFinalizers, canRemoveFinalizer,
 cleanUncountedPodsWithoutFinalizers, flushUncountedAndRemoveFinalizers, enactJobFinished, recordJobFinished).
@@ -58,7 +58,10 @@ if TYPE_CHECKING:
 
 
 def untrack(pod: Entry, *, unchanged: bool = False) -> Patch:
-    """Remove the finalizer. unchanged: only if the pod has not changed since it was read."""
+    """Return a patch that removes the tracking finalizer from a pod.
+
+    unchanged: makes the patch fail with a Conflict if the pod has changed since it was read.
+    """
     meta: Object = {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
     if unchanged:
         meta["resourceVersion"] = str(pod.resource_version)
@@ -66,7 +69,10 @@ def untrack(pod: Entry, *, unchanged: bool = False) -> Patch:
 
 
 def track(pod: Entry) -> Patch:
-    """Add the finalizer if the pod has not changed since it was read."""
+    """Return a patch that adds the tracking finalizer.
+
+    It fails with a Conflict if the pod has changed since it was read.
+    """
     meta: Object = {"uid": pod.uid, "resourceVersion": str(pod.resource_version), "finalizers": [FINALIZER]}
     return patch(PODS, pod.key, {"metadata": meta}, patch_type=PatchType.STRATEGIC)
 
@@ -76,7 +82,7 @@ MAX_UNCOUNTED = 500  # pods recorded in one status, so that it does not grow too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackingPlan:
-    """Finished pods to record in the status, and to remove the finalizer from."""
+    """Finished pods to record in the status, and pods whose finalizer to remove."""
 
     recorded: Tally  # what the status must contain before finalizers are removed
     release: Sequence[JobPod]  # pods that lose the finalizer once that status is written
@@ -85,9 +91,10 @@ class TrackingPlan:
 
 
 def plan_tracking(job: Observed, finished: Object | None, *, limit: int = MAX_UNCOUNTED) -> TrackingPlan:
-    """Select the finished pods to count, and the pods to release.
+    """Select the finished pods to count in this sync, and the pods whose finalizer to remove.
 
-    finished: the condition with which the Job finishes; None while it continues.
+    finished: the condition with which the Job finishes; None if it continues.
+    limit: maximum number of pods to record in the status.
     """
     tally = tally_of(job.status).settled(tracked_uids(job.pods), is_indexed=job.spec.is_indexed)
     succeeded, failed = list(tally.uncounted_succeeded), list(tally.uncounted_failed)
@@ -136,7 +143,7 @@ def tracked_uids(pods: Sequence[JobPod]) -> set[str]:
 
 
 def _may_release(job: Observed, pod: JobPod, finished: Object | None) -> bool:
-    """Report whether the pod may lose the finalizer. Source: canRemoveFinalizer."""
+    """Report whether the finalizer may be removed from this pod. Source: canRemoveFinalizer."""
     if job.is_deleting or finished is not None or pod.has_succeeded:
         return True
     if not pod.has_failed(job.spec):
@@ -155,7 +162,7 @@ def _counts_as_failed(job: Observed, pod: JobPod, by_action: Counter[str]) -> bo
 
 
 class StatusUpdate(NamedTuple):
-    """Changes that a sync makes to the status of a Job, except the counts of pods."""
+    """Changes that a sync makes to the status of a Job, apart from the pod counts."""
 
     job: Observed
     finished: Object | None  # the condition with which the Job finishes; None while it continues
@@ -165,7 +172,9 @@ class StatusUpdate(NamedTuple):
     events: tuple[tuple[RecordType, str, str], ...] = ()  # recorded once the status is written
 
     def with_finished_condition(self) -> StatusUpdate:
-        """Add the condition FailureTarget or SuccessCriteriaMet; Failed and Complete are added at the very end."""
+        """Add the interim condition FailureTarget or SuccessCriteriaMet. `_finish` adds the final one, Failed or
+        Complete.
+        """
         finished = self.finished
         if finished is None or finished["type"] not in FINAL or finished in self.conditions:
             return self
@@ -181,7 +190,7 @@ class FinalizerTracker:
     def track(self, sync: Sync, update: StatusUpdate) -> Step[bool]:
         """Do the three steps of this module, and finish the Job if all its pods are counted.
 
-        Returns False if the Job does not exist any more. Raises CommandError if a finalizer could not be removed.
+        Returns False if the Job no longer exists. Raises CommandError if a write fails.
         """
         job = update.job
         plan = plan_tracking(job, update.finished)
@@ -213,7 +222,10 @@ class FinalizerTracker:
         return True
 
     def _release(self, job: Observed, plan: TrackingPlan) -> Step[tuple[set[str], CommandError | None]]:
-        """Remove finalizers. Returns the uids of pods that still have it, and the first failure."""
+        """Remove the finalizer from the pods to release.
+
+        Returns the uids of pods that still have the finalizer, and the first failure, or None.
+        """
         tracked = tracked_uids(job.pods)
         commands = [untrack(pod.entry) for pod in plan.release]
         outcomes = yield from together(commands)
@@ -228,7 +240,10 @@ class FinalizerTracker:
     def _finish(
         self, sync: Sync, update: StatusUpdate, finished: Object, running: RunningPods, recorded: Tally, counted: Tally
     ) -> Step[bool]:
-        """Write the status with Complete or Failed. Source: enactJobFinished, recordJobFinished."""
+        """Write the final condition, Complete or Failed, to the status. Source: enactJobFinished, recordJobFinished.
+
+        Returns False if the Job no longer exists.
+        """
         now = self._clock.now()
         final, started = _final(finished, now=now), update.started
         if started is None and update.job.spec.completions != 0:
@@ -241,7 +256,10 @@ class FinalizerTracker:
         return True
 
     def _write(self, sync: Sync, update: StatusUpdate, running: RunningPods, before: Tally, tally: Tally) -> Step[bool]:
-        """Update the status of the version that was read. Returns False if the Job does not exist any more."""
+        """Update the status, and count newly counted pods in the metrics. Return False if the Job no longer exists.
+
+        before: the counts that the stored status contains. tally: the counts to write.
+        """
         status = written_status(
             status_of(sync.job), tally=tally, running=running, conditions=update.conditions, started=update.started
         )
@@ -269,7 +287,7 @@ class FinalizerTracker:
 
 
 def _final(finished: Object, *, now: float) -> Object:
-    """Return Failed for FailureTarget, and Complete for SuccessCriteriaMet."""
+    """Return the final condition for an interim one: Failed for FailureTarget, Complete for SuccessCriteriaMet."""
     if finished["type"] not in FINAL:
         return finished
     return condition(FINAL[finished["type"]], finished.get("reason") or "", finished.get("message") or "", now=now)

@@ -1,11 +1,11 @@
 """Workload and PodGroup of a Job whose pods are scheduled together (feature gate WorkloadWithJob).
 
-An Indexed Job whose completions equal its parallelism, at least 2, gets a Workload with a gang of that size, and a
-PodGroup that its pods refer to. Existing objects that refer to the Job are used if the Job controls them; otherwise,
-and for Jobs that have started before, pods are scheduled individually.
+An Indexed Job with equal completions and parallelism, at least 2, gets a Workload with a gang of that size, and a
+PodGroup that its pods refer to. Existing objects that refer to the Job are used if the Job controls them. If the Job
+does not control them, or if it had started before without a Workload, its pods are scheduled individually.
 
-Source: kubernetes v1.36 pkg/controller/job/job_scheduling_manager.go. Difference: if a name exists
-already, it is not retried at once but in the next sync, when the table shows the object.
+Source: kubernetes v1.36 pkg/controller/job/job_scheduling_manager.go. Difference: if a creation fails with
+AlreadyExists, it is retried in the next sync, when the table contains the object, instead of at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ GROUPS_BY_WORKLOAD = Index(POD_GROUPS, "workload", _workload_of)
 
 
 def is_candidate(spec: JobSpec) -> bool:
-    """Report whether the pods of a Job are scheduled together. Source: IsGangSchedulingCandidate."""
+    """Report whether the Job qualifies for gang scheduling. Source: IsGangSchedulingCandidate."""
     return (
         spec.is_indexed
         and spec.parallelism > 1
@@ -59,20 +59,20 @@ def is_candidate(spec: JobSpec) -> bool:
 
 
 def is_new(job: Object, *, has_pods: bool) -> bool:
-    """Report whether a Job has never started: others keep their pods as they are. Source: isNewJob."""
+    """Report whether a Job has never started. A Workload is only created for such a Job. Source: isNewJob."""
     status = status_of(job)
     has_run = status.get("startTime") is not None or status.get("succeeded") or status.get("failed")
     return not has_pods and not has_run and find_condition(status.get("conditions"), SUSPENDED) is None
 
 
 def workload_name(job: Object) -> str:
-    """`<job>-<hash>`, the Job's name shortened where needed. Source: computeWorkloadName."""
+    """Return `<job>-<hash>`, with the Job's name truncated if necessary. Source: computeWorkloadName."""
     hash = _encoded(f"(types.UID){uid_of(job)}")
     return f"{name_of(job)[: MAX_NAME - len(hash) - 1]}-{hash}"
 
 
 def pod_group_name(workload: str, template: str) -> str:
-    """`<workload>-<template>-<hash>`; both are shortened to about half where needed. Source: computePodGroupName."""
+    """Return `<workload>-<template>-<hash>`, with both names truncated if necessary. Source: computePodGroupName."""
     hash = _encoded(workload + template)
     limit = MAX_NAME - len(hash) - 2
     if len(workload) + len(template) > limit:
@@ -113,7 +113,7 @@ def new_pod_group(job: Object, workload: Mapping[str, Any]) -> Object:
         },
     }
     owned = own(group, by=job, of=JOBS)
-    # It does not block the deletion of its Workload.
+    # This owner reference does not block the deletion of the Workload.
     owned["metadata"]["ownerReferences"].append(
         {
             "apiVersion": WORKLOADS.api_version,
@@ -132,9 +132,10 @@ class Gangs:
         self._workloads, self._groups, self._log = tables[WORKLOADS], tables[POD_GROUPS], log
 
     def pod_group_of(self, job: Object, spec: JobSpec, *, has_pods: bool) -> Step[str]:
-        """Return the name of the PodGroup for new pods of this Job; "" if they are scheduled individually.
+        """Return the name of the PodGroup for new pods of this Job, creating missing objects; "" without gang
+        scheduling.
 
-        Raises CommandError if an object that is missing could not be created.
+        Raises CommandError if a creation fails.
         """
         if not is_candidate(spec):
             return ""
@@ -175,7 +176,7 @@ class Gangs:
         return (yield from self._create(POD_GROUPS, new_pod_group(job, workload)))
 
     def _only(self, found: Sequence[Object], job: Object, *, kind: str) -> Object | None:
-        """Return the single object if the Job controls it."""
+        """Return the object if it is the only one and the Job controls it, else None."""
         if len(found) > 1:
             self._log.error(
                 f"found several {kind}s for a Job, falling back to default scheduling",

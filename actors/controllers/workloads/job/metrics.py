@@ -104,9 +104,9 @@ class JobMetrics:
                 self._metrics.counter(PODS_CREATED, reason, status).inc(count)
 
     def counted(self, spec: JobSpec, before: Tally, after: Tally) -> None:
-        """Count newly counted pods and indexes after a status update.
+        """Increment the counters of finished pods and indexes after a status update.
 
-        Series start with 0, so that the rate of the first increase is not lost.
+        Series are created with the value 0, so that rate() includes the first increase.
         """
         succeeded = after.succeeded - before.succeeded
         if spec.is_indexed:

@@ -1,4 +1,4 @@
-"""State of a Job and its pods at the time of a sync, from which all decisions are made.
+"""State of a Job and its pods at the beginning of a sync. All decisions of the sync are derived from this state.
 
 Source: kubernetes v1.36 pkg/controller/job (syncJobCtx, getNewFinishedPods, calculateSucceededIndexes,
 calculateFailedIndexes, getPodsWithDelayedDeletionPerIndex).
@@ -17,7 +17,7 @@ from kcm.protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A Job and its pods. Source: syncJobCtx."""
+    """Observed state of a Job and its pods. Source: syncJobCtx."""
 
     uid: str
     spec: JobSpec
@@ -42,7 +42,10 @@ class Observed:
 def observe(
     *, uid: str, spec: JobSpec, status: JobStatus, pods: Iterable[JobPod], is_deleting: bool = False
 ) -> Observed:
-    """Derive what a sync needs from the Job and its pods. uid: of the Job."""
+    """Derive the state of a Job from its parsed spec and status and its pods.
+
+    uid: of the Job.
+    """
     if spec.is_indexed:
         pods = sorted(pods, key=_by_index)
     pods = list(pods)
@@ -88,9 +91,9 @@ def _by_index(pod: JobPod) -> int:
 def _new_finished(
     pods: Iterable[JobPod], spec: JobSpec, has_finished: Callable[[JobPod], bool], *, uncounted: Iterable[str]
 ) -> list[JobPod]:
-    """Return finished pods that are not recorded in the status. Source: getNewFinishedPods.
+    """Return the finished pods that neither the counters nor status.uncountedTerminatedPods include yet.
 
-    uncounted: uids in status.uncountedTerminatedPods.
+    uncounted: uids in status.uncountedTerminatedPods. Source: getNewFinishedPods.
     """
     recorded = frozenset(uncounted)
     return [
@@ -109,9 +112,10 @@ def _counts(spec: JobSpec, failed: JobPod) -> bool:
 
 
 def _succeeded_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod]) -> tuple[Indexes, Indexes]:
-    """Return the indexes in the status, and these with those of new pods. Source: calculateSucceededIndexes.
+    """Return the succeeded indexes in the status, and the same indexes plus those of newly succeeded pods.
 
-    An index in status.failedIndexes stays failed, even if a pod of it succeeds.
+    An index in status.failedIndexes stays failed, even if another pod of it succeeds. Source:
+    calculateSucceededIndexes.
     """
     before = Indexes.parse(status.completed_indexes, completions=spec.completions or 0)
     failed = Indexes() if spec.limit_per_index is None else _known_failed(spec, status)
@@ -120,9 +124,9 @@ def _succeeded_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod])
 
 
 def _failed_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod], succeeded: Indexes) -> Indexes:
-    """Return the failed indexes, without those that have succeeded. Source: calculateFailedIndexes.
+    """Return the failed indexes in the status plus the newly failed ones. Source: calculateFailedIndexes.
 
-    The server rejects a status in which an index has both succeeded and failed.
+    Succeeded indexes are left out, because the server rejects a status in which an index has succeeded and failed.
     """
     new = (pod.index for pod in pods if pod.is_tracked and spec.has_index(pod.index) and _fails_index(spec, pod))
     failed = Indexes.of(index for index in new if index is not None and not succeeded.has(index))
@@ -145,9 +149,9 @@ def _fails_index(spec: JobSpec, pod: JobPod) -> bool:
 def _delayed_deletion(
     spec: JobSpec, pods: Iterable[JobPod], active: Iterable[JobPod], decided: Indexes
 ) -> Mapping[int, JobPod]:
-    """Return the last failed pod of each index without an active pod. Source: getPodsWithDelayedDeletionPerIndex.
+    """Return, for each undecided index without an active pod, its last failed pod, whose deletion is delayed.
 
-    decided: indexes that have succeeded or failed.
+    decided: indexes that have succeeded or failed. Source: getPodsWithDelayedDeletionPerIndex.
     """
     running = {pod.index for pod in active}
     kept: dict[int, JobPod] = {}

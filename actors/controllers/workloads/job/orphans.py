@@ -1,11 +1,12 @@
-"""Removes the finalizer from pods that no Job counts any more.
+"""Removes the tracking finalizer from pods that no Job will count any more.
 
-Keys: a pod without a controller, or a Job that is deleted or finished.
+The keys are pods without a controller, and Jobs that are deleted or finished.
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncOrphanPod, handleSingleOrphanPod). Differences:
+
 - The pods of a deleted Job are found by their owner reference; upstream finds them by the Job's selector.
-- If the table does not show the Job, it is read from the server. Upstream also removes the finalizer from pods of a Job
-  that its cache does not show yet, and those pods are never counted.
+- A Job that is missing in the table is read from the server. Upstream also removes the finalizer from pods of a Job
+  that its cache does not contain yet, and those pods are never counted.
 - The finalizer of a pod without a controller is removed only if the pod has not changed since it was read. Upstream
   also removes it from a pod that a Job has just adopted.
 """
@@ -28,9 +29,9 @@ BATCH = 100  # finalizers removed together
 
 
 class Orphan(NamedTuple):
-    """Key of the queue: all pods of a Job, or one pod without a controller.
+    """Queue key for one pod without a controller, or for all pods of a Job.
 
-    key: of the Job or the pod. owner: uid of the Job; "" for a pod.
+    `key` is the key of the pod or the Job; `owner` is the Job's uid, "" for a pod.
     """
 
     key: Key
@@ -41,9 +42,10 @@ class Orphan(NamedTuple):
 
 
 def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
-    """Return the key of a pod without a controller, or of the Job of a pod that is being deleted and is not counted.
+    """Enqueue a pod without a controller, or the Job of a terminating pod if the Job is deleted or finished.
 
-    Called for every change of every Job's pod, so it uses the facts in the table and decodes no pod.
+    Called for every change of every pod with the finalizer. It therefore uses the facts in the table, and decodes no
+    pod.
     """
     pod = tables[PODS].entry(change.key)
     if pod is None or FINALIZER not in pod.finalizers:
@@ -59,7 +61,7 @@ def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
 
 
 def left_behind(change: Change, _tables: Tables) -> Iterable[Orphan]:
-    """Return the key of a Job that is deleted or finished."""
+    """Enqueue a Job that was deleted, finished, or replaced by a new Job of the same name."""
     job = change.new
     if (change.deleted or is_finished(job)) and external_manager(job) is None:
         yield Orphan(change.key, uid_of(job))
@@ -103,7 +105,7 @@ class OrphanReconciler:
             raise failures[0]
 
     def _is_abandoned(self, orphan: Orphan) -> Step[bool]:
-        """Report whether no Job controller counts the pods of this Job any more."""
+        """Report whether this Job is finished, deleted or replaced, so that no controller will count its pods."""
         job = self._jobs.get(orphan.key)
         if job is not None and uid_of(job) == orphan.owner:
             return _is_done(job)
@@ -115,7 +117,7 @@ class OrphanReconciler:
 
 
 def _is_job(owner: OwnerRef) -> bool:
-    """Report whether the owner is a batch/v1 Job: Jobs of other groups may use the finalizer too."""
+    """Report whether the owner is a batch/v1 Job. Jobs of other API groups may use the same finalizer."""
     return owner.kind == JOBS.kind and owner.api_version == JOBS.api_version
 
 

@@ -1,4 +1,4 @@
-"""Decisions of a sync: whether the Job ends, and which pods to delete or to create.
+"""Decides whether a Job finishes, and which pods to create or delete.
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob, pastBackoffLimitOnFailure, pastActiveDeadline,
 manageJob, activePodsForRemoval, getPodCreationInfoForIndependentIndexes), indexed_job_utils.go (firstPendingIndexes).
@@ -21,10 +21,10 @@ from kcm.protocols.objects import Object
 
 
 def finished_condition(job: Observed, *, started: float | None, now: float) -> Object | None:
-    """Return the condition with which the Job finishes; None while it continues.
+    """Return the condition with which the Job finishes, or None if it continues.
 
-    The condition is FailureTarget or SuccessCriteriaMet; Failed if the status contains FailureTarget already. The first
-    reason wins: a condition that the status contains is never replaced by another.
+    The result is FailureTarget or SuccessCriteriaMet, or Failed if the status already contains FailureTarget. A
+    condition in the status is never replaced by another one, so that the first reason for finishing is kept.
 
     started: startTime in Unix seconds.
     """
@@ -42,7 +42,10 @@ def finished_condition(job: Observed, *, started: float | None, now: float) -> O
 
 
 def completed(job: Observed, *, active: int, now: float) -> Object | None:
-    """Return SuccessCriteriaMet if enough pods have succeeded. active: active pods after this sync's writes."""
+    """Return SuccessCriteriaMet if enough pods have succeeded and none is active, else None.
+
+    active: number of active pods after the writes of this sync.
+    """
     completions = job.spec.completions
     enough = job.succeeded > 0 if completions is None else job.succeeded >= completions
     if active or not enough:
@@ -52,9 +55,9 @@ def completed(job: Observed, *, active: int, now: float) -> Object | None:
 
 
 def seconds_to_deadline(job: Observed, *, started: float | None, now: float) -> float | None:
-    """Return the seconds to the deadline; None without activeDeadlineSeconds, or while the Job is suspended.
+    """Return the seconds until activeDeadlineSeconds has passed; None if it is unset or the Job is suspended.
 
-    If the clock was set back, the result is at most activeDeadlineSeconds.
+    If the clock was set back, the result is limited to activeDeadlineSeconds.
     """
     deadline = job.spec.deadline
     if deadline is None or started is None or job.spec.is_suspended:
@@ -73,7 +76,7 @@ def _recorded(job: Observed, now: float) -> Object | None:
 
 
 def _failure(job: Observed, *, started: float | None, now: float) -> tuple[str, str] | None:
-    """Return the reason and message of FailureTarget if the Job fails."""
+    """Return reason and message of the condition FailureTarget if the Job fails, else None."""
     spec = job.spec
     if spec.failure_rules is not None:
         for pod in job.pods:
@@ -108,7 +111,7 @@ BURST = 500  # pods created or deleted in one sync
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPodPlan:
-    """Pods to delete, or else to create; never both in one sync."""
+    """Pods to delete or to create. A plan never contains both."""
 
     delete: Sequence[JobPod] = ()  # active pods
     create: int = 0  # number of pods
@@ -119,9 +122,10 @@ class JobPodPlan:
 def plan_pods(
     job: Observed, *, failures: Failures, now: float, maybe_deleted: Collection[str] = (), burst: int = BURST
 ) -> JobPodPlan:
-    """Decide which pods to create or to delete. Source: manageJob.
+    """Decide which pods to create or delete. Source: manageJob.
 
-    maybe_deleted: uids of pods whose deletion has an unknown outcome; deleted first (see shared/unknown_outcomes.py).
+    maybe_deleted: uids of pods whose deletion has an unknown outcome. They are deleted first; see
+    shared/unknown_outcomes.py.
     """
     active = len(job.active)
     if job.spec.is_suspended:
@@ -144,17 +148,16 @@ def plan_pods(
 
 
 def _wanted(job: Observed) -> int:
-    """Return the number of pods that should be active."""
+    """Return the desired number of active pods."""
     if job.spec.completions is None:  # after the first success no pod is replaced, and the others may finish
         return len(job.active) if job.succeeded > 0 else job.spec.parallelism
     return max(0, min(job.spec.parallelism, job.spec.completions - job.succeeded))
 
 
 def _surplus(job: Observed, at_least: int, maybe_deleted: Collection[str] = ()) -> list[JobPod]:
-    """Return this number of active pods to delete. Source: activePodsForRemoval.
+    """Return at least this number of active pods to delete. Source: activePodsForRemoval.
 
-    The result may be longer if the Job is Indexed: pods without a valid index, and all but one pod of each index, are
-    always surplus.
+    For an Indexed Job the result also contains every pod without a valid index, and all but one pod of each index.
     """
     surplus: list[JobPod] = []
     others = list(job.active)
@@ -167,7 +170,7 @@ def _surplus(job: Observed, at_least: int, maybe_deleted: Collection[str] = ()) 
 
 
 def _split_by_index(job: Observed) -> tuple[list[JobPod], list[JobPod]]:
-    """Return the surplus active pods, and one active pod for each valid index."""
+    """Split the active pods into surplus pods, and the one pod to keep for each valid index."""
     surplus: list[JobPod] = []
     kept: list[JobPod] = []
     for index, pods in groupby(job.active, key=lambda pod: pod.index):
@@ -186,7 +189,7 @@ def _by_deletion_order(pods: Iterable[JobPod]) -> list[JobPod]:
 
 
 def _pending_indexes(job: Observed, count: int) -> list[int]:
-    """Return the lowest indexes that have no pod and have not succeeded or failed. Source: firstPendingIndexes."""
+    """Return the lowest `count` indexes that are unfinished and have no pod. Source: firstPendingIndexes."""
     existing = list(job.active)
     if job.spec.only_failed:
         existing += [pod for pod in job.pods if pod.is_terminating]
@@ -197,9 +200,11 @@ def _pending_indexes(job: Observed, count: int) -> list[int]:
 
 
 def _plan_indexes(job: Observed, indexes: Sequence[int], *, now: float) -> JobPodPlan:
-    """Create pods for the indexes whose backoff is over.
+    """Plan the creation of pods for the indexes whose backoff is over.
 
-    With backoffLimitPerIndex each index has a backoff of its own. Source: getPodCreationInfoForIndependentIndexes.
+    With backoffLimitPerIndex, each index has its own.
+
+    Source: getPodCreationInfoForIndependentIndexes.
     """
     if job.spec.limit_per_index is None:
         return JobPodPlan(create=len(indexes), indexes=indexes)

@@ -1,4 +1,4 @@
-"""Creation and deletion of a Job's pods.
+"""Creates and deletes the pods of a Job.
 
 Source: kubernetes v1.36 pkg/controller/job (manageJob, deleteJobPods, addCompletionIndexEnvVariables,
 podGenerateNameWithIndex, addIndexFailureCountAnnotation).
@@ -39,7 +39,11 @@ NewPod = tuple[PodForm, str]  # and its name
 def plain_pods(
     job: Object, spec: JobSpec, count: int, *, retried: Sequence[str], taken: Callable[[Key], bool]
 ) -> list[NewPod]:
-    """Return pods of a Job without completion indexes. retried: names to use before generated ones."""
+    """Return `count` pods to create for a Job that is not Indexed.
+
+    retried: names with unknown outcome, which are used before new names.
+    taken: reports whether a pod with this key exists.
+    """
     form = PodForm(_with_finalizer(spec.template), owner=job, owners=JOBS)
     names = list(dict.fromkeys([*retried, *generated_names(job, count, taken=taken)]))
     return [(form, name) for name in names[:count]]
@@ -55,11 +59,12 @@ def indexed_pods(
     taken: Callable[[Key], bool],
     pod_group: str = "",
 ) -> list[NewPod]:
-    """Return one pod per completion index.
+    """Return one pod to create for each completion index.
 
-    retried: names to use instead of generated ones, by index.
-    replaced: return the failed pod that the new pod of this index replaces.
-    pod_group: name of the PodGroup that the pods are scheduled with; "" without one.
+    retried: names with unknown outcome, by index; used instead of new names.
+    replaced: returns the failed pod that the new pod of an index replaces, or None.
+    taken: reports whether a pod with this key exists.
+    pod_group: name of the PodGroup in which the pods are scheduled; "" without gang scheduling.
     """
     template = _with_finalizer(spec.template)
     template["spec"] = _with_index_in_env(template.get("spec") or {})
@@ -76,13 +81,16 @@ def indexed_pods(
 
 
 def base_name(job: str, index: int) -> str:
-    """Return the generateName of a pod with this index. Source: podGenerateNameWithIndex."""
+    """Return the generateName of pods with this completion index. Source: podGenerateNameWithIndex."""
     suffix = f"-{index}-"
     return f"{job[: MAX_BASE - len(suffix)]}{suffix}"
 
 
 def failure_counts(spec: JobSpec, replaced: JobPod | None) -> dict[str, str]:
-    """Return the annotations that count the failures of an index. Source: addIndexFailureCountAnnotation."""
+    """Return the annotations with the failure counts of an index. Source: addIndexFailureCountAnnotation.
+
+    replaced: the failed pod that the new pod of the index replaces; None if there is none.
+    """
     if replaced is None:
         return {FAILURE_COUNT: "0"}
     counted, ignored = replaced.failures, replaced.ignored_failures
@@ -113,7 +121,10 @@ def _with_index(template: Object, job: str, index: int, counts: dict[str, str]) 
 
 
 def _with_index_in_env(spec: Object) -> Object:
-    """Add the environment variable with the completion index. Source: addCompletionIndexEnvVariables."""
+    """Return the pod spec with the environment variable JOB_COMPLETION_INDEX in each container.
+
+    Source: addCompletionIndexEnvVariables.
+    """
     lists = ("initContainers", "containers")
     return {**spec, **{name: list(map(_container_with_index, spec[name])) for name in lists if spec.get(name)}}
 
@@ -133,7 +144,7 @@ class JobPodControl:
         self._pods, self._metrics, self._log = pods, metrics, log
 
     def manage(self, sync: Sync, job: Observed, plan: JobPodPlan) -> Step[Managed]:
-        """Carry out the plan. Source: manageJob."""
+        """Create or delete pods according to the plan, and add missing finalizers to active pods. Source: manageJob."""
         if plan.delete or job.spec.is_suspended:
             return (yield from self._delete(sync, plan.delete))
         sync.memory.unknown.maybe_deleted.clear()
@@ -149,7 +160,10 @@ class JobPodControl:
         return Managed()
 
     def _delete(self, sync: Sync, pods: Sequence[JobPod]) -> Step[Managed]:
-        """Remove the finalizer, then delete the pod, so that it is not counted. Source: deleteJobPods."""
+        """Remove the finalizer of these pods and delete them. Without the finalizer they are not counted.
+
+        Source: deleteJobPods.
+        """
         untracked = [pod.entry for pod in pods if not pod.is_tracked]
         tracked = [pod.entry for pod in pods if pod.is_tracked]
         # A pod that changed since it was read may have succeeded: it keeps the finalizer, and the next sync counts it.
@@ -187,7 +201,7 @@ class JobPodControl:
         return Managed(PODS_ARE_CREATED, creations.failure, RETRY_DELAY if creations.existing else None)
 
     def _new_pods(self, sync: Sync, job: Observed, plan: JobPodPlan) -> tuple[list[NewPod], Mapping[str, int]]:
-        """Return the pods to create, and their completion indexes by name."""
+        """Return the pods to create. For an Indexed Job, also return their completion indexes by pod name."""
 
         def taken(pod: Key) -> bool:
             return self._pods.entry(pod) is not None

@@ -31,7 +31,7 @@ _SHAPE = {
 
 
 class JobPod:
-    """One version of a pod. Fields that are not among its facts are decoded on first use."""
+    """One version of a Job's pod. The pod is decoded only when a field is read that its facts do not include."""
 
     __slots__ = ("_decode", "_index", "_object", "entry", "facts", "is_tracked")
 
@@ -48,7 +48,7 @@ class JobPod:
 
     @property
     def object(self) -> Object:
-        """Return the decoded pod. Raises ValueError if it is malformed."""
+        """The decoded pod. Raises ValueError if it is malformed."""
         if self._object is None:
             pod = self._decode(self.entry)
             try:
@@ -60,7 +60,7 @@ class JobPod:
 
     @property
     def index(self) -> int | None:
-        """Return the completion index; None if it is missing or invalid."""
+        """The completion index; None if it is missing or invalid."""
         if self._index == -1:
             number = parse_int(annotations_of(self.object).get(INDEX))
             self._index = number if number is not None and number >= 0 else None
@@ -81,8 +81,8 @@ class JobPod:
     def has_failed(self, spec: JobSpec) -> bool:
         """Report whether the pod counts as failed. Source: isPodFailed.
 
-        A pod that is being deleted counts, as its phase may never become Failed, unless only Failed pods are replaced:
-        then the controller waits for the phase.
+        A pod that is being deleted counts as failed, because its phase may never become Failed. It does not count if
+        the Job replaces only pods in phase Failed: then the controller waits for that phase.
         """
         if self.facts.phase == "Failed":
             return True
@@ -90,7 +90,7 @@ class JobPod:
 
     @property
     def failures(self) -> int:
-        """Return how many counted failures the index had before this pod."""
+        """Number of counted failures of the completion index before this pod."""
         return self._count(FAILURE_COUNT)
 
     @property
@@ -98,15 +98,16 @@ class JobPod:
         return self._count(IGNORED_FAILURE_COUNT)
 
     def _count(self, annotation: str) -> int:
-        """Return 0 if the annotation is missing, malformed or negative."""
+        """Return the number in an annotation; 0 if it is missing, malformed or negative."""
         number = parse_int(annotations_of(self.object).get(annotation), INT32)
         return number if number is not None and number >= 0 else 0
 
 
 def finish_time(pod: Object) -> float:
-    """Return when the pod finished, in Unix seconds. Source: getFinishedTime.
+    """Return the time at which the pod finished, in Unix seconds. Source: getFinishedTime.
 
-    From the first of these that is present: its containers, its condition Ready, its deletion, its creation.
+    The time is taken from the first of these that is present: the termination of its containers, its condition Ready,
+    its deletion, its creation.
     """
     status = pod.get("status") or {}
     by_containers = _last_container_finish(pod, status)
@@ -123,7 +124,7 @@ def finish_time(pod: Object) -> float:
 
 
 def _last_container_finish(pod: Object, status: Mapping[str, Any]) -> float | None:
-    """Return the last finish time; None unless all containers, including sidecars, have terminated."""
+    """Return the finish time of the last container; None unless all containers and sidecars have terminated."""
     init_containers = (pod.get("spec") or {}).get("initContainers") or ()
     sidecars = {container.get("name") for container in init_containers if container.get("restartPolicy") == "Always"}
     main: Iterable[Any] = status.get("containerStatuses") or ()
@@ -143,7 +144,7 @@ def _last_container_finish(pod: Object, status: Mapping[str, Any]) -> float | No
 
 
 def total_restarts(pods: Iterable[JobPod]) -> int:
-    """Return the restarts of all containers of Pending and Running pods."""
+    """Return the number of container restarts in all Pending and Running pods."""
     total = 0
     for pod in pods:
         if pod.facts.phase not in ("Running", "Pending"):

@@ -1,4 +1,4 @@
-"""Evaluation of the pod failure policy and the success policy.
+"""Evaluates the pod failure policy and the success policy of a Job.
 
 Source: kubernetes v1.36 pkg/controller/job/{pod_failure_policy,success_policy}.go.
 """
@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object, name_of, namespace_of
 
 
 class FailureAction(StrEnum):
-    """Action of a rule of the pod failure policy."""
+    """Action of a rule in the pod failure policy."""
 
     IGNORE = "Ignore"
     COUNT = "Count"
@@ -23,7 +23,7 @@ class FailureAction(StrEnum):
 
 
 class FailureMatch(NamedTuple):
-    """Decision of the pod failure policy about a failed pod."""
+    """Result of matching a failed pod against the pod failure policy."""
 
     action: FailureAction | None = None  # of the first rule that matches; None if no rule matches
     message: str = ""  # of the Job's failure, if the action is FailJob
@@ -38,7 +38,10 @@ UNMATCHED = FailureMatch()
 
 
 def match_failure_policy(rules: Sequence[Object] | None, pod: Object) -> FailureMatch:
-    """Find the first rule that matches a failed pod. rules: None without a policy. Source: matchPodFailurePolicy."""
+    """Return the result of the first rule that matches a failed pod. Source: matchPodFailurePolicy.
+
+    rules: of the pod failure policy; None without a policy.
+    """
     status = pod.get("status") or {}
     for number, rule in enumerate(rules or ()):
         action = rule.get("action")
@@ -66,7 +69,10 @@ def match_failure_policy(rules: Sequence[Object] | None, pod: Object) -> Failure
 
 
 def _by_exit_codes(status: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the first container whose exit code matches. Init containers come last; exit code 0 never matches."""
+    """Return the first container whose exit code matches, or None.
+
+    Init containers are checked last. Exit code 0 never matches.
+    """
     name, values = wanted.get("containerName"), wanted.get("values") or ()
     for field in ("containerStatuses", "initContainerStatuses"):
         for container in status.get(field) or ():
@@ -91,9 +97,9 @@ def _by_condition(status: Mapping[str, Any], patterns: Iterable[Any]) -> Mapping
 
 
 def success_message(rules: Sequence[Object] | None, succeeded: Indexes, *, completions: int) -> str | None:
-    """Return the message of SuccessCriteriaMet if a rule is met, else None. Source: matchSuccessPolicy.
+    """Return the message of the condition SuccessCriteriaMet if a rule is met, else None. Source: matchSuccessPolicy.
 
-    rules: None without a policy.
+    rules: of the success policy; None without a policy.
     """
     if not succeeded:
         return None

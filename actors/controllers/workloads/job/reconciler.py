@@ -1,24 +1,26 @@
 """Reconciler of Jobs.
 
-Input: changes of Jobs and pods; with the gate WorkloadWithJob also Workloads and PodGroups (gang.py). Output: pods
-created and deleted (at most 500 per sync), patches of their finalizer and owner reference, the status subresource, and
-events on the Job. Key: "namespace/name".
+Reads Jobs and their pods; with the feature gate WorkloadWithJob also Workloads and PodGroups (gang.py). Creates and
+deletes pods (at most 500 per sync), patches their finalizers and owner references, writes the status subresource, and
+records events on the Job.
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob). Differences:
+
 - There are no expectations and no consistency store: listers show our own writes. Before the first write for a Job, the
-  writes of an earlier leader are looked up. Upstream counts a pod again if its finalizer is removed on the server and
-  its cache does not show that yet.
-- Pod names are generated here (actors/controllers/shared/generated_names.py), so that no creation is made twice.
-- A surplus active pod loses its finalizer only if it has not changed since it was read: a pod that has just succeeded
-  is counted. An active pod without the finalizer gets it back; upstream never counts such a pod.
-- While failed pods await their replacement, status.active contains the number of active pods; upstream writes 0.
-- The Job is finished in the same sync if its last pods were removed from the listers; upstream waits for the next sync.
-- The events Suspended and Resumed are recorded once the status is written.
-- A completion index never both succeeds and fails: the status has precedence, then a success. The server rejects a
-  status with both, and upstream's Job hangs.
+  writes of an earlier leader are read from the server. Upstream counts a pod again if its finalizer was removed on the
+  server and the cache does not contain that change yet.
+- The controller chooses pod names (actors/controllers/shared/generated_names.py), so that a creation with unknown
+  outcome is retried under the same name.
+- The finalizer of a surplus active pod is removed only if the pod has not changed since it was read, so that a pod that
+  has just succeeded is counted. A missing finalizer of an active pod is added again; upstream never counts such a pod.
+- While the replacement of failed pods is delayed, status.active contains the number of active pods; upstream writes 0.
+- The Job finishes in the same sync if the listers no longer contain its last pods; upstream waits for the next sync.
+- The events Suspended and Resumed are recorded after the status has been written.
+- A completion index cannot both succeed and fail: the status has precedence, then a success. The server rejects a
+  status that contains both, and upstream's Job hangs.
 - A suspended Job that finishes gets a startTime, which the server requires. Upstream's status update is rejected until
   the Job is resumed.
-- completionTime is never before startTime, even if a leader with a clock ahead wrote the startTime. Upstream uses the
+- completionTime is never before startTime, even if a leader whose clock is ahead wrote the startTime. Upstream uses the
   time of the condition, and the server rejects its status until its own clock has reached startTime.
 """
 
@@ -82,7 +84,7 @@ RESUMED_EVENT: tuple[RecordType, str, str] = ("Normal", "Resumed", "Job resumed"
 
 
 class JobReconciler:
-    """Key: "namespace/name" of a Job."""
+    """Reconciles Jobs. Key: "namespace/name" of a Job."""
 
     def __init__(
         self,
@@ -94,10 +96,10 @@ class JobReconciler:
         clears_start_time: bool,
         gangs: Gangs | None = None,
     ) -> None:
-        """Take the tables of Jobs and pods, and what the feature gates select.
+        """Create a reconciler.
 
-        clears_start_time: a Job that is suspended loses its startTime (MutableSchedulingDirectivesForSuspendedJobs).
-        gangs: None without the gate WorkloadWithJob.
+        clears_start_time: whether suspending a Job removes its startTime (MutableSchedulingDirectivesForSuspendedJobs).
+        gangs: None if the feature gate WorkloadWithJob is disabled.
         """
         self._clears_start_time, self._gangs = clears_start_time, gangs
         self._jobs, self._pods = tables[JOBS], tables[PODS]
@@ -146,7 +148,7 @@ class JobReconciler:
         self._metrics.tracked_finished(added=0, removed=len(self._memories.forget(key)))
 
     def _sync(self, sync: Sync) -> Step[None]:
-        """Sync a Job that is not finished: syncJob from getPodsForJob on."""
+        """Sync an unfinished Job. Source: the part of syncJob from getPodsForJob on."""
         job = yield from self._observe(sync)
         if job is None:
             return
@@ -178,7 +180,10 @@ class JobReconciler:
             raise managed.failure
 
     def _observe(self, sync: Sync) -> Step[Observed | None]:
-        """Claim the Job's pods, and find or create its PodGroup. Returns None if the Job has changed meanwhile."""
+        """Claim the Job's pods, find or create its PodGroup, and return the observed state.
+
+        Returns None if the Job has changed since it was read.
+        """
         spec = job_spec(sync.job)
         status = job_status(status_of(sync.job))  # raises before any pod is adopted or released
         claimed = yield from claim(
@@ -204,14 +209,14 @@ class JobReconciler:
         yield from self._pods.orphan_entries(split_key(owner.key)[0])
 
     def _is_current(self, sync: Sync) -> bool:
-        """Report whether the Job has not changed since it was read. If it has, requeue it at once."""
+        """Report whether the Job is unchanged since it was read. If it has changed, requeue it at once."""
         if is_current(self._jobs, sync.entry):
             return True
         sync.requeue_after(0.0)
         return False
 
     def _parsed_pods(self, memory: JobMemory, entries: Iterable[Entry]) -> Collection[JobPod]:
-        """Return the pods, parsed again only if they have changed since the last sync."""
+        """Return the claimed pods, reusing the parsed pods of the last sync that have not changed."""
         pods = {}
         for entry in entries:
             known = memory.pods.get(entry.uid)
@@ -226,10 +231,10 @@ class JobReconciler:
         return JobPod(entry, self._pods.object_of)
 
     def _predecessor_is_shown(self, sync: Sync, update: StatusUpdate, plan: JobPodPlan) -> Step[bool]:
-        """Report whether the tables show what an earlier leader wrote, or this sync will write nothing.
+        """Report whether this sync may write, because the tables contain all writes of an earlier leader for this Job.
 
-        Checked once per Job and leader. Returns False if the server has a newer version of the Job. Raises Retry while
-        the table of pods is behind the server.
+        The check is made once per Job and leader, and skipped if the sync would not write anything. Returns False if
+        the server has a newer version of the Job. Raises Retry if the table of pods is stale.
         """
         memory, job = sync.memory, update.job
         if not status_of(sync.job):
@@ -247,7 +252,10 @@ class JobReconciler:
         return self._is_current(sync)
 
     def _delete_active(self, sync: Sync, update: StatusUpdate) -> Step[tuple[Managed, StatusUpdate]]:
-        """Delete the active pods of a Job that finishes."""
+        """Delete the active pods of a Job that finishes.
+
+        If pods remain active, the Job does not finish in this sync.
+        """
         active = [pod.entry for pod in update.job.active]
         deletions = yield from delete_pods(active, owner=sync.job, owners=JOBS)
         if self._active(sync):
@@ -258,7 +266,7 @@ class JobReconciler:
     def _manage(
         self, sync: Sync, update: StatusUpdate, plan: JobPodPlan, *, now: float
     ) -> Step[tuple[Managed, StatusUpdate]]:
-        """Create or delete pods by plan, and find out whether that completes, suspends or resumes the Job."""
+        """Create or delete the planned pods, then add the condition if the Job is completed, suspended or resumed."""
         job = update.job
         sync.requeue_after(seconds_to_deadline(job, started=update.started, now=now))
         managed = Managed(RECONCILING)
@@ -274,14 +282,14 @@ class JobReconciler:
         return running_pods(self._pods, sync.entry.uid).active
 
     def _all_readable(self, sync: Sync) -> bool:
-        """Report whether no pod of the Job is unreadable: a pod that seems to be missing may exist."""
+        """Report whether all pods of the Job are readable. An unreadable pod may be one that seems to be missing."""
         if self._pods.first_unreadable(split_key(sync.entry.key)[0], owner=sync.entry.uid) is None:
             return True
         sync.requeue_after(UNREADABLE_DELAY)
         return False
 
     def _with_suspension(self, update: StatusUpdate, *, now: float) -> StatusUpdate:
-        """Add the condition Suspended if the Job was suspended or resumed."""
+        """Add or update the condition Suspended if the Job was suspended or resumed."""
         if update.job.spec.is_suspended:
             suspended = condition(SUSPENDED, "JobSuspended", "Job suspended", now=now)
             started, event = None if self._clears_start_time else update.started, SUSPENDED_EVENT

@@ -29,7 +29,7 @@ from kcm.runtime.tables.tables import Tables
 
 
 class JobFacts(NamedTuple):
-    """Facts about each version of a Job that decide which changes enqueue it."""
+    """Facts stored for each version of a Job; watches compare them to decide which changes enqueue the Job."""
 
     generation: int  # incremented by changes of the spec, and by the deletion
     finished: bool
@@ -43,7 +43,7 @@ JOB_FACTS = Facts(JOBS, job_facts)
 
 
 def matching_jobs(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the Jobs that may adopt a pod: one that is new, or has lost its controller, or has changed labels."""
+    """Enqueue the Jobs whose selector matches a new, released or relabelled pod without a controller."""
     if change.controller is not None or change.deleted:
         return
     pod, old = change.new, change.old
@@ -77,7 +77,7 @@ API_BACKOFF = Backoff(first=1.0, most=60.0)
 
 
 class Jobs(NamedTuple):
-    """Reconciles the keys of the three queues."""
+    """The reconcilers behind the three queues of the controller."""
 
     jobs: JobReconciler
     orphans: OrphanReconciler
@@ -106,7 +106,10 @@ def build(context: ControllerContext) -> Jobs:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """Read Workloads and PodGroups if the gate WorkloadWithJob is enabled; otherwise they may not be served."""
+    """Declare Workloads and PodGroups as read if the feature gate is enabled.
+
+    Otherwise the server may not serve them.
+    """
     if not options.feature_gates[GATE]:
         return spec
     return replace(spec, reads=(WORKLOADS, POD_GROUPS), indexes=(WORKLOADS_BY_JOB, GROUPS_BY_WORKLOAD))

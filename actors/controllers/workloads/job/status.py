@@ -1,4 +1,4 @@
-"""Status of a Job as it is written: conditions, counts of pods, and the tally of finished pods.
+"""The status of a Job: its conditions, and the counts of running and finished pods.
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (newCondition, ensureJobConditionStatus).
 """
@@ -21,7 +21,7 @@ SUSPENDED = "Suspended"
 FAILURE_TARGET, FAILED = "FailureTarget", "Failed"
 SUCCESS_CRITERIA_MET, COMPLETE = "SuccessCriteriaMet", "Complete"
 FINAL = {FAILURE_TARGET: FAILED, SUCCESS_CRITERIA_MET: COMPLETE}
-"""The final condition by the interim one, which a Job has until its pods have terminated and are counted."""
+"""The final condition for each interim one. The interim one is set until all pods have terminated and are counted."""
 
 
 def condition(type: str, reason: str, message: str, *, now: float, status: str = "True") -> Object:
@@ -32,7 +32,7 @@ def condition(type: str, reason: str, message: str, *, now: float, status: str =
 
 
 def with_status(conditions: Sequence[Object], new: Object) -> list[Object] | None:
-    """Return the conditions with `new` replacing the one of its type, or added; None if nothing changes.
+    """Return the conditions with `new` added or replacing the condition of the same type; None if nothing changes.
 
     A condition with status False is not added. Source: ensureJobConditionStatus.
     """
@@ -49,7 +49,7 @@ _OMITTED = ("active", "succeeded", "failed", "completedIndexes", "conditions", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPods:
-    """Numbers of a Job's pods that have not finished."""
+    """Counts of a Job's unfinished pods."""
 
     active: int
     ready: int
@@ -61,7 +61,7 @@ class RunningPods:
 
 
 def running_pods(pods: Lister, uid: str) -> RunningPods:
-    """Count the pods of the Job with this uid, after the writes of this sync."""
+    """Count the unfinished pods of the Job with this uid, including the writes of this sync."""
     owned = [entry.facts for entry in pods.entries_owned_by(uid)]
     active = [pod for pod in owned if is_active(pod)]
     return RunningPods(
@@ -74,7 +74,7 @@ def running_pods(pods: Lister, uid: str) -> RunningPods:
 def written_status(
     status: Object, *, tally: Tally, running: RunningPods, conditions: Sequence[Object], started: float | None
 ) -> Object:
-    """Return the new status, with empty fields omitted as Go does. Unknown fields are kept."""
+    """Return the status to write. Unknown fields are kept, and empty fields are omitted as upstream does."""
     uncounted: dict[str, Any] = {}
     if tally.uncounted_succeeded:
         uncounted["succeeded"] = list(tally.uncounted_succeeded)
@@ -97,7 +97,10 @@ def written_status(
 
 
 def completion_time(complete: Object, *, started: float | None) -> str:
-    """Return the time of the condition Complete; startTime if that is later, as the server rejects a time before it."""
+    """Return the completionTime: the time of the condition Complete, or startTime if it is later.
+
+    The server rejects a completionTime before startTime.
+    """
     at = parse_time(complete["lastTransitionTime"])
     return format_time(at if started is None else max(at, started))
 
@@ -108,7 +111,7 @@ def _is_present(name: str, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The part of a status that counts finished pods."""
+    """The fields of a Job's status that count finished pods."""
 
     succeeded: int
     failed: int
@@ -122,9 +125,9 @@ class Tally:
         return bool(self.uncounted_succeeded or self.uncounted_failed)
 
     def settled(self, tracked: Container[str], *, is_indexed: bool) -> Tally:
-        """Move uncounted pods without the finalizer into the counters. Source: cleanUncountedPodsWithoutFinalizers.
+        """Move the uids of pods without the finalizer into the counters. Source: cleanUncountedPodsWithoutFinalizers.
 
-        tracked: uids of pods with the finalizer.
+        tracked: uids of pods that still have the finalizer.
         """
         succeeded = tuple(uid for uid in self.uncounted_succeeded if uid in tracked)
         failed = tuple(uid for uid in self.uncounted_failed if uid in tracked)

@@ -1,7 +1,7 @@
-"""State of one sync of a Job, and what is kept in memory between two syncs.
+"""State of one sync of a Job, and the state kept in memory between syncs.
 
-If the memory is lost with the actor, failed pods may be replaced with less backoff, and the server is asked again for
-the pods that an earlier leader wrote.
+If the memory is lost in a restart, failed pods may be replaced with a shorter backoff, and the pods are compared with
+the server again before the first write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kcm.runtime.tables.table import Entry
 class Sync:
     """One sync of a Job.
 
-    action: label of the sync's metrics. pod_group: name of the PodGroup of new pods; "" without one.
+    `action` is the label of the sync's metrics; `pod_group` is the name of the PodGroup for new pods, "" without one.
     """
 
     __slots__ = ("action", "delays", "entry", "job", "memory", "pod_group")
@@ -41,7 +41,7 @@ class Sync:
         self.delays: list[float] = []
 
     def requeue_after(self, seconds: float | None) -> None:
-        """Sync the key again after this delay. The shortest delay of a sync is used."""
+        """Request another sync after this delay. The shortest requested delay is used."""
         if seconds is not None:
             self.delays.append(seconds)
 
@@ -56,11 +56,11 @@ class Managed(NamedTuple):
 
 @dataclass(slots=True)
 class JobMemory:
-    """Memory of one Job between two syncs."""
+    """State of one Job that is kept between syncs."""
 
     uid: str
     failures: Failures
-    # The tables contain what an earlier leader wrote about this Job. Checked once, before the first write.
+    # Whether the tables contain the writes of an earlier leader for this Job. Checked once, before the first write.
     shows_predecessor: bool = False
     live_pods: LivePods | None = None  # the server's answer for that check
     unknown: UnknownOutcomes[int] = field(default_factory=UnknownOutcomes)  # creations by completion index
@@ -69,15 +69,16 @@ class JobMemory:
 
 
 class JobMemories:
-    """The memory of each Job, by key."""
+    """The JobMemory of each Job, by key."""
 
     def __init__(self) -> None:
         self._by_key: dict[Key, JobMemory] = {}
 
     def of(self, key: Key, uid: str) -> JobMemory:
-        """Return the memory of this Job.
+        """Return the memory of the Job with this uid, creating it if necessary.
 
-        A new Job of the same name keeps only the finished pods of its predecessor, whose finalizer is not removed yet.
+        If a Job was replaced by a new one of the same name, the new memory takes over `finished`: those pods still have
+        the finalizer, and are counted in a metric.
         """
         memory = self._by_key.get(key)
         if memory is None or memory.uid != uid:
@@ -86,17 +87,17 @@ class JobMemories:
         return memory
 
     def forget(self, key: Key) -> frozenset[str]:
-        """Delete the memory. Returns the uids of finished pods that have the finalizer."""
+        """Delete the memory of a Job. Return the uids of its finished pods that still have the finalizer."""
         memory = self._by_key.pop(key, None)
         return frozenset() if memory is None else memory.finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePods:
-    """Pods of a Job on the server.
+    """Pods of a Job as listed from the server, to check whether the table of pods is up to date.
 
-    The watch of a new leader may be late. Finalizers that its predecessor removed must be missing in its table of pods
-    before it counts: otherwise a pod would be counted twice.
+    After a change of leader, the watch may be late. If the table still contained finalizers that the earlier leader has
+    removed, pods would be counted twice.
     """
 
     uid: str  # of the Job
@@ -104,7 +105,7 @@ class LivePods:
     pods: Mapping[Key, tuple[str, str]]  # uid and resourceVersion of each pod
 
     def is_shown(self, pods: Lister) -> bool:
-        """Report whether the table has reached the list's version, or shows the same pods of this Job."""
+        """Report whether the table of pods is at least as new as the list, or contains the same pods of this Job."""
         if pods.version >= self.version:
             return True
         shown = {entry.key: (entry.uid, str(entry.resource_version)) for entry in pods.entries_owned_by(self.uid)}
@@ -112,9 +113,9 @@ class LivePods:
 
 
 def read_live_pods(job: Entry, spec: JobSpec, *, pods: Lister) -> Step[LivePods]:
-    """Get the Job from the server, and list its pods if their table has not reached the Job's version.
+    """Read the Job from the server, and list its pods unless the table of pods has reached the Job's version.
 
-    The overlay shows the Job that was read from then on.
+    Listers then show the version of the Job that was read.
     """
     not_needed = LivePods(uid=job.uid, pods={})
     outcome = yield from must(get_live(JOBS, job.key), but=(NotFound,))

@@ -1,6 +1,6 @@
-"""ReplicaSet controller: maintains the desired number of pods. It also serves ReplicationControllers.
+"""ReplicaSet controller: maintains the desired number of pods. Its code also serves ReplicationControllers.
 
-Read reconciler.py first. kind.py contains the differences between the two kinds, and the watches.
+Read reconciler.py first. kind.py defines the differences between the two kinds, and the watches.
 """
 
 from kcm.actors.controllers.workloads.replicaset.spec import SPEC

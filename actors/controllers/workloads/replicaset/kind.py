@@ -1,6 +1,6 @@
-"""The kinds that the ReplicaSet controller serves: their parsed specs, and their watches.
+"""Kinds that the ReplicaSet reconciler serves, with the parsing of their specs and their watches.
 
-ReplicationControllers are the other kind: actors/controllers/workloads/replicationcontroller.py.
+The kind ReplicationController is defined in actors/controllers/workloads/replicationcontroller.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcm.runtime.tables.tables import Tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaKind:
-    """The differences between ReplicaSets and ReplicationControllers."""
+    """Properties in which ReplicaSets and ReplicationControllers differ."""
 
     resource: Resource
     selector_of: Callable[[Mapping[str, Any]], LabelSelector]  # parses spec.selector; raises ValueError
@@ -41,7 +41,7 @@ REPLICASET = ReplicaKind(
 
 
 class ReplicaSpec(NamedTuple):
-    """An owner's spec and status, parsed and checked."""
+    """Spec and status of a ReplicaSet or ReplicationController, parsed and validated."""
 
     replicas: int
     selector: LabelSelector
@@ -52,7 +52,10 @@ class ReplicaSpec(NamedTuple):
 
 
 def replica_spec(owner: Object, kind: ReplicaKind) -> ReplicaSpec:
-    """Parse an owner. Raises ValueError that names the field that is missing or of the wrong type."""
+    """Parse a ReplicaSet or ReplicationController.
+
+    Raises ValueError, with the name of the field, if a field is missing or malformed.
+    """
     spec = owner.get("spec")
     if not isinstance(spec, dict):
         raise ValueError(f"spec is a map, got {spec!r}")
@@ -79,7 +82,7 @@ def replica_spec(owner: Object, kind: ReplicaKind) -> ReplicaSpec:
 def selector_of(owner: Object, kind: ReplicaKind) -> LabelSelector:
     """Parse spec.selector. Raises ValueError if it is malformed or empty.
 
-    With an empty selector an owner would adopt every orphan of its namespace.
+    An empty selector would adopt every orphan of the namespace.
     """
     spec = owner.get("spec")
     selector = spec.get("selector") if isinstance(spec, dict) else None
@@ -101,10 +104,7 @@ def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
 
 
 def matching_owners(kind: ReplicaKind) -> Callable[[Change, Tables], Iterable[Key]]:
-    """Return a mapping from an orphaned pod to the owners that may adopt it.
-
-    The pod must be new, have lost its controller, or have changed its labels.
-    """
+    """Return a watch function that maps a new, released or relabelled orphaned pod to the owners that may adopt it."""
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         if change.controller is not None or change.deleted:

@@ -1,17 +1,17 @@
 """Reconciler of ReplicaSets and ReplicationControllers.
 
-Reads owners and their pods. Creates and deletes pods (at most 500 per sync), writes adoption and release patches and
-the status subresource, and records events on the owner.
+Reads the owners and their pods. Creates and deletes pods (at most 500 per sync), writes adoption and release patches
+and the status subresource, and records events on the owner.
 
 Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
+
 - No expectations and no consistency store: listers show our own writes.
-- The controller chooses the names of pods (actors/controllers/shared/generated_names.py), so that a creation is not
-  repeated under another name.
+- The controller chooses the names of pods (actors/controllers/shared/generated_names.py), so that a creation with
+  unknown outcome is retried under the same name; a deletion with unknown outcome is retried for the same pod
+  (actors/controllers/shared/unknown_outcomes.py).
 - Pods that fail right after their creation are replaced with backoff (actors/controllers/shared/replacements.py).
-- The status includes the pods that the sync has just created and deleted; upstream counts the pods before that. So a
-  new ReplicaSet takes one status write, and not a further one with 0 replicas before it.
-- A creation or deletion with unknown outcome is retried for the same pod: see unknown_outcomes.py in
-  actors/controllers/shared/.
+- The status counts the pods after the sync has created and deleted pods; upstream counts them before. A new ReplicaSet
+  therefore takes one status write instead of two.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ BURST = 500  # pods created or deleted in one sync
 
 
 class _Pods(NamedTuple):
-    """The pods of one owner in the listers."""
+    """Pods of one owner, and orphans that it may adopt, by state."""
 
     candidates: list[Entry]  # active pods to claim
     terminating: list[PodFacts]
@@ -75,7 +75,7 @@ class _Pods(NamedTuple):
 
 
 class _Managed(NamedTuple):
-    """The result of creating or deleting pods."""
+    """Result of creating or deleting pods in a sync."""
 
     attempted: bool = False  # whether any pod was to be created or deleted
     failure: CommandError | None = None  # for the sync to raise once the status is written
@@ -83,7 +83,7 @@ class _Managed(NamedTuple):
 
 
 class ReplicaSetReconciler:
-    """Key: "namespace/name" of a ReplicaSet, or of another kind that `kind` describes."""
+    """Reconciles ReplicaSets, or the owners that `kind` describes. Key: "namespace/name" of the owner."""
 
     def __init__(
         self,
@@ -175,10 +175,10 @@ class ReplicaSetReconciler:
     def _manage(
         self, entry: Entry, owner: Object, spec: ReplicaSpec, active: Sequence[Entry], failed: Sequence[Key]
     ) -> Step[_Managed]:
-        """Create missing pods, or delete surplus ones. Source: manageReplicas."""
+        """Create missing pods or delete surplus pods. Source: manageReplicas."""
         missing = spec.replicas - len(active)
         if missing and self._pods.first_unreadable(split_key(entry.key)[0], owner=entry.uid) is not None:
-            return _Managed(wait=UNREADABLE_DELAY)  # it may be the missing pod, or a surplus one
+            return _Managed(wait=UNREADABLE_DELAY)  # the unreadable pod may be the missing pod, or a surplus one
         held, wait = self._held_back(entry, failed, missing)
         if missing > 0:
             creations = yield from self._create(entry, owner, spec, min(missing - held, self._burst))
@@ -195,7 +195,9 @@ class ReplicaSetReconciler:
         return _Managed()
 
     def _held_back(self, entry: Entry, failed: Sequence[Key], missing: int) -> tuple[int, float | None]:
-        """Return the number of replacements to delay because pods failed quickly, and the seconds left."""
+        """Return how many creations to delay because earlier pods failed soon after their creation, and for how many
+        seconds.
+        """
         replacements = self._replacements.get(entry.key)
         if replacements is not None and replacements.owner_uid != entry.uid:
             replacements = None
@@ -250,7 +252,7 @@ class ReplicaSetReconciler:
         return deletions
 
     def _related_pods(self, owner: Entry) -> Mapping[str, int]:
-        """Count by node the active pods that a sibling selects: an owner with the same controller.
+        """Count the active pods per node that belong to sibling owners, which have the same controller as this one.
 
         Source: getIndirectlyRelatedPods.
         """
@@ -271,7 +273,7 @@ class ReplicaSetReconciler:
 
 
 def _condition(failure: CommandError | None, surplus: int) -> tuple[str, str] | None:
-    """Return reason and message of the condition ReplicaFailure."""
+    """Return reason and message of the condition ReplicaFailure; None if nothing failed."""
     if failure is None:
         return None
     return "FailedCreate" if surplus < 0 else "FailedDelete", failure.failure.message

@@ -1,9 +1,9 @@
-"""PersistentVolumeClaims of a StatefulSet's pods: their form, and their owners by the retention policy.
+"""PersistentVolumeClaims of a StatefulSet's pods, and the owner references that the retention policy requires.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_utils.go (getPersistentVolumeClaims,
 isClaimOwnerUpToDate, updateClaimOwnerRefForSetAndPod, hasUnexpectedController, hasStaleOwnerRef). Difference: a claim
-that is to be deleted with its set is created with the set as owner. Upstream adds the owner after the creation of the
-pod, and if the set is deleted before, the claim is never deleted.
+that must be deleted with its set is created with the set as owner. Upstream adds the owner after it has created the
+pod. If the set is deleted in between, the claim is never deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcm.protocols.resources import PODS, STATEFULSETS, Resource
 
 
 class Member(NamedTuple):
-    """A pod of a set."""
+    """Identity of a pod of a set."""
 
     name: str
     uid: str  # "" until it is created
@@ -26,7 +26,10 @@ class Member(NamedTuple):
 
 
 def claims_of(stateful_set: StatefulSet, ordinal: int) -> list[Object]:
-    """Return the claims to create for a pod, one for each template, with the set as owner if the policy demands it."""
+    """Return the claims to create for a pod, one per claim template.
+
+    If the retention policy deletes claims together with the set, the set is already their owner.
+    """
     claims = [_claim(stateful_set, template, ordinal) for template in stateful_set.claim_templates]
     if not stateful_set.retention.on_delete or ordinal not in stateful_set.ordinals:
         return claims
@@ -47,7 +50,7 @@ def _claim(stateful_set: StatefulSet, template: Object, ordinal: int) -> Object:
 
 
 def is_stale(claim: Mapping[str, Any], member: Member) -> bool:
-    """Report whether the claim is owned by a former pod of this name, and will be deleted with it.
+    """Report whether the claim's owner is an earlier pod of the same name, so that it will be garbage collected.
 
     Source: hasStaleOwnerRef.
     """
@@ -55,9 +58,9 @@ def is_stale(claim: Mapping[str, Any], member: Member) -> bool:
 
 
 def has_other_controller(claim: Mapping[str, Any], stateful_set: StatefulSet, member: Member) -> bool:
-    """Report whether another controller, or a former set or pod of these names, owns the claim.
+    """Report whether the owner of the claim is another controller, or an earlier set or pod of the same name.
 
-    Always False if the retention policy deletes no claims. Source: hasUnexpectedController.
+    Returns False if the retention policy retains claims in all cases. Source: hasUnexpectedController.
     """
     if not any(stateful_set.retention):
         return False
@@ -71,9 +74,9 @@ def has_other_controller(claim: Mapping[str, Any], stateful_set: StatefulSet, me
 
 
 def has_its_owners(claim: Mapping[str, Any], stateful_set: StatefulSet, member: Member) -> bool:
-    """Report whether the claim has the owners that the policy demands, or must not be changed.
+    """Report whether the claim has the owner references that the retention policy requires, or must not be changed.
 
-    Source: isClaimOwnerUpToDate.
+    A claim of an earlier set or pod of the same name must not be changed. Source: isClaimOwnerUpToDate.
     """
     former = _refers_to_former(claim, STATEFULSETS, stateful_set.name, stateful_set.uid)
     if former or is_stale(claim, member):
@@ -89,9 +92,10 @@ def has_its_owners(claim: Mapping[str, Any], stateful_set: StatefulSet, member: 
 
 
 def with_its_owners(claim: Object, stateful_set: StatefulSet, member: Member) -> Object:
-    """Return the claim with the owners that has_its_owners demands.
+    """Return the claim with the owner references that the retention policy requires.
 
-    A claim of another controller loses our references. Source: updateClaimOwnerRefForSetAndPod.
+    References to the set and the pod are removed if another controller owns the claim.
+    Source: updateClaimOwnerRefForSetAndPod.
     """
     references = [
         reference for reference in _references(claim) if _uid_of_namesake(reference, stateful_set, member) is None
@@ -107,21 +111,23 @@ def with_its_owners(claim: Object, stateful_set: StatefulSet, member: Member) ->
 
 
 def _wanted_owners(stateful_set: StatefulSet, member: Member) -> tuple[bool, bool]:
-    """Return whether the set must own the claim, and whether the pod must; a pod only while it is condemned."""
+    """Return whether the set must own the claim, and whether the pod must own it. Only condemned pods own claims."""
     on_delete, on_scale = stateful_set.retention
     condemned = member.ordinal not in stateful_set.ordinals
     return on_delete and not (on_scale and condemned), on_scale and condemned
 
 
 def _uid_of_namesake(reference: Mapping[str, Any], stateful_set: StatefulSet, member: Member) -> str | None:
-    """Return the uid that a reference to our set or pod must have; None if it names another object."""
+    """Return the uid that this owner reference should have if it names our set or pod; None if it names another
+    object.
+    """
     if _names(reference, STATEFULSETS, stateful_set.name):
         return stateful_set.uid
     return member.uid if _names(reference, PODS, member.name) else None
 
 
 def _refers_to_former(claim: Mapping[str, Any], resource: Resource, name: str, uid: str) -> bool:
-    """Report whether the first reference to an object of this name has another uid."""
+    """Report whether the first owner reference with this kind and name has a different uid."""
     found = next((reference for reference in _references(claim) if _names(reference, resource, name)), None)
     return found is not None and found.get("uid") != uid
 

@@ -1,4 +1,4 @@
-"""Concurrent steps: the commands that several generators yield are sent together."""
+"""Runs several generators concurrently: the commands that they yield are sent together."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FAILURES = (CommandError, RetryQuietly, UnreadableError)  # failures that concer
 
 
 def run_together(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:
-    """Run all steps to completion, and return the failures in the order of the steps.
+    """Run all steps to completion, and return the exceptions of failed steps in the order of the steps.
 
-    The first commands of all steps are sent together, then the second ones, and so on.
+    The first commands of all steps are sent together, then their second commands, and so on.
     """
     failures: dict[int, Exception] = {}
     running: dict[int, tuple[Step[Any], Any]] = {i: (step, None) for i, step in enumerate(steps)}
@@ -49,7 +49,9 @@ def run_together(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:
 
 
 def run_with_slow_start(steps: Iterable[Step[Any]]) -> Step[None]:
-    """Run the steps in batches of 1, 2, 4, … up to MAX_CONCURRENT. Raises the first failure, after its batch.
+    """Run the steps in batches of 1, 2, 4, …, up to MAX_CONCURRENT.
+
+    Raises the first failure of a batch once that batch has finished; later batches are not started.
 
     Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go, slowStartBatch.
     """

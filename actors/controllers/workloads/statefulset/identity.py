@@ -28,7 +28,7 @@ _MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
 
 @lru_cache(maxsize=65_536)  # every sync of a set calls this several times for each of its pods
 def parent_and_ordinal(name: str) -> tuple[str, int]:
-    """Split web-3 into ("web", 3). Return ("", -1) if the name does not end with a number within int32."""
+    """Split a pod name such as web-3 into ("web", 3). Return ("", -1) if it does not end with an int32 ordinal."""
     found = _MEMBER.fullmatch(name)
     if found is None or int(found[2]) not in INT32:
         return "", -1
@@ -36,7 +36,7 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
 
 
 def ordinal_of(pod: str, parent: str) -> int | None:
-    """Return the ordinal of a pod with this name in the set `parent`; None if it does not belong to that set."""
+    """Return the ordinal of a pod with this name; None if the name does not belong to the set named `parent`."""
     found, ordinal = parent_and_ordinal(pod)
     return ordinal if found == parent and ordinal >= 0 else None
 
@@ -55,9 +55,9 @@ def claim_name(template: Object, parent: str, ordinal: int) -> str:
 
 
 def pod_of(stateful_set: StatefulSet, ordinal: int, *, template: Mapping[str, Any], revision: str) -> Object:
-    """Return the pod to create from this template.
+    """Return the pod to create for this ordinal from the template. Source: newStatefulSetPod.
 
-    revision: name of the ControllerRevision of the template. Source: newStatefulSetPod.
+    revision: name of the ControllerRevision that contains the template.
     """
     name = pod_name(stateful_set.name, ordinal)
     meta = template.get("metadata") or {}
@@ -79,7 +79,9 @@ def identity_labels(name: str, ordinal: int) -> dict[str, str]:
 
 
 def volumes_of(stateful_set: StatefulSet, ordinal: int, others: Iterable[Object]) -> list[Object]:
-    """Return a volume for each claim, followed by the other volumes whose names do not collide with a claim."""
+    """Return the volumes of a pod: one for each claim template, and `others` unless a claim has the same volume
+    name.
+    """
     claimed = {
         name_of(each): {
             "name": name_of(each),
@@ -91,7 +93,7 @@ def volumes_of(stateful_set: StatefulSet, ordinal: int, others: Iterable[Object]
 
 
 def has_its_volumes(stateful_set: StatefulSet, ordinal: int, pod: Mapping[str, Any]) -> bool:
-    """Report whether the pod has a volume for each of its claims. Source: storageMatches."""
+    """Report whether each claim template has its volume in the pod. Source: storageMatches."""
     volumes = {volume.get("name"): volume for volume in (pod.get("spec") or {}).get("volumes") or ()}
     for each in stateful_set.claim_templates:
         source = (volumes.get(name_of(each)) or {}).get("persistentVolumeClaim") or {}
@@ -101,7 +103,10 @@ def has_its_volumes(stateful_set: StatefulSet, ordinal: int, pod: Mapping[str, A
 
 
 def with_its_identity(stateful_set: StatefulSet, ordinal: int, pod: Object) -> Object:
-    """Return the pod with the labels and volumes of its identity. Source: updateIdentity, updateStorage."""
+    """Return the pod with the labels and volumes that its name and ordinal require.
+
+    Source: updateIdentity, updateStorage.
+    """
     meta = metadata(pod)
     labels = {**(meta.get("labels") or {}), **identity_labels(name_of(pod), ordinal)}
     spec = pod.get("spec") or {}

@@ -1,4 +1,7 @@
-"""Metrics of the StatefulSet controller, with the feature gate MaxUnavailableStatefulSet only."""
+"""Metrics of the StatefulSet controller.
+
+They are recorded only if the feature gate MaxUnavailableStatefulSet is enabled.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""StatefulSets, parsed and checked: decisions take the frozen value instead of the raw object.
+"""StatefulSets parsed into immutable, validated values.
 
-The API server fills in defaults and checks types. A malformed object that bypassed it stops this StatefulSet alone,
-with an error that names the field.
+The API server fills in defaults and checks types. A malformed object that bypassed validation stops the syncs of that
+StatefulSet only, with an error that names the field.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SHAPE = {
 
 
 class Retention(NamedTuple):
-    """The retention policy of claims: True if they are deleted in this case."""
+    """The persistentVolumeClaimRetentionPolicy. True means that the claims are deleted."""
 
     on_delete: bool = False  # of the set
     on_scale: bool = False  # when a pod is removed by scaling down
 
 
 class StatefulSet(NamedTuple):
-    """A StatefulSet, parsed and checked."""
+    """A StatefulSet with its fields parsed and validated."""
 
     obj: Object
     key: Key
@@ -75,19 +75,19 @@ class StatefulSet(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Report whether the pod management policy is OrderedReady: one pod after the other."""
+        """Report whether the pod management policy is OrderedReady, so that pods are processed one after another."""
         return not self.parallel
 
     def at_once(self) -> int:
-        """Return how many pods may be unavailable in an update, at least 1. Raises ValueError if it is malformed.
+        """Return the number of pods that may be unavailable during an update, at least 1.
 
-        Source: getStatefulSetMaxUnavailable.
+        Raises ValueError if maxUnavailable is malformed. Source: getStatefulSetMaxUnavailable.
         """
         return max(1, scaled_value(self.max_unavailable, self.replicas, round_up=False))
 
 
 def parse_stateful_set(obj: Object) -> StatefulSet:
-    """Parse a StatefulSet. Raises ValueError that names the field that is missing or of the wrong type."""
+    """Parse a StatefulSet. Raises ValueError, with the name of the field, if a field is missing or malformed."""
     check(obj, _SHAPE)
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     strategy = spec.get("updateStrategy") or {}
@@ -130,7 +130,10 @@ def parse_stateful_set(obj: Object) -> StatefulSet:
 
 
 def _retention(spec: Mapping[str, Any]) -> Retention:
-    """An unknown policy counts as Retain, for both. Source: isClaimOwnerUpToDate."""
+    """Parse the retention policy. If one of its values is unknown, both count as Retain.
+
+    Source: isClaimOwnerUpToDate.
+    """
     policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     policies = [policy.get(when) or RETAIN for when in ("whenDeleted", "whenScaled")]
     if any(value not in (RETAIN, DELETE) for value in policies):

@@ -1,7 +1,8 @@
-"""Writes for one pod of a StatefulSet and its claims, with events on the set.
+"""Writes of one pod of a StatefulSet and its claims, with events on the set.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_pod_control.go. Differences: the claims of a pod are
-created together; a deletion has the uid as precondition; a pod is not updated if only the owners of its claims change.
+created concurrently; a deletion has the pod's uid as precondition; a pod is not updated if only the owner references of
+its claims change.
 """
 
 from __future__ import annotations
@@ -50,20 +51,21 @@ MAX_TRIES = 4  # of an update that conflicts with a newer version
 
 
 class ClaimTerminating(RetryQuietly):
-    """A claim that a pod needs is being deleted. Other components must finish that first."""
+    """Raised if a claim that a pod needs is being deleted. The sync is retried until the deletion has finished."""
 
 
 class PodControl:
-    """The pods and claims of one set, for one sync."""
+    """Writes the pods and claims of one set during one sync."""
 
     def __init__(self, stateful_set: StatefulSet, *, pods: Lister, claims: Lister) -> None:
         self._set, self._pods, self._claims = stateful_set, pods, claims
 
     def create(self, ordinal: int, *, template: Object, revision: str) -> Step[bool]:
-        """Create the missing claims of a pod, then the pod.
+        """Create the missing claims of a pod, then the pod. Return whether the pod was created.
 
-        Returns False if a claim will be deleted with a former pod of this name. Raises CommandError or
-        ClaimTerminating.
+        Returns False without any write if a claim will be deleted together with an earlier pod of the same name.
+
+        Raises CommandError if a write fails, and ClaimTerminating if a claim is being deleted.
         """
         name = pod_name(self._set.name, ordinal)
         member = Member(name, "", ordinal)
@@ -90,13 +92,16 @@ class PodControl:
         return True
 
     def complete_claims(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Create the missing claims of a pending pod. Raises as `create` does."""
+        """Create the missing claims of a pending pod, and set their owner references.
+
+        Raises the same errors as `create`.
+        """
         member = self._member(pod, ordinal)
         yield from self._create_claims(member.name, ordinal)
         yield from self._own_claims_of(member)
 
     def keep(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Correct the labels and volumes of a pod, and the owners of its claims. Source: UpdateStatefulPod."""
+        """Correct the labels and volumes of a pod and the owner references of its claims. Source: UpdateStatefulPod."""
         member = self._member(pod, ordinal)
         is_itself = self._is_itself(pod, ordinal)
         has_claims = self.claims_have_their_owners(pod, ordinal)
@@ -119,14 +124,17 @@ class PodControl:
         yield from self._report("Update", member.name, None)
 
     def own_claims(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Set the owners of the claims by the retention policy, before a pod is deleted. Raises CommandError."""
+        """Set the owner references of a pod's claims before the pod is deleted.
+
+        Raises CommandError if a write fails.
+        """
         yield from self._own_claims(self._member(pod, ordinal))
 
     def delete(self, pod: Entry) -> Step[None]:
-        """Delete the pod. Raises CommandError, but not if the pod does not exist.
+        """Delete the pod, ignoring a missing pod. Raises CommandError if another error occurs.
 
-        A Conflict has no event: either the pod was replaced, which the table will show soon, or the server rejects the
-        deletion for now.
+        A Conflict is raised without an event: either the pod was replaced, which the table will soon contain, or the
+        server rejects the deletion for the moment.
         """
         command = delete(PODS, pod, depends_on=(PODS, (STATEFULSETS, key_of(self._set.obj))))
         outcome = yield from perform(command)
@@ -138,11 +146,11 @@ class PodControl:
             raise failure
 
     def needs_nothing(self, pod: Entry, ordinal: int) -> bool:
-        """Report whether `keep` would write nothing."""
+        """Report whether the pod and its claims are correct, so that `keep` would not write anything."""
         return self._is_itself(pod, ordinal) and self.claims_have_their_owners(pod, ordinal)
 
     def claims_are_there(self, ordinal: int) -> bool:
-        """Report whether all claims of a pod exist and none is being deleted."""
+        """Report whether all claims of a pod exist and none of them is being deleted."""
         if not self._set.claim_templates:
             return True
         existing = [claim for claim in self._known_claims(ordinal) if not is_deleting(claim)]
@@ -174,7 +182,10 @@ class PodControl:
                 raise CommandError(command, outcome)
 
     def _create_claims(self, pod: str, ordinal: int) -> Step[None]:
-        """Create the missing claims. Raises CommandError, or ClaimTerminating if a claim is being deleted."""
+        """Create the missing claims of a pod.
+
+        Raises CommandError if a creation fails, and ClaimTerminating if a claim is being deleted.
+        """
         missing, terminating = [], []
         for claim in claims_of(self._set, ordinal) if self._set.claim_templates else ():
             existing = self._known_claim(name_of(claim))
@@ -199,7 +210,7 @@ class PodControl:
             raise ClaimTerminating(aggregate(terminating))
 
     def _own_claims_of(self, member: Member) -> Step[None]:
-        """Set the owners of the claims of a pod that is kept, with an event about the pod on failure."""
+        """Set the owner references of a pod's claims. If that fails, record an event and raise the CommandError."""
         try:
             yield from self._own_claims(member)
         except CommandError as err:
@@ -223,14 +234,14 @@ class PodControl:
                 raise _failed(command, outcome, f"could not update claim {name} for delete policy ownerRefs")
 
     def _known_claims(self, ordinal: int) -> list[Object]:
-        """Return the existing claims of a pod."""
+        """Return the pod's claims that are in the table."""
         if not self._set.claim_templates:
             return []
         found = (self._known_claim(name_of(claim)) for claim in claims_of(self._set, ordinal))
         return [claim for claim in found if claim is not None]
 
     def _known_claim(self, name: str) -> Object | None:
-        """Return a claim from the table. Raises UnreadableError if it is unreadable."""
+        """Return a claim from the table, None if it is missing. Raises UnreadableError if the claim is unreadable."""
         key = make_key(self._set.namespace, name)
         self._claims.require(key)
         return self._claims.get(key)
@@ -239,7 +250,7 @@ class PodControl:
         return Member(split_key(pod.key)[1], pod.uid, ordinal)
 
     def _report(self, verb: str, pod: str, failure: CommandError | ClaimTerminating | None) -> Step[None]:
-        """Record an event about a write for this pod, unless the write was not sent."""
+        """Record an event about a successful or failed write of this pod, unless the command was not sent."""
         if isinstance(failure, CommandError) and isinstance(failure.failure, Refused):
             return
         text = f"{verb} Pod {pod} in StatefulSet {self._set.name}"

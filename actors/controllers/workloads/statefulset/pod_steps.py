@@ -1,10 +1,11 @@
-"""Decisions about the pods of a set: the step for each pod, and the pods that an update deletes next.
+"""Chooses the next step for each pod of a set, and the pods that a rolling update deletes next.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet, processReplica,
 processCondemned, updateStatefulSetAfterInvariantEstablished). Differences:
-- With OrderedReady, a terminal condemned pod is deleted without waiting for its predecessors. Upstream waits until it
-  runs again, which never happens if its Ready condition is still True or if a predecessor is terminal as well.
-- A pod that is not running is unavailable, even if its Ready condition is True.
+
+- With OrderedReady, a terminal condemned pod is deleted without waiting for its predecessors. Upstream waits until the
+  pod runs again, which never happens if its Ready condition is still True or if a predecessor is terminal as well.
+- A pod that is not running counts as unavailable, even if its Ready condition is True.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kcm.runtime.tables.table import Entry
 
 
 class Members(NamedTuple):
-    """The existing pods of a set, by ordinal."""
+    """Existing pods of a set, by ordinal."""
 
     replicas: Mapping[int, Entry]
     condemned: Mapping[int, Entry]  # outside of the set's ordinals, in descending order
@@ -40,7 +41,7 @@ def members_of(stateful_set: StatefulSet, pods: Iterable[Entry]) -> Members:
 
 
 class PodStep(Enum):
-    """The next step for a pod."""
+    """The next step for one pod."""
 
     CREATE = auto()
     REPLACE = auto()  # delete a terminal pod, so that a new pod can have its name
@@ -50,9 +51,11 @@ class PodStep(Enum):
 
 
 def step_for_replica(stateful_set: StatefulSet, pod: PodFacts | None, *, now: float) -> PodStep:
-    """Return the step for a pod within the set's ordinals.
+    """Return the next step for an ordinal within spec.replicas; the pod is None if it is missing.
 
-    With OrderedReady, call this only when every predecessor is available. Source: processReplica.
+    Source: processReplica.
+
+    With OrderedReady, the caller must ensure that all predecessors are available.
     """
     if pod is None:
         return PodStep.CREATE
@@ -64,10 +67,9 @@ def step_for_replica(stateful_set: StatefulSet, pod: PodFacts | None, *, now: fl
 
 
 def step_for_condemned(stateful_set: StatefulSet, pod: PodFacts, *, is_first_unavailable: bool, now: float) -> PodStep:
-    """Return the step for a pod outside of the set's ordinals.
+    """Return the next step for a condemned pod, whose ordinal is outside the set's ordinals. Source: processCondemned.
 
-    With OrderedReady, an unavailable pod is deleted only if it is the first unavailable one, or terminal.
-    Source: processCondemned.
+    With OrderedReady, an unavailable pod is deleted only if it is terminal or the set's first unavailable pod.
     """
     if pod.deleting:
         return PodStep.WAIT
@@ -79,7 +81,9 @@ def step_for_condemned(stateful_set: StatefulSet, pod: PodFacts, *, is_first_una
 
 
 def first_unavailable(stateful_set: StatefulSet, members: Members, *, now: float) -> int | None:
-    """Return the lowest ordinal whose pod is missing or unavailable, first of the replicas, then of condemned pods."""
+    """Return the lowest ordinal with a missing or unavailable pod; only if there is none, of an unavailable
+    condemned pod.
+    """
     for ordinal in stateful_set.ordinals:
         if is_unavailable(stateful_set, members.replicas.get(ordinal), now=now):
             return ordinal
@@ -90,7 +94,10 @@ def first_unavailable(stateful_set: StatefulSet, members: Members, *, now: float
 
 
 def next_for_update(stateful_set: StatefulSet, members: Members, *, update: str, now: float) -> list[int]:
-    """Return the pod that an update deletes next: the highest outdated pod, if all pods above it are available."""
+    """Return the pod that an update deletes next: the outdated pod with the highest ordinal.
+
+    Empty if a pod with a higher ordinal is unavailable. update: name of the update revision.
+    """
     for ordinal in _updated_from_the_top(stateful_set):
         pod = members.replicas.get(ordinal)
         if pod is not None and revision_of(pod) != update and not pod.facts.deleting:
@@ -101,9 +108,9 @@ def next_for_update(stateful_set: StatefulSet, members: Members, *, update: str,
 
 
 def some_for_update(stateful_set: StatefulSet, members: Members, *, update: str, now: float) -> list[int]:
-    """Return the pods that an update deletes next, up to spec.updateStrategy.rollingUpdate.maxUnavailable.
+    """Return the pods that an update deletes next, with the highest ordinals first, limited by maxUnavailable.
 
-    The result contains the highest outdated pods.
+    update: name of the update revision.
     """
     left = stateful_set.at_once() - unavailable_replicas(stateful_set, members, now=now)
     old: list[int] = []
@@ -142,6 +149,6 @@ def _is_unready(stateful_set: StatefulSet, pod: PodFacts, *, now: float) -> bool
 
 
 def revision_of(pod: Entry) -> str:
-    """Return the name of the pod's ControllerRevision; "" if it is missing."""
+    """Return the name of the ControllerRevision in the pod's label; "" if it is missing."""
     labels: Mapping[str, str] = pod.facts.labels
     return labels.get(REVISION_LABEL, "")

@@ -1,15 +1,16 @@
 """Reconciler of StatefulSets.
 
-Reads StatefulSets, their pods, claims and ControllerRevisions. Creates, deletes and corrects pods, creates claims and
-sets their owners, writes ControllerRevisions, adoption and release patches and the status subresource, and records
-events on the StatefulSet.
+Reads StatefulSets, their pods, claims and ControllerRevisions. Creates, deletes and updates pods, creates claims and
+sets their owner references, writes ControllerRevisions, adoption and release patches and the status subresource, and
+records events on the StatefulSet.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set.go, stateful_set_control.go. Differences:
+
 - No consistency store: listers show our own writes.
-- The deletion of a claim enqueues the set, which may wait for it, or must create it again.
-- A pod that ends right after its creation is replaced with backoff (replacement_backoff.py).
-- Policy Parallel creates at most 500 pods in one sync, and updates the status before the next.
-- While one of its pods is unreadable, a set creates and deletes no pods.
+- The deletion of a claim enqueues its set, which may be waiting for the deletion or must create the claim again.
+- A pod that ends soon after its creation is replaced with backoff (replacement_backoff.py).
+- With the policy Parallel, at most 500 pods are created per sync, and the status is written after each sync.
+- No pods are created or deleted while a pod of the set is unreadable.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ BURST = 500  # pods that policy Parallel creates in one sync
 
 
 class _Managed(NamedTuple):
-    """The result of creating, deleting and updating pods."""
+    """Result of creating, deleting and updating pods."""
 
     attempted: bool = False  # whether pods or claims may have been written
     wait: float | None = None  # seconds to requeue after
 
 
 class StatefulSetReconciler:
-    """Key: "namespace/name" of a StatefulSet."""
+    """Reconciles StatefulSets. Key: "namespace/name" of a StatefulSet."""
 
     def __init__(
         self,
@@ -139,7 +140,10 @@ class StatefulSetReconciler:
         return RequeueAfter(max(0.0, min(waits))) if waits else None
 
     def _next_availability(self, stateful_set: StatefulSet, pods: Sequence[Entry], *, counted: float) -> float:
-        """Return the seconds until the next ready pod is available."""
+        """Return the seconds until the next ready pod becomes available.
+
+        counted: time at which the status was computed, in Unix seconds.
+        """
         soonest = seconds_to_next_availability(
             [pod.facts for pod in pods],
             min_ready_seconds=stateful_set.min_ready_seconds,
@@ -149,7 +153,7 @@ class StatefulSetReconciler:
         return stateful_set.min_ready_seconds if soonest is None else soonest
 
     def _pods_of(self, stateful_set: StatefulSet) -> list[Entry]:
-        """Return the pods that the set owns and selects now, and whose names belong to the set."""
+        """Return the pods that the set owns and selects according to the table, and whose names belong to the set."""
         return [
             pod
             for pod in self._pods.entries_owned_by(stateful_set.uid)
@@ -160,7 +164,7 @@ class StatefulSetReconciler:
     def _manage(
         self, stateful_set: StatefulSet, revisions: Revisions, pods: Sequence[Entry], now: float
     ) -> Step[_Managed]:
-        """Create missing pods, delete condemned pods, then continue a rolling update. Source: updateStatefulSet."""
+        """Create missing pods and delete condemned pods, then advance a rolling update. Source: updateStatefulSet."""
         if self._several_unavailable:
             self._metrics.allowed(stateful_set, stateful_set.at_once())
         if stateful_set.is_deleting:
@@ -187,7 +191,7 @@ class StatefulSetReconciler:
     def _update(
         self, stateful_set: StatefulSet, revisions: Revisions, members: Members, control: PodControl, now: float
     ) -> Step[bool]:
-        """Delete outdated pods, as many as may be unavailable. Return whether there were any."""
+        """Delete outdated pods as far as the update strategy permits. Return whether any had to be deleted."""
         choose = next_for_update
         if self._several_unavailable:
             self._metrics.unavailable(stateful_set, unavailable_replicas(stateful_set, members, now=now))
@@ -200,9 +204,10 @@ class StatefulSetReconciler:
 
 
 class _Sync:
-    """The pods of one set at the beginning of a sync, and the steps of the sync.
+    """Processes the pods of one set in one sync.
 
-    attempted: whether the sync may have written something. wait: seconds until a delayed pod may be created.
+    `attempted` reports whether the sync may have written anything; `wait` is the number of seconds until a delayed pod
+    may be created, or None.
     """
 
     def __init__(
@@ -223,7 +228,10 @@ class _Sync:
         self.wait: float | None = None
 
     def in_order(self) -> Step[bool]:
-        """Process one pod after the other, until one must be waited for. Return whether all were processed."""
+        """Process the pods one after another, until a pod must be waited for.
+
+        Return whether all pods were processed.
+        """
         for ordinal in self._set.ordinals:
             if not self._needs(ordinal):
                 continue
@@ -242,7 +250,10 @@ class _Sync:
         return False
 
     def in_parallel(self) -> Step[bool]:
-        """Process all pods concurrently. Return False if the burst was exceeded."""
+        """Process all pods concurrently.
+
+        Return False if more than BURST pods are missing, and not all were processed.
+        """
         pending, is_complete = self._pending()
         self.attempted = bool(pending or self._members.condemned)
         yield from run_with_slow_start(map(self._replica, pending))
@@ -256,7 +267,7 @@ class _Sync:
         return True
 
     def _pending(self) -> tuple[list[int], bool]:
-        """Return the ordinals of the pods to process, and whether these are all: at most BURST are to be created."""
+        """Return the ordinals to process, and whether the list is complete. It contains at most BURST missing pods."""
         pending: list[int] = []
         missing = 0
         for ordinal in self._set.ordinals:
@@ -272,14 +283,14 @@ class _Sync:
         return pending, True
 
     def _is_held_back(self, ordinal: int) -> bool:
-        """Report whether the creation of a pod is delayed because its predecessors ended quickly."""
+        """Report whether the pod must not be created yet because its predecessors ended soon after their creation."""
         left = self._backoff.seconds_left(self._key, self._set.uid, ordinal, now=self._uptime)
         if left:
             self.wait = left if self.wait is None else min(left, self.wait)
         return left > 0
 
     def _needs(self, ordinal: int) -> bool:
-        """Report whether a pod requires a write or must be waited for."""
+        """Report whether a pod requires a write, or must be waited for."""
         pod = self._members.replicas.get(ordinal)
         if pod is None or step_for_replica(self._set, pod.facts, now=self._now) is not PodStep.KEEP:
             return True
@@ -288,7 +299,7 @@ class _Sync:
         return not self._control.needs_nothing(pod, ordinal)
 
     def _replica(self, ordinal: int) -> Step[bool]:
-        """Create, replace or correct a pod. Return whether its successors must wait. Source: processReplica."""
+        """Create, replace or correct a pod. Return whether the pods after it must wait. Source: processReplica."""
         pod = self._members.replicas.get(ordinal)
         if pod is None:
             if self._is_held_back(ordinal):

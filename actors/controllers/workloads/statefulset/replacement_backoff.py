@@ -1,7 +1,7 @@
-"""Backoff for replacing a pod that repeatedly ends right after its creation.
+"""Backoff for replacing a pod that repeatedly ends soon after its creation.
 
-Upstream replaces it at once, however often its node rejects it. It is the backoff of ReplicaSets
-(actors/controllers/shared/replacements.py), applied to each ordinal separately.
+Upstream replaces such a pod at once, even if its node rejects every replacement. The delays are those of
+actors/controllers/shared/replacements.py, applied to each ordinal separately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcm.protocols.objects import Key
 
 
 class _Wait(NamedTuple):
-    """A delay, in monotonic seconds."""
+    """Delay of one pod. All times are monotonic seconds."""
 
     level: int  # how often it was doubled
     since: float  # when it was doubled last
@@ -21,15 +21,16 @@ class _Wait(NamedTuple):
 
 
 class ReplacementBackoff:
-    """Delays of the pods of all sets, by ordinal."""
+    """Delays for replacing pods, by set and ordinal."""
 
     def __init__(self) -> None:
         self._waits: dict[Key, tuple[str, dict[int, _Wait]]] = {}  # by set: its uid, and the delays by ordinal
 
     def record_end(self, key: Key, uid: str, ordinal: int, *, age: float | None, now: float) -> None:
-        """Delay the replacement of a terminal pod that was just deleted.
+        """Record that a terminal pod was deleted; if it ended soon after its creation, delay its replacement.
 
-        age: seconds since its creation; None if unknown.
+        age: seconds since the creation of the pod; None if unknown.
+        now: monotonic seconds.
         """
         if age is None or age > QUICK:
             return
@@ -41,7 +42,7 @@ class ReplacementBackoff:
         self._waits[key] = uid, waits
 
     def seconds_left(self, key: Key, uid: str, ordinal: int, *, now: float) -> float:
-        """Return the seconds until the pod may be created; 0.0 if it may be created now."""
+        """Return the seconds until the pod with this ordinal may be created; 0.0 if it may be created now."""
         wait = self._of(key, uid).get(ordinal)
         return 0.0 if wait is None else max(0.0, wait.until - now)
 

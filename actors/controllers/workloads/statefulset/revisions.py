@@ -1,4 +1,4 @@
-"""ControllerRevisions of a StatefulSet: the current and the update revision, and the template of each pod.
+"""ControllerRevisions of a StatefulSet: chooses the current and the update revision, and the template of each new pod.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (getStatefulSetRevisions, truncateHistory),
 stateful_set_utils.go (newRevision, newVersionedStatefulSetPod). Difference: revisions are compared semantically;
@@ -28,7 +28,7 @@ from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 
 
 class Revisions(NamedTuple):
-    """The ControllerRevisions of a set."""
+    """The ControllerRevisions of a set, with the current and the update revision."""
 
     all: Sequence[Object]
     current: Object  # the revision of pods before the update to `update`
@@ -45,9 +45,9 @@ class Revisions(NamedTuple):
 
 
 def settle_revisions(stateful_set: StatefulSet, revisions: Iterable[Object]) -> Step[Revisions]:
-    """Find or create the revision of the set's template. An older equal revision becomes the newest.
+    """Find or create the revision of the set's template, and return all revisions. Source: getStatefulSetRevisions.
 
-    Source: getStatefulSetRevisions.
+    If an older revision has the same template, its number is raised to make it the newest.
     """
     known = in_order(revisions)
     collisions = stateful_set.collision_count
@@ -79,10 +79,9 @@ def _proposed(stateful_set: StatefulSet, known: Sequence[Object], collisions: in
 
 
 def revision_for(stateful_set: StatefulSet, revisions: Revisions, ordinal: int) -> Object:
-    """Return the revision of a new pod with this ordinal.
+    """Return the revision from which to create the pod with this ordinal. Source: newVersionedStatefulSetPod.
 
-    It is the current revision below the partition; without a partition, below status.currentReplicas.
-    Source: newVersionedStatefulSetPod.
+    Ordinals below the partition get the current revision; without a partition, those below status.currentReplicas.
     """
     start = stateful_set.ordinals.start
     if stateful_set.partition is not None:
@@ -93,13 +92,16 @@ def revision_for(stateful_set: StatefulSet, revisions: Revisions, ordinal: int) 
 
 
 def template_of(stateful_set: StatefulSet, revision: Object) -> Object:
-    """Return the pod template of a revision. Raises ValueError if the revision contains none."""
+    """Return the pod template that a revision contains. Raises ValueError if it does not contain a template."""
     template: Object = with_template_of(revision, stateful_set.obj)["spec"]["template"]
     return template
 
 
 def truncate_history(stateful_set: StatefulSet, revisions: Revisions, of_pods: Iterable[str]) -> Step[None]:
-    """Delete the oldest revisions beyond the limit. of_pods: names of the revisions of existing pods."""
+    """Delete the oldest revisions in excess of the history limit.
+
+    of_pods: names of the revisions of existing pods, which are kept.
+    """
     if stateful_set.history_limit is None:
         return
     live = {revisions.current_name, revisions.update_name, *of_pods}

@@ -19,7 +19,7 @@ from kcm.runtime.tables.tables import Tables
 
 
 def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue the set to which an orphaned pod may belong, which follows from its name."""
+    """Enqueue the set whose name matches the name of an orphaned pod."""
     namespace, name = split_key(change.key)
     key = make_key(namespace, parent_and_ordinal(name)[0])
     if change.controller is None and not change.deleted and tables[STATEFULSETS].entry(key) is not None:
@@ -27,7 +27,10 @@ def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def sets_of_claim(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue the sets whose pods may use a claim of this name: "<template>-<set>-<ordinal>"."""
+    """Enqueue the sets to which a claim may belong by its name, "<template>-<set>-<ordinal>".
+
+    Template and set names may contain hyphens, so that several sets are possible.
+    """
     namespace, name = split_key(change.key)
     words = parent_and_ordinal(name)[0].split("-")
     for i in range(1, len(words)):

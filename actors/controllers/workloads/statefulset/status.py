@@ -1,8 +1,8 @@
 """The status of a StatefulSet.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (computeReplicaStatus),
-stateful_set_utils.go (inconsistentStatus, completeRollingUpdate). Difference: it counts the pods after the sync has
-created and deleted pods; upstream adjusts the counts from before by one.
+stateful_set_utils.go (inconsistentStatus, completeRollingUpdate). Difference: the pods are counted after the sync has
+created and deleted pods; upstream counts them before and adjusts the counts for each write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ _LEFT_OUT_AS_ZERO = ("observedGeneration", "readyReplicas", "currentReplicas", "
 def status_of(
     stateful_set: StatefulSet, pods: Iterable[Entry], *, current: str, update: str, collision_count: int, now: float
 ) -> Object:
-    """Return the complete status. current, update: names of the revisions."""
+    """Compute the whole status from the pods. Source: computeReplicaStatus.
+
+    current, update: names of the current and the update revision.
+    now: Unix seconds.
+    """
     replicas = ready = available = of_current = of_update = 0
     for pod in pods:
         replicas += 1
@@ -50,7 +54,7 @@ def status_of(
 
 
 def differs(stateful_set: StatefulSet, status: Object) -> bool:
-    """Report whether the status must be written. A different collisionCount alone is ignored.
+    """Report whether the status differs from the stored one. A difference only in collisionCount is ignored.
 
     Source: inconsistentStatus.
     """
