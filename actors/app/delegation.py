@@ -39,7 +39,7 @@ PROGRAM = "kube-controller-manager"
 
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
-    """What an API server decides about requests for pages; None where it decides nothing."""
+    """Authenticator, authorizer and settings that an API server provides for the pages; None where it provides none."""
 
     tokens: TokenReviews | None = None
     access: AccessReviews | None = None

@@ -156,7 +156,7 @@ class Metrics:
                 yield family, sorted(series.copy().items(), key=lambda item: item[0])
 
     def families(self) -> list[Family]:
-        """Return the families that have been asked for, without the disabled ones."""
+        """Return the families that have series, without the disabled ones."""
         return [family for name, (family, _) in self._families.copy().items() if name not in self._disabled]
 
     @property

@@ -45,7 +45,7 @@ class NobodyKnown:
         return ANONYMOUS
 
 
-class TokenAuthenticator(Protocol):
+class BearerAuthenticator(Protocol):
     async def user(self, token: str) -> PageUser:
         """Return the user of a token. Raises UnauthorizedError."""
 
@@ -68,7 +68,7 @@ class CertificateOrToken:
     An invalid certificate is an error only if there is no valid token, as in upstream's union of authenticators.
     """
 
-    def __init__(self, certificates: PageAuthenticator, tokens: TokenAuthenticator) -> None:
+    def __init__(self, certificates: PageAuthenticator, tokens: BearerAuthenticator) -> None:
         self._certificates, self._tokens = certificates, tokens
 
     async def user(self, request: PageRequest) -> PageUser:

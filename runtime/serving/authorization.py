@@ -41,27 +41,27 @@ class PageAttributes(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Decision of an authorizer. reason: for the client; "" if the authorizer has none."""
+class PageDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """PageDecision of an authorizer. reason: for the client; "" if the authorizer has none."""
 
     is_allowed: bool
     reason: str = ""
 
 
-ALLOWED, NO_OPINION = Decision(is_allowed=True), Decision(is_allowed=False)
+ALLOWED, NO_OPINION = PageDecision(is_allowed=True), PageDecision(is_allowed=False)
 
 
 class PageAuthorizer(Protocol):
     """Interface for authorizing requests. Asynchronous, because the authorizer may call an API server."""
 
-    async def decide(self, attributes: PageAttributes) -> Decision:
+    async def decide(self, attributes: PageAttributes) -> PageDecision:
         """Return the decision. Raises AuthorizationError."""
 
 
 class EverythingAllowed:
     """Authorizer that allows every request: for plain HTTP, which is open to every client that can connect."""
 
-    async def decide(self, attributes: PageAttributes) -> Decision:
+    async def decide(self, attributes: PageAttributes) -> PageDecision:
         del attributes  # unused
         return ALLOWED
 
@@ -80,7 +80,7 @@ class PathsAllowed:
         self._beginnings = tuple(path[:-1] for path in absolute if path.endswith("*"))
         self._otherwise = otherwise
 
-    async def decide(self, attributes: PageAttributes) -> Decision:
+    async def decide(self, attributes: PageAttributes) -> PageDecision:
         if MASTERS in attributes.user.groups:
             return ALLOWED
         if attributes.path in self._exact or attributes.path.startswith(self._beginnings):

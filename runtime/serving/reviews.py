@@ -1,4 +1,4 @@
-"""Delegated authentication and authorization: an API server reviews tokens and access, and its answers are cached.
+"""Delegated authentication and authorization: an API server reviews tokens and access, and the results are cached.
 
 Source: kubernetes v1.36 apiserver/plugin/pkg/authenticator/token/webhook, apiserver/plugin/pkg/authorizer/webhook,
 apiserver/pkg/authentication/token/cache. Difference: a review without a response is repeated whatever the reason,
@@ -22,7 +22,7 @@ import orjson
 from kcm.runtime.client.api import Request, Response, Transport
 from kcm.runtime.metrics.registry import Family, Metrics
 from kcm.runtime.serving.authentication import AUTHENTICATED, UnauthorizedError
-from kcm.runtime.serving.authorization import NO_OPINION, AuthorizationError, Decision, PageAttributes, PageUser
+from kcm.runtime.serving.authorization import NO_OPINION, AuthorizationError, PageAttributes, PageDecision, PageUser
 
 V = TypeVar("V")
 
@@ -203,7 +203,11 @@ class TokenReviews:
     """Authenticates bearer tokens by TokenReviews."""
 
     def __init__(self, client: ReviewClient, *, ttl: float, now: Callable[[], float]) -> None:
-        """Create the authenticator. ttl: seconds for which an answer is cached. now: seconds of a monotonic clock."""
+        """Create the authenticator.
+
+        ttl: seconds for which a user, or a rejection, is cached.
+        now: seconds of a monotonic clock.
+        """
         self._client, self._ttl = client, ttl
         self._cache = ReviewCache[PageUser | None](most=MOST_TOKENS, now=now)
         self._key = secrets.token_bytes(32)  # tokens are kept as keyed hashes, so that no memory dump contains them
@@ -235,7 +239,7 @@ class TokenReviews:
 
 
 class _UserInfo(msgspec.Struct, frozen=True):
-    """status.user of a TokenReview."""
+    """User in the status of a TokenReview."""
 
     username: str = ""
     uid: str = ""
@@ -255,9 +259,9 @@ class AccessReviews:
         now: seconds of a monotonic clock.
         """
         self._client, self._allowed_ttl, self._denied_ttl = client, allowed_ttl, denied_ttl
-        self._cache = ReviewCache[Decision](most=MOST_DECISIONS, now=now)
+        self._cache = ReviewCache[PageDecision](most=MOST_DECISIONS, now=now)
 
-    async def decide(self, attributes: PageAttributes) -> Decision:
+    async def decide(self, attributes: PageAttributes) -> PageDecision:
         """Return the server's decision. Raises AuthorizationError."""
         user = attributes.user
         spec = {
@@ -272,10 +276,10 @@ class AccessReviews:
             return await review()
         return await self._cache.get(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS), review, self._ttl)
 
-    def _ttl(self, decision: Decision) -> float:
+    def _ttl(self, decision: PageDecision) -> float:
         return self._allowed_ttl if decision.is_allowed else self._denied_ttl
 
-    async def _review(self, spec: Mapping[str, Any]) -> Decision:
+    async def _review(self, spec: Mapping[str, Any]) -> PageDecision:
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         try:
             status = await self._client.review(ACCESS_REVIEWS, review)
@@ -285,5 +289,5 @@ class AccessReviews:
             raise AuthorizationError("webhook subject access review returned both allow and deny response")
         reason = str(status.get("reason") or "")
         if status.get("allowed") is True:
-            return Decision(is_allowed=True, reason=reason)
-        return Decision(is_allowed=False, reason=reason) if reason else NO_OPINION
+            return PageDecision(is_allowed=True, reason=reason)
+        return PageDecision(is_allowed=False, reason=reason) if reason else NO_OPINION

@@ -117,7 +117,7 @@ def asked(port: int, path: str, *, pair: Pair | None = None, headers: Mapping[st
 
 
 def answers(rig: Rig, port: int) -> dict[str, tuple[int, str]]:
-    """Ask for pages with each kind of credential."""
+    """Request pages with each kind of credential."""
     scraper, stranger = ({"Authorization": f"Bearer {rig.token(name)}"} for name in ("scraper", "stranger"))
     proxy = rig.proxies.issue("front-proxy")
     named = {"X-Remote-User": "joe", "X-Remote-Group": "scrapers"}

@@ -144,7 +144,7 @@ def _authorize_creation(cluster: Cluster, call: RoutedRequest) -> None:
 
 
 def _reviewed(cluster: Cluster, call: RoutedRequest, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
-    """Answer a review (such as SubjectAccessReview), which is not stored. Raises StatusError (422)."""
+    """Respond to a review (such as SubjectAccessReview), which is not stored. Raises StatusError (422)."""
     definition = call.definition
     obj = chain.admit_body(cluster, call, definition, obj)
     errors = review(obj, call.user, cluster.access())

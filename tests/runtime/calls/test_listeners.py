@@ -113,7 +113,7 @@ def test_source_that_raises_is_restarted(rig: Rig) -> None:
     listener.stop()
 
 
-def test_failure_is_no_trouble_any_more_once_the_next_run_has_lasted_for_a_while(log: FilteringBoundLogger) -> None:
+def test_failure_of_a_source_is_cleared_once_its_next_run_is_stable(log: FilteringBoundLogger) -> None:
     clock, runs = VirtualClock(), list[Callable[[BaseException | None], None]]()
 
     class Host:

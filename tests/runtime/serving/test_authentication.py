@@ -25,7 +25,7 @@ from kcm.runtime.serving.authentication import (
     UnauthorizedError,
     bearer_token,
 )
-from kcm.runtime.serving.authorization import ANONYMOUS, Decision, PageAttributes, PageUser, PathsAllowed
+from kcm.runtime.serving.authorization import ANONYMOUS, PageAttributes, PageDecision, PageUser, PathsAllowed
 from kcm.runtime.serving.server import PageListener, ServerThread
 from kcm.runtime.serving.site import Site, build_application
 from kcm.runtime.serving.tls import ServingTls, TlsSettings
@@ -120,9 +120,9 @@ def test_uid_and_extra_attributes_of_a_proxied_user_reach_the_authorizer(rig: Ri
     seen: list[PageAttributes] = []
 
     class Recorder:
-        async def decide(self, attributes: PageAttributes) -> Decision:
+        async def decide(self, attributes: PageAttributes) -> PageDecision:
             seen.append(attributes)
-            return Decision(is_allowed=False, reason="no rule matches")
+            return PageDecision(is_allowed=False, reason="no rule matches")
 
     tls = ServingTls(TlsSettings(proxies=str(rig.proxies.file)), clock=SystemClock(), log=log)
     known = ByCertificate(
@@ -161,7 +161,7 @@ def test_bearer_token_is_the_second_word_of_the_header(header: str, token: str) 
 
 
 class Tokens:
-    """Knows one token."""
+    """Authenticator that accepts one token."""
 
     async def user(self, token: str) -> PageUser:
         if token != "valid":

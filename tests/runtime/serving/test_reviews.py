@@ -1,4 +1,4 @@
-"""Reviews of tokens and access by an API server: retries, caches, and answers that are malformed."""
+"""Reviews of tokens and access by an API server: retries, caches, and malformed responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.serving.authentication import UnauthorizedError
-from kcm.runtime.serving.authorization import AuthorizationError, Decision, PageAttributes, PageUser
+from kcm.runtime.serving.authorization import AuthorizationError, PageAttributes, PageDecision, PageUser
 from kcm.runtime.serving.reviews import (
     ACCESS_REQUESTS,
     ACCESS_REVIEWS,
@@ -119,7 +119,7 @@ def test_token_without_a_user_is_unauthorized(response: Response, problem: str, 
 @pytest.mark.parametrize("status", [0, 429, 500, 504])
 def test_review_is_repeated_with_growing_pauses(status: int) -> None:
     server = Server(failed(status), failed(status), reviewed(allowed=True))
-    assert asyncio.run(server.access().decide(METRICS_PAGE)) == Decision(is_allowed=True)
+    assert asyncio.run(server.access().decide(METRICS_PAGE)) == PageDecision(is_allowed=True)
     assert server.pauses == [0.5, 0.75]
     code = str(status) if status else "<error>"
     assert server.metrics.counter(ACCESS_REQUESTS, code).value == 2
@@ -145,12 +145,12 @@ def test_other_failures_of_a_review_are_final(status: int) -> None:
 @pytest.mark.parametrize(
     ("status", "decision", "cached_for"),
     [
-        ({"allowed": True, "reason": "a role"}, Decision(is_allowed=True, reason="a role"), 10.0),
-        ({"allowed": False}, Decision(is_allowed=False), 5.0),
-        ({"allowed": False, "denied": True, "reason": "no"}, Decision(is_allowed=False, reason="no"), 5.0),
+        ({"allowed": True, "reason": "a role"}, PageDecision(is_allowed=True, reason="a role"), 10.0),
+        ({"allowed": False}, PageDecision(is_allowed=False), 5.0),
+        ({"allowed": False, "denied": True, "reason": "no"}, PageDecision(is_allowed=False, reason="no"), 5.0),
     ],
 )
-def test_decision_is_cached_for_its_time(status: dict[str, Any], decision: Decision, cached_for: float) -> None:
+def test_decision_is_cached_for_its_time(status: dict[str, Any], decision: PageDecision, cached_for: float) -> None:
     server = Server(reviewed(**status))
     access = server.access()
 
