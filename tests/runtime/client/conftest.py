@@ -54,6 +54,7 @@ class Loopback:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closers: list[Callable[[], Awaitable[Any]]] = []
+        self._writers: set[asyncio.StreamWriter] = set()  # of raw connections
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -85,6 +86,7 @@ class Loopback:
 
     async def _serve_raw(self, handler: RawHandler, tls: ssl.SSLContext | None) -> str:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._writers.add(writer)
             try:
                 with contextlib.suppress(ConnectionError):  # the client may close the connection
                     await handler(reader, writer)
@@ -104,6 +106,9 @@ class Loopback:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers:  # a closed one stays open while its client does not read what is buffered
+            writer.transport.abort()
+        await asyncio.sleep(0)  # the transports are closed in the next turn
 
 
 class Gate:
