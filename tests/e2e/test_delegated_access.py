@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.e2e.running import Program, ending, free_port, run_kcm, spawn, until
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import Program, ending, free_port, run_kcm, spawn, until
 from tests.e2e.real_server import assets_or_skip, real_server
 from tests.support.certificates import Authority, Pair, client_context
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.e2e.running import Program, ending, free_port, hollow_nodes, run_kcm, spawn, until
 
 from kcm.protocols.objects import Object
 from tests.e2e.kubectl import Api
+from tests.e2e.programs import Program, ending, free_port, hollow_nodes, run_kcm, spawn, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.support.certificates import Authority, Pair, client_context
 
