@@ -17,14 +17,14 @@ from kcm.runtime.apiserver.rules.cells import UNKNOWN, name_cell
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-# (value that is set, now in Unix seconds) → cell.
+# Formats a value that is set as a cell: (value, now in Unix seconds) → cell.
 _Cell = Callable[[Any, float], Any]
 
 
 def printer_for(given: Sequence[Object]) -> Printer:
-    """Return the printer for additionalPrinterColumns.
+    """Return a printer with the columns in additionalPrinterColumns.
 
-    The first column whose path is invalid, and all columns after it, are left out.
+    The first column whose JSONPath is invalid and all columns after it are omitted, as upstream.
     """
     columns, paths = [NAME], list[tuple[JsonPath, _Cell]]()
     for column in given or (_AGE,):

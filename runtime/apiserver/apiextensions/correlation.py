@@ -1,4 +1,4 @@
-"""Correlation of an updated object's parts with the old object, so that unchanged invalid values are tolerated.
+"""Correlation of parts of an updated object with the old object, so that unchanged invalid values are tolerated.
 
 Source: apiserver pkg/cel/common/equality.go, maplist.go (v1.36).
 """
@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.apiextensions.schemas import (
 
 
 class Pair(NamedTuple):
-    """New and old value, and their schema."""
+    """New value, the old value that it replaces, and the schema of both."""
 
     new: Any
     old: Any
@@ -37,7 +37,10 @@ class Pair(NamedTuple):
         return None if schema is None else Pair(self.new[name], self.old[name], schema)
 
     def at_index(self, index: int) -> Pair | None:
-        """Return the pair of an item by its keys; None for an item of any other list."""
+        """Return the pair of a list item and the old item with the same map keys.
+
+        Return None if there is no such item, or if the list is not of type map: only items of maps are correlated.
+        """
         items, item = items_of(self.schema), self.new[index]
         if items is None or self.schema.get(LIST_TYPE) != "map" or not isinstance(self.old, list):
             return None
@@ -49,7 +52,7 @@ class Pair(NamedTuple):
 
 
 def _key(schema: Schema, item: Any) -> bytes | None:
-    """Return the item's keys with their defaults; None if the item is not a map."""
+    """Return the encoded list-map keys of an item, with their defaults; None if the item is not a JSON object."""
     if not isinstance(item, dict):
         return None
     properties = properties_of(items_of(schema) or {})

@@ -1,7 +1,8 @@
 """Custom kinds: one ResourceDefinition for each served version of a CustomResourceDefinition.
 
-An object is settled and validated by the schema of the version that a request names, and stored in the stored version,
-without what that does not have. One that may have been stored under another schema is settled again when it is read.
+An object is pruned, defaulted and validated by the schema of the version that a request names. It is converted to the
+storage version and stored without the fields that this version does not have. An object that may have been stored
+under another schema is pruned and defaulted again when it is read.
 
 Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy}.go,
 pkg/apiserver/customresource_handler.go, pkg/registry/customresource/tableconvertor (v1.36).
@@ -37,7 +38,10 @@ _ANYTHING = {"type": "object", PRESERVE: True}
 
 
 def definitions_in(custom_resource_definition: Object, convert: Convert) -> list[ResourceDefinition]:
-    """Return the definitions of the served versions. convert: see core/conversion.py."""
+    """Return the definitions of the served versions of a CustomResourceDefinition.
+
+    convert: converts objects between versions (core/conversion.py).
+    """
     spec = custom_resource_definition["spec"]
     schemas = {version["name"]: ObjectSchema(_schema(spec, version)) for version in spec["versions"]}
     served = [version["name"] for version in spec["versions"] if version.get("served")]
@@ -53,7 +57,7 @@ def definitions_in(custom_resource_definition: Object, convert: Convert) -> list
         asks_outside=by_webhook,
         are_alike=not by_webhook and all(schema.schema == first.schema for schema in schemas.values()),
     )
-    # All objects are stored under this schema if the definition has only one and was never changed.
+    # Stored objects need no conversion and pruning on reads if there is one schema, and it was never changed.
     meta = custom_resource_definition["metadata"]
     changed = meta.get("generation", 1) > 1 or not family.are_alike
     terminating = "deletionTimestamp" in meta
@@ -90,7 +94,7 @@ class _Family:
     stored: str  # the storage version
     leading: str  # the version that represents stored objects: the storage version, or the first served one
     convert: Convert
-    asks_outside: bool  # whether a webhook converts
+    asks_outside: bool  # whether a webhook converts objects between versions
     are_alike: bool  # whether all versions have the same schema, and no webhook converts
 
     def as_version(self, objects: Sequence[Object], version: str) -> list[Object]:
@@ -106,9 +110,9 @@ class _Family:
         return converted
 
     def settle(self, stored: Sequence[Object]) -> None:
-        """Settle objects in place, each by the schema of its stored version.
+        """Prune and default stored objects in place, each by the schema of the version that it was stored in.
 
-        Raises TooLargeError where the defaults of one object, or of all, are too large.
+        Raises TooLargeError if the defaults of one object, or of all objects together, are too large.
         """
         left = MOST_MADE_OF_MANY
         for obj in stored:
@@ -188,7 +192,7 @@ def _definition(
 
 
 def _deprecation(spec: Object, version: Object) -> str:
-    """Return the warning for clients of a deprecated version; "" for any other."""
+    """Return the warning for clients of a deprecated version; "" if the version is not deprecated."""
     if not version.get("deprecated"):
         return ""
     own: str | None = version.get("deprecationWarning")

@@ -1,4 +1,4 @@
-"""Validation of the defaults in a schema: they must be pruned and valid.
+"""Validation of the defaults in a schema: they may contain no unknown fields, and must be valid themselves.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/validation.go (v1.36).
 """
@@ -21,14 +21,17 @@ from kcm.runtime.apiserver.schema.scalars import ShapeError
 
 
 def validate_defaults(schema: Schema, path: str, *, pruned: bool = True) -> Iterator[FieldError]:
-    """Validate the defaults in the structural schema of an object. pruned: whether unknown fields are errors."""
+    """Validate the defaults in the structural schema of an object.
+
+    pruned: whether unknown fields in a default are errors.
+    """
     yield from _validate(schema, path, pruned=pruned, in_metadata="", is_object=True)
 
 
 def _validate(schema: Schema, path: str, *, pruned: bool, in_metadata: str, is_object: bool) -> Iterator[FieldError]:
     """Validate the defaults in a part of a schema.
 
-    in_metadata: dotted path of the part below an object's metadata; "" outside metadata.
+    in_metadata: dotted path of the part below an object's metadata; "" for a part outside metadata.
     """
     if schema.get("default") is not None:
         yield from _of_default(schema, path, pruned=pruned, in_metadata=in_metadata)
@@ -64,7 +67,10 @@ def _of_default(schema: Schema, path: str, *, pruned: bool, in_metadata: str) ->
 
 
 def _as_metadata(field: str, default: Any) -> list[FieldError]:
-    """Return the errors in metadata with the default in this field."""
+    """Validate the default of a metadata field, as part of an otherwise empty object.
+
+    field: dotted path of the field, which begins with "metadata".
+    """
     value = default
     for name in reversed(field.split(".")):
         value = {name: value}

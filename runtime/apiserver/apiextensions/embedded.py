@@ -1,4 +1,4 @@
-"""Objects inside objects (x-kubernetes-embedded-resource), which have apiVersion, kind and metadata.
+"""Objects embedded in other objects (x-kubernetes-embedded-resource), which have apiVersion, kind and metadata.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/objectmeta/{algorithm,coerce,validation}.go (v1.36).
 """
@@ -33,7 +33,10 @@ _OF_CLUSTER, _OF_NAMESPACE = (
 
 
 def embedded_finder(schema: Schema) -> FindEmbedded | None:
-    """Returns None for a schema without embedded resources."""
+    """Compile a function that finds embedded objects in a value of this schema.
+
+    Return None if the schema has no embedded resources.
+    """
     properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
     fields = {
         name: in_field for name, property_ in properties.items() if (in_field := embedded_finder(property_)) is not None
@@ -61,7 +64,11 @@ def embedded_finder(schema: Schema) -> FindEmbedded | None:
 
 
 def settle_embedded(obj: dict[str, Any], path: str) -> None:
-    """Remove unknown fields and nulls from the metadata. Raises ShapeError for a field of a wrong type."""
+    """Remove unknown fields and nulls from the metadata of an embedded object, in place.
+
+    path: field path of the embedded object, for errors.
+    Raises ShapeError for a field of a wrong type.
+    """
     for field in ("apiVersion", "kind"):
         if field in obj and not isinstance(obj[field], str):
             raise ShapeError("", "", why=str(invalid(_inside(path, field), obj[field], "must be a string")))

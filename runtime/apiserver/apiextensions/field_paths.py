@@ -14,11 +14,15 @@ _NO_FIELD, _TOO_SHORT = "does not refer to a valid field", "unexpected end of JS
 
 
 class FieldPathError(ValueError):
-    """Path without a field in the schema; the text is upstream's."""
+    """The path is malformed, or leads to no field of the schema. The text is upstream's."""
 
 
 def field_at(path: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:
-    """Returns the field as errors name it, and its schema. brackets: may be used. Raises FieldPathError."""
+    """Return the canonical form of a field path, as errors name the field, and the schema of the field.
+
+    brackets: whether the path may contain keys in brackets, as `['a.b']`.
+    Raises FieldPathError.
+    """
     tokens, field = iter(_TOKEN.findall(path)), ""
     for token in tokens:
         if token == "[":

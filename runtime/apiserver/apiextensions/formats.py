@@ -71,7 +71,7 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    """Report whether the text is a duration of Go or of Scala ("3 days")."""
+    """Report whether the text is a Go duration, or a Scala duration such as "3 days"."""
     if _GO_DURATION.fullmatch(text):
         return True
     units = [found.lower() for found in _AMOUNT.findall(text)]
@@ -188,5 +188,5 @@ def format_of(schema: Schema) -> str:
 
 
 def is_of_format(name: str) -> IsOfFormat | None:
-    """Return the check of a string format; None for an unknown format."""
+    """Return the function that checks a string format; None if the format is unknown."""
     return FORMATS.get(name.replace("-", ""))

@@ -35,16 +35,19 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class JsonPathError(ValueError):
-    """Invalid path, or a path that does not match a value."""
+    """The path is invalid, or it requires a list where the value has another type."""
 
 
 class JsonPath:
     def __init__(self, text: str) -> None:
-        """Raises JsonPathError."""
+        """Parse a path. Raises JsonPathError."""
         self._steps = list(_parsed(text))
 
     def find(self, value: Any) -> list[Any]:
-        """Return the values at the path. Raises JsonPathError if the path expects a list at another value."""
+        """Return the values at the path.
+
+        Raises JsonPathError if the path requires a list where the value has another type.
+        """
         found = [value]
         for step in self._steps:
             found = step(found)
@@ -112,7 +115,7 @@ def _number(text: str) -> float:
 
 
 def _field(text: str) -> Generator[_Step, None, int]:
-    """Returns how many characters the field has."""
+    """Yield the step for a field name at the start of the text; return the number of characters consumed."""
     found = _FIELD.match(text)
     name = found[0] if found is not None else ""
     yield _every if name == "*" else _named(name.replace("\\", ""))
@@ -120,7 +123,7 @@ def _field(text: str) -> Generator[_Step, None, int]:
 
 
 def _end_of_filter(text: str) -> int:
-    """Return the position of the filter's closing parenthesis outside quotes."""
+    """Return the position of the parenthesis that closes a filter; parentheses in quotes are ignored."""
     quote = ""
     for i, character in enumerate(text):
         if quote:

@@ -26,7 +26,10 @@ CheckLists = Callable[[Any, str], Iterator[FieldError]]
 
 
 def list_checker(schema: Schema) -> CheckLists | None:
-    """Returns None for a schema without such lists."""
+    """Compile a function that reports duplicates in the lists of a value of this schema.
+
+    Return None if the schema has no lists of type set or map.
+    """
     properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
     fields = {
         name: of_field for name, property_ in properties.items() if (of_field := list_checker(property_)) is not None

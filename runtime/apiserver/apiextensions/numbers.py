@@ -1,6 +1,6 @@
 """Validation of numbers (type and format, bounds, multiples) and of enumerations.
 
-A number of JSON that is written without fraction or exponent is an integer, upstream an int64; any other a float64.
+A JSON number without fraction and exponent is an integer (upstream int64); every other number is a float64.
 
 Source: kube-openapi pkg/validation/validate/{type,values,validator}.go (v1.36).
 """
@@ -24,12 +24,12 @@ _GREATEST_FLOAT = 3.4028234663852886e38
 
 
 def type_and_format(value: Any) -> tuple[str, str]:
-    """Return the type and format of a value that is not null."""
+    """Return the OpenAPI type and format of a value other than null."""
     return _TYPES[type(value)]
 
 
 def wrong_type(types: tuple[str, ...], format_: str, value: Any) -> tuple[str, str] | None:
-    """Return (wanted type, actual type) of a value that is not null and has another type; else None."""
+    """Return (wanted type, actual type) if the value has a wrong type, otherwise None. The value must not be null."""
     found, found_format = type_and_format(value)
     as_integer = found == "number" and is_integral(value) and "integer" in types
     as_number = found == "integer" and "number" in types
@@ -49,7 +49,10 @@ def fits(types: tuple[str, ...], format_: str, value: Any) -> bool:
 
 
 def out_of_range(value: float, types: tuple[str, ...], format_: str, prefix: str, path: str) -> str:
-    """Return the error of a number or bound out of the type's range; "" if it is in range. prefix: starts the error."""
+    """Return the error text for a number or bound outside the range of its type; "" if it is in range.
+
+    prefix: text to put before the error.
+    """
     if types == ("integer",):
         most = _GREATEST[format_ if format_ == "int32" else ""]
         fits_in = float(value).is_integer() and -most - 1 <= value <= most
@@ -64,7 +67,10 @@ def out_of_range(value: float, types: tuple[str, ...], format_: str, prefix: str
 
 
 def is_within(schema: Schema, value: float, types: tuple[str, ...], format_: str) -> bool:
-    """Report whether a number is within the bounds. It is not if a bound itself is out of the type's range."""
+    """Report whether a number is within the bounds of the schema.
+
+    As upstream, no number is within a bound that is itself outside the range of the type.
+    """
     bounds = (("maximum", schema.get("maximum")), ("minimum", schema.get("minimum")))
     if out_of_range(value, types, format_, "", ""):
         return False
@@ -78,7 +84,10 @@ def is_within(schema: Schema, value: float, types: tuple[str, ...], format_: str
 
 
 def exceeds(schema: Schema, name: str, value: float) -> bool:
-    """Report whether a number exceeds the bound name ("maximum" or "minimum"), which is truncated for an integer."""
+    """Report whether a number exceeds a bound of the schema. The bound is truncated if the number is an integer.
+
+    name: the bound, "maximum" or "minimum".
+    """
     bound = int(schema[name]) if isinstance(value, int) else schema[name]
     excluded = bool(schema.get(f"exclusive{name.capitalize()}"))
     if name == "maximum":
@@ -101,7 +110,7 @@ def is_multiple(schema: Schema, value: float) -> bool:
 
 
 def is_integral(value: float) -> bool:
-    """Report whether a float is an integer within float64's precision, as swag.IsFloat64AJSONInteger."""
+    """Report whether a float is an integer within the precision of float64, as upstream's swag.IsFloat64AJSONInteger."""
     if value != value or abs(value) > 2**53 - 1:
         return False
     whole = round(value)
@@ -109,7 +118,7 @@ def is_integral(value: float) -> bool:
 
 
 def is_enumerated(value: Any, values: list[Any]) -> bool:
-    """Report whether the value is one of an enumeration; null never is."""
+    """Report whether a value is in an enumeration. Null never is, even if it is listed."""
     if value is None:
         return False
     for allowed in values:

@@ -1,6 +1,6 @@
 """Defaulting, pruning and validation of the objects of one version of a custom kind.
 
-Each part is compiled when it is first needed.
+Each part of a schema is compiled when it is first used.
 
 Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy,validator}.go,
 pkg/apiserver/customresource_handler.go (unstructuredSchemaCoercer; v1.36).
@@ -60,10 +60,11 @@ class ObjectSchema:
         return embedded_finder(self.schema)
 
     def settle(self, obj: Object, unknown: list[str] | None = None, *, most_made: int = MOST_MADE) -> int:
-        """Remove unknown fields and nulls and set defaults, in place; return how many bytes the defaults added.
+        """Prune an object, remove nulls and set defaults, in place. Return how many bytes of JSON the defaults added.
 
-        unknown: gets the paths of the first unknown fields. most_made: how many bytes the defaults may add.
-        Raises ShapeError on malformed metadata of an embedded object, TooLargeError where defaults add too much.
+        unknown: list to which the paths of unknown fields are added, up to a limit.
+        most_made: maximum number of bytes that the defaults may add.
+        Raises ShapeError if metadata of an embedded object is malformed, TooLargeError if the defaults are too large.
         """
         found = None if unknown is None else UnknownFields()
         self._meter.left = most_made
@@ -77,17 +78,17 @@ class ObjectSchema:
         return made
 
     def prune(self, obj: Object) -> None:
-        """Remove unknown fields and nulls from an object converted from another version, in place."""
+        """Remove unknown fields and nulls in place from an object that was converted from another version."""
         self._meter.left = MOST_MADE
         self._prune(obj, None, "")
 
     def validate(self, obj: Object) -> list[FieldError]:
-        """Validate an object, except its metadata."""
+        """Return the errors of a new object. Its metadata is validated elsewhere."""
         errors = [] if self._is_valid is None or self._is_valid(obj) else explain(self.schema, obj)
         return self._with_rules([*errors, *self._of_embedded(obj), *self._of_lists(obj)], obj, None)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
-        """Validate an update. Errors in unchanged values are not reported (ratcheting)."""
+        """Return the errors of an updated object. Errors in unchanged values are not reported (ratcheting)."""
         errors: list[FieldError] = []
         if self._is_valid is not None and not self._is_valid(new):
             errors = explain(self.schema, new, pair=Pair(new, old, self.schema))

@@ -1,4 +1,4 @@
-"""Restrictions on the schemas of a CustomResourceDefinition, structural or not.
+"""Restrictions on the schemas in a CustomResourceDefinition that apply to all schemas, structural or not.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 ValidateCustomResourceDefinitionOpenAPISchema (v1.36).
@@ -33,7 +33,11 @@ _TWO_WAYS = "additionalProperties and properties are mutual exclusive"
 
 
 class Place(NamedTuple):
-    """Place of a schema: why a default is forbidden (None if allowed), and whether it is in an object's metadata."""
+    """Position of a subschema in a schema.
+
+    no_default: why a default is forbidden there; None if it is allowed.
+    in_metadata: whether the subschema is inside an object's metadata.
+    """
 
     no_default: str | None = None
     in_metadata: bool = False
@@ -51,7 +55,7 @@ class Leniency(NamedTuple):
 
 
 def leniency(schemas: list[Schema]) -> Leniency:
-    """Return the leniency for an update of a definition with these schemas."""
+    """Return the violations that an update of a definition may keep. schemas: those of the stored definition."""
     every = [inner for schema in schemas for inner in all_schemas(schema)]
     return Leniency(
         types=any(schema.get("type") and schema["type"] not in TYPES for schema in every),
@@ -100,7 +104,7 @@ def _others(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def _fields(schema: Schema, path: str, place: Place, lenient: Leniency) -> Iterator[FieldError]:
-    """Yield errors for unsupported fields."""
+    """Yield errors for fields with unsupported or forbidden values."""
     type_ = schema.get("type") or ""
     if type_ and type_ not in TYPES and not lenient.types:
         yield not_supported(f"{path}.type", type_, TYPES)
@@ -151,7 +155,7 @@ def _of_another_type(path: str, type_: str, detail: str) -> FieldError:
 
 
 def _set_items(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Yield errors for items of sets, which are compared as a whole and have to be atomic."""
+    """Yield errors for the items of sets. They must be atomic, because they are compared as a whole."""
     items = items_of(schema)
     if schema.get(LIST_TYPE) != "set" or items is None:
         return
@@ -189,7 +193,7 @@ def _keys(schema: Schema, items: Schema | None, keys: list[str], path: str) -> I
 
 
 def _keyed_items(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Yield errors for nullable items of sets and maps, and for keys that are optional without a default."""
+    """Yield errors for nullable items of sets and maps, and for optional map keys that have no default."""
     items, list_type = items_of(schema), schema.get(LIST_TYPE)
     if items is None or list_type not in ("set", "map"):
         return
@@ -209,7 +213,7 @@ def _keyed_items(schema: Schema, path: str) -> Iterator[FieldError]:
 
 
 def _rules(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Yield errors in the form of rules. rule_sources.py compiles their expressions."""
+    """Yield errors in x-kubernetes-validations, except in the CEL expressions, which rule_sources.py compiles."""
     rules: list[Mapping[str, Any]] = schema.get(RULES) or []
     for i, rule in enumerate(rules):
         here, text, message = f"{path}[{i}]", (rule.get("rule") or "").strip(), rule.get("message") or ""

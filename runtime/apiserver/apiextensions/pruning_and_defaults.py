@@ -1,10 +1,10 @@
-"""Pruning, removal of nulls and defaulting of an object by its schema.
+"""Pruning, removal of nulls and defaulting of an object by its schema, together called settling.
 
-Upstream makes one pass for each; here they are one pass, compiled once per schema. Defaults are settled when they are
-compiled.
+Upstream makes one pass for each step. Here they are one pass, compiled once per schema. The defaults themselves are
+pruned and defaulted when the schema is compiled.
 
-Defaults of list items can multiply a small body, so that the size of all added defaults is bounded (Meter), as are the
-reported paths of unknown fields (UnknownFields).
+Defaults of list items can multiply a small request body, so the size of all added defaults is bounded (Meter), and so
+are the reported paths of unknown fields (UnknownFields).
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}/*.go (v1.36).
 """
@@ -33,7 +33,7 @@ LONGEST_PATHS = 64 * 1024  # characters of all reported paths of unknown fields
 
 
 class UnknownFields:
-    """Paths of unknown fields in an object, up to a limit, since the message that lists them is truncated."""
+    """Paths of unknown fields in an object. Their number is limited, since the message that lists them is truncated."""
 
     __slots__ = ("_left", "paths")
 
@@ -65,18 +65,18 @@ class Meter:
         self.left = most
 
     def spend(self, size: int) -> None:
-        """Reduce the budget. Raises TooLargeError, which becomes the response."""
+        """Reduce the budget. Raises TooLargeError if the budget is exceeded; the client receives it as the response."""
         self.left -= size
         if self.left < 0:
             raise TooLargeError
 
 
 def settler(schema: Schema | None, meter: Meter, *, is_root: bool = False, defaults: bool = True) -> Settle:
-    """Compile a schema.
+    """Compile a schema into a function that prunes, removes nulls and sets defaults.
 
-    meter: is spent while defaults are set.
-    is_root: of a whole object, whose apiVersion, kind and metadata are known.
-    defaults: whether they are set.
+    meter: budget that the added defaults reduce.
+    is_root: whether the schema is that of a whole object, so that apiVersion, kind and metadata are known fields.
+    defaults: whether defaults are set.
     """
     if is_root:
         schema = {**(schema or {}), EMBEDDED: True}
@@ -86,7 +86,10 @@ def settler(schema: Schema | None, meter: Meter, *, is_root: bool = False, defau
 
 
 def _maker(default: Any, meter: Meter, name: str = "") -> Callable[[], Any]:
-    """Return a function that copies the default. name: of the field that it is the default of."""
+    """Return a function that returns a copy of the default and charges its size to the meter.
+
+    name: name of the field with this default, whose size is charged too.
+    """
     raw = orjson.dumps(default)
     spend, size = meter.spend, len(raw) + len(name)
     if not isinstance(default, _NESTED):
@@ -105,7 +108,7 @@ def _maker(default: Any, meter: Meter, name: str = "") -> Callable[[], Any]:
 
 
 class _Parts:
-    """Compiled schema: settlers of the fields, fields whose nulls are removed, and defaults."""
+    """Compiled parts of a schema: a function for each field, the fields whose nulls are removed, and the defaults."""
 
     def __init__(self, schema: Schema, meter: Meter, defaults: bool) -> None:
         properties, additional = properties_of(schema), additional_of(schema)
@@ -136,13 +139,13 @@ def _settled_default(schema: Schema, settle: Settle, meter: Meter) -> Any:
 
 
 def _settle_all(schema: Schema, meter: Meter, defaults: bool) -> Settle:
-    """Remove all fields that the schema does not specify."""
+    """Compile a schema whose unknown fields are removed."""
     of_items = settler(items_of(schema), meter, defaults=defaults)
     return _of_parts(schema, meter, keeps_unknown=False, of_items=of_items, defaults=defaults)
 
 
 def _settle_known(schema: Schema, meter: Meter, defaults: bool) -> Settle:
-    """Compile a schema that preserves unknown fields; known fields are still settled."""
+    """Compile a schema whose unknown fields are preserved. Known fields are still pruned and defaulted inside."""
     items = items_of(schema)
     of_items = _keep if items is None else _settle_known(items, meter, defaults)
     return _of_parts(schema, meter, keeps_unknown=True, of_items=of_items, defaults=defaults)
@@ -185,7 +188,7 @@ def _of_parts(schema: Schema, meter: Meter, *, keeps_unknown: bool, of_items: Se
 
 
 def _default_of_items(items: Schema | None, meter: Meter) -> Callable[[], Any] | None:
-    """Return the maker of the default that replaces null in a list or map; None if null is kept."""
+    """Return a function that makes the default which replaces null in a list or map; None if null is kept."""
     return None if items is None or items.get("nullable") else _maker(items.get("default"), meter)
 
 

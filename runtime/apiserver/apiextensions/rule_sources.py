@@ -1,4 +1,4 @@
-"""Validation of CEL rules in a schema: they must compile, and their estimated cost is limited.
+"""Validation of the CEL rules in a schema: they must compile, and their estimated cost must be within the limits.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/{validation,cel_validation}.go (v1.36).
 """
@@ -34,7 +34,7 @@ _HINT = (
 
 
 def validate_rules(schema: Schema, path: str) -> list[FieldError]:
-    """Validate the rules of an object's schema, which has no other errors."""
+    """Return the errors in the CEL rules of an object's schema. The schema must have no other errors."""
     if not any(inner.get(RULES) for inner in all_schemas(schema)):
         return []
     costs: list[tuple[int, str]] = []
@@ -57,10 +57,11 @@ def _of_schema(
     *,
     is_root: bool = False,
 ) -> Iterator[FieldError]:
-    """Validate the rules of a part of a schema.
+    """Validate the CEL rules in a part of a schema.
 
-    times: how often an object can contain the part; None if it is unbounded.
-    uncorrelated: the nearest enclosing list whose items are not correlated with an old object.
+    times: how often an object can contain the part; None if unbounded.
+    uncorrelated: the nearest enclosing list whose items cannot be correlated with an old object; None if there is none.
+    costs: list to which the estimated cost and path of each rule are added.
     """
     if schema.get(RULES):
         yield from _of_rules(schema, path, times, uncorrelated, costs, is_root=is_root)
@@ -128,7 +129,7 @@ def _of_rule(
 
 
 def _in_go(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule as upstream's error shows it: with Go's field names and zero values."""
+    """Return a rule as upstream's error texts show it, with Go's field names and zero values."""
     zeros = {"reason": None, "optionalOldSelf": None}
     return {f"{name[0].upper()}{name[1:]}": rule.get(name, zeros.get(name, "")) for name in _FIELDS}
 

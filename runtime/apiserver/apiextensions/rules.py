@@ -1,6 +1,6 @@
-"""Evaluation of the rules of a schema (x-kubernetes-validations) on an object.
+"""Evaluation of the CEL rules of a schema (x-kubernetes-validations) on an object.
 
-The rules of a node are compiled when an object first contains the node.
+The rules of a node of the schema are compiled when an object first contains the node.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, pkg/registry/customresource/strategy.go
 (hasBlockingErr; v1.36).
@@ -57,11 +57,15 @@ _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no furthe
 
 
 class OutOfBudgetError(Exception):
-    """Exceeded cost budget: no further rule is evaluated. The argument is the last error."""
+    """The cost budget is exceeded, and no further rule is evaluated. The argument is the error to report."""
 
 
 class Correlation(NamedTuple):
-    """Correlation of a node with an old object: its own pair, and that of the nearest correlated node above it."""
+    """Correlation of a node of an object with the old object.
+
+    pair: new and old value of the node; None if it has no counterpart.
+    above: new and old value of the nearest ancestor that has a counterpart.
+    """
 
     pair: Pair | None = None
     above: Pair | None = None
@@ -83,7 +87,10 @@ class Correlation(NamedTuple):
 
 
 def rule_node(schema: Schema, *, is_root: bool = False) -> RuleNode | None:
-    """Return the rules of a schema; None if it has no rules. is_root: the schema is that of a whole object."""
+    """Compile the tree of schema nodes that contain rules; None if no node does.
+
+    is_root: whether the schema is that of a whole object.
+    """
     properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
     fields = {name: node for name, property_ in properties.items() if (node := rule_node(property_)) is not None}
     of_other = None if additional is None else rule_node(additional)
@@ -108,9 +115,10 @@ class RuleNode:
         self._compiled: tuple[Sequence[ValidationRule], Reader | None] | None = None
 
     def problems(self, obj: Any, old: Any, found: Sequence[FieldError]) -> list[FieldError]:
-        """Return the errors of all rules.
+        """Return the errors of all rules for an object.
 
-        old: None for a creation. found: errors of the schema; some of them prevent the evaluation of rules.
+        old: the object before an update; None for a creation.
+        found: errors that validation by the schema found; some types of them prevent the evaluation of rules.
         """
         if any(error.type in _BLOCKING for error in found):
             return [invalid(_NOWHERE, None, _UNCHECKED)]
@@ -237,7 +245,7 @@ class _Budget:
 
 
 class _Found(NamedTuple):
-    """Violation of a rule. ratcheted: it is ignored if the value is unchanged."""
+    """Violation of a rule. If ratcheted is true, it is ignored for an unchanged value."""
 
     error: FieldError
     ratcheted: bool

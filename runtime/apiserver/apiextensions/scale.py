@@ -17,7 +17,7 @@ _MOST = 2**31 - 1
 
 
 def validate_scale(paths: ScalePaths | None, obj: Object, *, of_spec: bool = True) -> Iterator[FieldError]:
-    """Validate the fields of the status, and with of_spec those of the spec."""
+    """Validate status replicas and selector of a custom object, and its spec replicas if of_spec is true."""
     if paths is None:
         return
     if of_spec:
@@ -40,7 +40,7 @@ def _replicas(path: str, obj: Object) -> Iterator[FieldError]:
 
 
 def _wrong(path: str, obj: Object, type_: type, zero: Any) -> Iterator[FieldError]:
-    """Value of another type."""
+    """Yield an error if the value at a path has another type than type_. zero: value that the error shows."""
     value = _at(path, obj)
     if value is not None and type(value) is not type_:
         yield invalid(path, zero, accessor_error(path, value, type_))

@@ -1,4 +1,4 @@
-"""A JSONSchemaProps as JSON: a mapping in which an absent field, and the zero of its type, mean the same.
+"""Access to a JSONSchemaProps in its JSON form, where an absent field and the zero value of its type mean the same.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/types_jsonschema.go (v1.36).
 """
@@ -23,7 +23,7 @@ JUNCTORS = ("allOf", "anyOf", "oneOf")
 
 
 def items_of(schema: Schema) -> Schema | None:
-    """Return the schema of a list's items; None also for a list of schemas, which is forbidden."""
+    """Return the schema of a list's items; None if there is none, or a list of schemas, which is forbidden."""
     items = schema.get("items")
     return items if isinstance(items, dict) else None
 
@@ -33,7 +33,7 @@ def properties_of(schema: Schema) -> Mapping[str, Schema]:
 
 
 def additional_of(schema: Schema) -> Schema | None:
-    """Return the schema of a map's values; None if there is no schema (true and false)."""
+    """Return the schema of a map's values; None if additionalProperties is absent or a boolean."""
     additional = schema.get("additionalProperties")
     return additional if isinstance(additional, dict) else None
 
@@ -63,7 +63,7 @@ def all_schemas(schema: Schema) -> Iterator[Schema]:
 
 
 def types_of(schema: Schema) -> tuple[str, ...]:
-    """Return the allowed types of values; empty for any type."""
+    """Return the allowed types of values; empty if every type is allowed."""
     if schema.get(INT_OR_STRING):
         return "integer", "string"
     return (schema["type"],) if schema.get("type") else ()

@@ -1,4 +1,6 @@
-"""Validation that a schema is structural: types are specified apart from the junctors that restrict values.
+"""Validation that a schema is structural.
+
+In a structural schema, types are specified outside anyOf, allOf, oneOf and not, which only restrict values further.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{validation,complete,convert}.go (v1.36).
 """
@@ -31,7 +33,7 @@ _MUST_BE_IMPLICIT = "must not specify anything other than name and generateName,
 
 
 def unsupported(schema: Schema) -> str:
-    """Return why no structural schema can be made of a schema; "" if one can."""
+    """Return why a schema cannot be converted to a structural schema; "" if it can."""
     for inner in all_schemas(schema):
         for field in _UNSUPPORTED:
             if inner.get(field) if field != "additionalItems" else inner.get(field) is not None:
@@ -44,7 +46,7 @@ def unsupported(schema: Schema) -> str:
 
 
 def validate_structural(schema: Schema, path: str) -> list[FieldError]:
-    """Return the errors of a schema that is not `unsupported`, sorted by their texts as upstream."""
+    """Return the errors of a schema, sorted by their texts as upstream. The schema must pass `unsupported`."""
     return sorted([*_invariants(schema, _ROOT, path), *_completeness(schema, schema, path, path)], key=str)
 
 
@@ -93,7 +95,7 @@ def _of_type(schema: Schema, type_: str, level: str, path: str) -> Iterator[Fiel
 
 
 def _of_metadata(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
-    """Yield errors in the schema of metadata: at the root only its type, default, name and generateName are allowed."""
+    """Yield errors in the schema of metadata. Only its type, default, name and generateName may be specified."""
     properties = properties_of(schema)
     is_object = level == _ROOT or bool(schema.get(EMBEDDED))
     for name in ("kind", "apiVersion"):
@@ -113,9 +115,10 @@ def _of_metadata(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
 
 
 def _demands(schema: Schema, path: str, *, skip_any_of: bool, skip_first_all_of: bool) -> Iterator[FieldError]:
-    """Yield errors in anyOf, allOf, oneOf, not and the pattern.
+    """Yield errors in anyOf, allOf, oneOf, not and pattern.
 
-    skip_any_of, skip_first_all_of: the junctor specifies int-or-string, which is allowed here.
+    skip_any_of: whether anyOf specifies int-or-string and may contain types.
+    skip_first_all_of: whether the first schema of allOf does so.
     """
     for junctor in ("anyOf", "allOf", "oneOf"):
         for i, alternative in enumerate(schema.get(junctor) or ()):
@@ -163,7 +166,10 @@ def _nested(schema: Schema, path: str, *, skip_any_of: bool = False) -> Iterator
 
 
 def _completeness(demands: Schema, schema: Schema | None, path: str, nested_path: str) -> Iterator[FieldError]:
-    """Yield errors for restricted fields that are not specified. demands: the schema, or one in its junctors."""
+    """Yield errors for fields that are restricted without being specified.
+
+    demands: the schema itself, or a schema in its anyOf, allOf, oneOf or not.
+    """
     for junctor in JUNCTORS:
         for i, alternative in enumerate(demands.get(junctor) or ()):
             yield from _nested_completeness(alternative, schema, path, f"{nested_path}.{junctor}[{i}]")

@@ -1,7 +1,7 @@
-"""Errors of an invalid value, in upstream's texts and order.
+"""Errors of an invalid value, with upstream's texts and in upstream's order.
 
-If no alternative of an anyOf or oneOf is valid, upstream reports the errors of the alternative with the most successful
-checks, so that checks are counted here as upstream counts them.
+If no alternative of anyOf or oneOf is valid, upstream reports the errors of the alternative with the most successful
+checks. For this, checks are counted here as upstream counts them.
 
 Source: kube-openapi pkg/validation/{validate,errors} (v1.36), apiextensions-apiserver
 pkg/apiserver/validation/{validation,ratcheting}.go.
@@ -31,7 +31,7 @@ from kcm.runtime.cel import effort
 
 MOST_PROBLEMS = MOST_CAUSES + 1  # validation stops at this number
 OF_VALUE = 10  # cost of a value in units of about a microsecond, so that other requests are served meanwhile
-_NOWHERE = "<nil>"  # the field of errors to which upstream gives no path
+_NOWHERE = "<nil>"  # field of errors for which upstream has no path
 
 
 class Problem(NamedTuple):
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
 
 
 class ValidationResult:
-    """Errors by text, so that each is reported once, and the number of successful checks."""
+    """Result of a validation: the errors, each text only once, and the number of successful checks."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = {problem.text: problem for problem in problems}
@@ -65,7 +65,11 @@ class ValidationResult:
 
 
 def explain(schema: Schema, value: Any, *, under: str = "", pair: Pair | None = None) -> list[FieldError]:
-    """Return all errors. under: path of the value's field. pair: the value with the old one, for an update."""
+    """Return all errors of a value.
+
+    under: path of the field that contains the value.
+    pair: new and old value of an update, whose unchanged parts are not reported; None for a creation.
+    """
     return [_field_error(problem, under) for problem in _explain(schema, value, "", pair).problems.values()]
 
 
@@ -120,7 +124,7 @@ def _wrong_type(path: str, wanted: str, found: str) -> Problem:
 
 
 def _text(result: ValidationResult, schema: Schema, value: str, path: str) -> None:
-    """Add the first violation of length or pattern, then that of the format."""
+    """Add the first violation of maxLength, minLength or pattern, and then that of the format."""
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is not None and len(value) > most:
         text = f"{path} in body should be at most {most} chars long"

@@ -1,8 +1,8 @@
-"""Validators of values: predicates, compiled once per schema, that stop at the first error.
+"""Validators of values: predicates that are compiled once per schema and stop at the first error.
 
-Nearly all objects are valid, so most writes only pay for this. validation_errors.py explains the errors of the others;
-a test checks that both agree. No JSON Schema library is used: they have no nullable, and differ in formats, numbers,
-regular expressions and messages.
+Nearly all objects are valid, so most writes only pay for this check. If it fails, validation_errors.py determines the
+error texts; a test checks that both agree. No JSON Schema library is used: these libraries do not support nullable, and
+differ in formats, numbers, regular expressions and messages.
 
 Source: kube-openapi pkg/validation/validate (v1.36), apiextensions-apiserver pkg/apiserver/validation/validation.go.
 """
@@ -30,7 +30,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def checker(schema: Schema) -> IsValid | None:
-    """Returns None where every value is valid."""
+    """Compile a predicate for the values of a schema; return None if every value is valid."""
     checks = [
         check
         for check in (
@@ -64,7 +64,7 @@ def checker(schema: Schema) -> IsValid | None:
 
 
 def _null(schema: Schema) -> bool:
-    """Report whether null is valid. Of the keywords only type and enum apply to null, which is in no enumeration."""
+    """Report whether null is valid. Only type and enum apply to null, and no enumeration contains null."""
     return bool(schema.get("nullable") or not types_of(schema)) and not schema.get("enum")
 
 

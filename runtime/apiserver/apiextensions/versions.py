@@ -1,7 +1,8 @@
 """Versions of a CustomResourceDefinition: their schemas, subresources, printer columns and selectable fields.
 
-What all versions have alike, upstream moves to the top before it validates, and names by the place there:
-`spec.validation` instead of `spec.versions[0].schema`. So do the errors here.
+If all versions have equal schemas (or subresources, …), upstream moves them to the top of the spec before validation.
+Its errors then name the place at the top, `spec.validation` instead of `spec.versions[0].schema`, and so do the errors
+here.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, v1/conversion.go (v1.36).
 """
@@ -132,7 +133,10 @@ def _schema(version: Object, path: str, lenient: Leniency) -> Iterator[FieldErro
 
 
 def _at_root(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Validate the root of a schema with a status subresource, whose status is validated separately."""
+    """Validate the root of a schema with a status subresource.
+
+    Upstream validates the status by a schema of its own, so only some fields are allowed beside it at the root.
+    """
     if schema.get("type") and schema["type"] != "object":
         only = f'only "object" is allowed as the type at the root of the schema {_WITH_STATUS}'
         yield invalid(f"{path}.type", schema["type"], only)

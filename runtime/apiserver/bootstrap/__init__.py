@@ -1,1 +1,1 @@
-"""Objects that every cluster has from its start, as kube-apiserver creates them itself."""
+"""Bootstrap objects, which the server creates at startup as kube-apiserver does."""

@@ -1,4 +1,4 @@
-"""APIServices of the versions that CustomResourceDefinitions declare: they come and go with these.
+"""APIServices for the versions that CustomResourceDefinitions serve, created and deleted with the definitions.
 
 Source: kube-aggregator pkg/controllers/autoregister/autoregister_controller.go,
 kubernetes pkg/controlplane/controller/crdregistration/crdregistration_controller.go (v1.36).
@@ -13,12 +13,12 @@ from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.apiserver.verbs.create import create_object
 
 SERVICES = "apiservices.apiregistration.k8s.io"
-MANAGED = "kube-aggregator.kubernetes.io/automanaged"  # a label: "true" of those that come and go
+MANAGED = "kube-aggregator.kubernetes.io/automanaged"  # label: "true" on APIServices that are created and removed here
 _GROUP_PRIORITY, _VERSION_PRIORITY = 1000, 100
 
 
 class CustomApiServices:
-    """Makes what is missing, and removes what is its own and not wanted any more."""
+    """Creates missing APIServices of custom kinds, and removes its own that are no longer needed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -28,7 +28,7 @@ class CustomApiServices:
             self.reconcile()
 
     def undo(self, change: StoreChange) -> None:
-        """It remembers nothing."""
+        """Do nothing: no state is derived from changes."""
 
     def reconcile(self) -> None:
         state, registry = self._cluster.state, self._cluster.registry

@@ -1,7 +1,8 @@
 """Bootstrap FlowSchemas and PriorityLevelConfigurations, and the Dangling condition of FlowSchemas.
 
-Missing objects are created at startup and then every minute. Existing ones are corrected while their annotation
-allows it. They have no effect on this server, which queues requests by its own rules (http/priority.py).
+Missing objects are created at startup and then every minute. Existing objects are corrected while their annotation
+apf.kubernetes.io/autoupdate-spec allows it. They have no effect on this server, which queues requests by its own rules
+(http/priority.py).
 
 Source: apiserver pkg/apis/flowcontrol/bootstrap/default.go, pkg/util/flowcontrol/apf_controller.go (Dangling),
 kubernetes pkg/registry/flowcontrol/{ensurer,rest} (v1.36).
@@ -21,7 +22,7 @@ from kcm.runtime.apiserver.verbs.create import create_object
 
 GROUP, VERSION = "flowcontrol.apiserver.k8s.io", "v1"
 SCHEMAS, LEVELS = f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"
-EVERY = 60.0  # seconds between looks
+EVERY = 60.0  # seconds between reconciliations
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 
 _EVERYBODY = ("system:unauthenticated", "system:authenticated")
@@ -37,7 +38,12 @@ _PROBES: Mapping[str, Any] = {"verbs": ["get"], "nonResourceURLs": ["/healthz", 
 
 
 def _level(shares: int, lendable: int, queues: int = 0, hand: int = 6) -> Object:
-    """Return the spec of a limited level. queues: 0 if the level rejects requests instead of queueing them."""
+    """Return the spec of a limited priority level.
+
+    shares, lendable: nominal concurrency shares, and the percentage of them that other levels may borrow.
+    queues: number of queues; 0 if the level rejects requests instead of queueing them.
+    hand: hand size, the number of queues that a flow may use.
+    """
     response: Object = {"type": "Reject"}
     if queues:
         queuing = {"queues": queues, "handSize": hand, "queueLengthLimit": 50}
@@ -71,7 +77,11 @@ def _accounts(namespace: str) -> Object:
 
 
 def _schema(level: str, precedence: int, by: str, subjects: list[Object], **rules: list[Mapping[str, Any]]) -> Object:
-    """Return the spec of a FlowSchema. by: its distinguisher method; "" if all of its requests are one flow."""
+    """Return the spec of a FlowSchema.
+
+    by: type of the distinguisher method; "" if all requests of the schema are one flow.
+    rules: resourceRules and nonResourceRules; all requests if there are none.
+    """
     listed = rules or {"resourceRules": [_ALL_RESOURCES], "nonResourceRules": [_ALL_PATHS]}
     rule = {"subjects": subjects, **{name: [dict(entry) for entry in entries] for name, entries in listed.items()}}
     spec: Object = {
@@ -136,7 +146,7 @@ class FlowControl:
                 self._judge(key)
 
     def undo(self, change: StoreChange) -> None:
-        """It remembers nothing."""
+        """Do nothing: no state is derived from changes."""
 
     def reconcile(self) -> None:
         for definition, specs in self._kept():
@@ -151,7 +161,10 @@ class FlowControl:
                     self._correct(definition, name, decode_object(record.raw), spec)
 
     def _kept(self) -> Iterator[tuple[ResourceDefinition, Mapping[str, Object]]]:
-        """Levels first: schemas name them."""
+        """Yield each definition with its bootstrap specs by name.
+
+        Priority levels are first, because FlowSchemas refer to them.
+        """
         specs = {"prioritylevelconfigurations": _LEVEL_SPECS, "flowschemas": _SCHEMA_SPECS}
         for plural, wanted in specs.items():
             definition = self._cluster.registry.find(GROUP, VERSION, plural)

@@ -1,7 +1,7 @@
 """RBAC policy of the user that acts for all hollow nodes.
 
-It may list and watch the pods and nodes of all of them, delete nodes, and create and delete volumes. Kubelets write
-as the user of their node.
+The user may list and watch the pods and nodes of all of them, delete nodes, and create and delete volumes. For
+writes, each hollow kubelet acts as the user of its own node.
 
 There is no upstream counterpart: there, each kubelet reads for itself.
 """
@@ -12,7 +12,7 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.bootstrap.policy import API_VERSION
 
 NAME, USER = "kcm:hollow-nodes", "system:hollow-nodes"
-FORMER = f"{NAME}:kubelets"  # the binding by which that user had all that a kubelet may do
+FORMER = f"{NAME}:kubelets"  # former binding, which gave this user the permissions of all kubelets
 _GROUP = "rbac.authorization.k8s.io"
 
 

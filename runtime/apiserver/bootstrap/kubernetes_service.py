@@ -1,10 +1,10 @@
-"""The Service default/kubernetes, through which pods and programs find the API server, with its endpoints.
+"""Service default/kubernetes, by which pods and programs reach the API server, and its endpoints.
 
-The Service is created when it is missing, never corrected; Endpoints and EndpointSlice are kept as they should be.
+A missing Service is created; an existing Service is not changed. Endpoints and EndpointSlice are created and corrected.
 
 Source: kubernetes pkg/controlplane/controller/kubernetesservice/controller.go,
 pkg/controlplane/reconcilers/{instancecount,endpointsadapter}.go, cmd/kube-apiserver/app/options (v1.36).
-Differs: the address may be one on loopback, which kube-apiserver refuses in Endpoints.
+Differs: the address may be a loopback address, which kube-apiserver rejects in Endpoints.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.verbs.create import create_object
 
 NAMESPACE, NAME = "default", "kubernetes"
-EVERY = 10.0  # seconds between looks
+EVERY = 10.0  # seconds between reconciliations
 PORT = 443
 
 
 class KubernetesService:
-    """Creates and recreates the three objects. host, port: where the server is reached; host is an IPv4 address."""
+    """Creates and recreates the Service, the Endpoints and the EndpointSlice.
+
+    host, port: IPv4 address and port at which clients reach the server.
+    """
 
     def __init__(self, cluster: Cluster, *, host: str, port: int) -> None:
         self._cluster, self._host, self._port = cluster, host, port
@@ -35,7 +38,7 @@ class KubernetesService:
         return now >= self._next
 
     def tick(self, now: float) -> None:
-        """Reconcile. Raises StatusError if the Service cannot be created, as its address is taken."""
+        """Reconcile the objects. Raises StatusError if the cluster IP of the Service is already allocated."""
         self._next = now + EVERY
         self.reconcile()
 
@@ -71,7 +74,7 @@ class KubernetesService:
         create_object(self._cluster, definition, service)
 
     def _keep(self, definition: ResourceDefinition | None, *, labels: dict[str, str], content: dict[str, Any]) -> None:
-        """Creates the object of this kind, or corrects its labels and content."""
+        """Create the object of this kind, or correct its labels and content."""
         if definition is None:
             return
         stored = self._stored(definition)
@@ -79,7 +82,7 @@ class KubernetesService:
             new = {**_new(definition, labels), **content}
             begin(self._cluster, definition, new)
             definition.strategy.set_defaults(new)
-            # Not by way of a request: that would be refused, as endpoints have no address on loopback.
+            # Written directly to the store: a request with a loopback address would be rejected.
             self._cluster.state.put(definition.storage, make_key(NAMESPACE, NAME), new)
             return
         meta = stored["metadata"]

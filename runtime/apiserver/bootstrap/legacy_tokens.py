@@ -1,4 +1,4 @@
-"""ConfigMap with the day since which the use of token Secrets is tracked: the server's first start.
+"""ConfigMap with the date since which the use of token Secrets is tracked: the day of the server's first start.
 
 Source: kubernetes pkg/controlplane/controller/legacytokentracking/controller.go (v1.36). The use of a token is recorded
 by server/token_users.py.

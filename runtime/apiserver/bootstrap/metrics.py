@@ -19,7 +19,7 @@ def serves_metrics(cluster: Cluster) -> bool:
 
 
 def metrics_policy() -> list[Object]:
-    """Return the ClusterRole that lets the users of view, edit and admin read metrics."""
+    """Return the ClusterRole that lets subjects of view, edit and admin read metrics."""
     labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in ("admin", "edit", "view")}
     rule = {"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}
     meta = {"name": _READER, "labels": {"k8s-app": "metrics-server", **labels}}
@@ -27,7 +27,7 @@ def metrics_policy() -> list[Object]:
 
 
 def remove_metrics_api_service(cluster: Cluster) -> None:
-    """Remove the APIService left by a server with built-in metrics, so that users can create their own."""
+    """Remove the APIService of an earlier server with built-in metrics, so that users can create their own."""
     storage, name = "apiservices.apiregistration.k8s.io", f"{VERSION}.{GROUP}"
     record = cluster.state.get(storage, name)
     if record is None or serves_metrics(cluster):
@@ -40,7 +40,10 @@ def remove_metrics_api_service(cluster: Cluster) -> None:
 
 
 def metrics_api_service(cluster: Cluster) -> Object:
-    """It leads to a Service as any metrics-server's, and is available, though no request needs that Service."""
+    """Return the APIService of the metrics API, with an Available condition.
+
+    As in metrics-server's manifest it names a Service, but this server handles the requests itself.
+    """
     available = {
         "type": "Available",
         "status": "True",

@@ -1,4 +1,4 @@
-"""The namespaces that exist from the start.
+"""Namespaces that the server creates at startup.
 
 Source: kubernetes pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go (v1.36).
 """

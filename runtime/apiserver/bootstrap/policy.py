@@ -1,7 +1,7 @@
 """Upstream's bootstrap roles and role bindings, which kube-apiserver creates at startup.
 
-rbac_policy.json has one object per line, in the order of creation, without the label and the annotation that all of
-them have. It was recorded from kube-apiserver 1.36 with the feature gates ClusterTrustBundle and
+rbac_policy.json has one object per line, in the order of creation, without the label and the annotation that all these
+objects have. It was recorded from kube-apiserver 1.36 with the feature gates ClusterTrustBundle and
 PodCertificateRequest, as their resources are served here. To record another release, run with the kubeconfig of a
 newly created cluster:
 
@@ -31,7 +31,7 @@ _KEPT = ("aggregationRule", "rules", "subjects", "roleRef")
 
 
 def bootstrap_policy() -> list[Object]:
-    """Return new objects: roles before bindings, cluster-scoped objects before namespaced ones."""
+    """Return new copies of the bootstrap objects: roles before bindings, cluster-scoped before namespaced objects."""
     return [_whole(orjson.loads(line)) for line in FILE.read_bytes().splitlines()]
 
 
@@ -49,7 +49,7 @@ def _whole(obj: Object) -> Object:
 
 
 def condensed(objects: Iterable[Object]) -> list[Object]:
-    """Return the bootstrap objects in the form of the file, omitting those created by users."""
+    """Return the bootstrap objects in the form of rbac_policy.json, without the objects that users created."""
     kept = [obj for obj in objects if (obj["metadata"].get("labels") or {}).items() >= LABELS.items()]
     kept.sort(key=lambda obj: (KINDS.index(obj["kind"]), namespace_of(obj), name_of(obj)))
     return [_short(obj) for obj in kept]

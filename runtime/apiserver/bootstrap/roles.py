@@ -1,10 +1,10 @@
-"""Reconciliation of bootstrap roles and bindings with upstream's at each startup.
+"""Reconciliation of stored bootstrap roles and bindings with upstream's policy at each startup.
 
-Rules added by users are kept; removed ones are restored, unless the object opts out
+Rules added by users are kept. Removed rules are restored, unless the object opts out
 (rbac.authorization.kubernetes.io/autoupdate: "false").
 
-Source: kubernetes pkg/registry/rbac/rest/storage_rbac.go, component-helpers auth/rbac/reconciliation (v1.36). Stores of
-releases before 1.14 are not moved on.
+Source: kubernetes pkg/registry/rbac/rest/storage_rbac.go, component-helpers auth/rbac/reconciliation (v1.36). Differs:
+data of releases before 1.14 is not migrated.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def reconcile_roles(cluster: Cluster) -> None:
 
 
 def reconciled(stored: Object, wanted: Object) -> Object:
-    """Return the stored role or binding with everything in `wanted` added; `stored` is not changed."""
+    """Return the stored role or binding with everything that only `wanted` contains added. `stored` is not changed."""
     if annotations_of(stored).get(AUTO_UPDATE) == "false":
         return stored
     labels = {**labels_of(wanted), **labels_of(stored)}

@@ -1,4 +1,4 @@
-"""The objects of a cluster that is served at an address, created and kept as kube-apiserver does."""
+"""Bootstrap objects of a cluster that is served at a network address."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kcm.runtime.apiserver.bootstrap.service_addresses import ServiceAddresses
 from kcm.runtime.apiserver.bootstrap.system_objects import create_system_objects
 from kcm.runtime.apiserver.core.cluster import Cluster, Reaction
 
-# Types of the reactions of a ServedCluster.
+# Types of the objects that react to changes of a ServedCluster.
 REACTIONS: tuple[type[Reaction], ...] = (CustomApiServices, ServiceAddresses, FlowControl)
 
 
 class ServedCluster:
-    """The bootstrap objects of a served cluster, its periodic jobs and its reactions to changes."""
+    """Bootstrap objects of a served cluster, periodic jobs that maintain them, and reactions to store changes."""
 
     def __init__(self, cluster: Cluster, *, host: str, port: int) -> None:
-        """Prepare the objects; `initial_jobs` creates them.
+        """Prepare the objects. The jobs from `initial_jobs` create them.
 
-        host: IPv4 address of Service default/kubernetes.
+        host, port: IPv4 address and port of the endpoints of Service default/kubernetes.
         """
         self._cluster = cluster
         self._kubernetes_service = KubernetesService(cluster, host=host, port=port)
@@ -36,20 +36,20 @@ class ServedCluster:
         return self._api_services, self._addresses, self._flow_control
 
     def initial_jobs(self) -> Iterator[Callable[[], None]]:
-        """Return the jobs that create the objects, each to be run in a transaction."""
+        """Yield the jobs that create the objects. Run each in a transaction."""
         yield self._kubernetes_service.reconcile
         yield partial(create_tracking_config_map, self._cluster)
         yield partial(remove_metrics_api_service, self._cluster)
         yield partial(create_system_objects, self._cluster)
 
     def initial_reconciliations(self) -> Iterator[Callable[[], None]]:
-        """Return the jobs that follow when the reactions are in place."""
+        """Yield the jobs that reconcile existing objects. Run them once the reactions are registered."""
         yield self._api_services.reconcile
         yield self._addresses.reconcile
         yield self._flow_control.reconcile
 
     def due_jobs(self, now: float) -> Iterator[Callable[[], None]]:
-        """Return the periodic jobs that are due. now: Unix seconds."""
+        """Yield the periodic jobs that are due. now: Unix time in seconds."""
         if self._kubernetes_service.is_due(now):
             yield partial(self._kubernetes_service.tick, now)
         if self._flow_control.is_due(now):

@@ -1,8 +1,8 @@
-"""IPAddress objects of cluster IPs, created and deleted in the same request as their Service.
+"""IPAddress objects of cluster IPs, created and deleted in the same commit as their Service.
 
 Source: kubernetes pkg/registry/core/service/ipallocator/ipallocator.go (createIPAddress),
-pkg/registry/core/service/storage/storage.go (v1.36). Differs: addresses are allocated without
-them (kinds/core/service/allocation.py), so an IPAddress created by a user does not reserve its address.
+pkg/registry/core/service/storage/storage.go (v1.36). Differs: cluster IPs are allocated without reading IPAddresses
+(kinds/core/service/allocation.py), so an IPAddress that a user creates does not reserve its address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FAMILY = "ipaddress.kubernetes.io/ip-family"
 
 
 class ServiceAddresses:
-    """Makes what is missing, and removes what is its own and not wanted any more."""
+    """Creates missing IPAddresses of Services, and removes its own that no Service uses any more."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -37,7 +37,7 @@ class ServiceAddresses:
             self._allocate(address, change.key)
 
     def undo(self, change: StoreChange) -> None:
-        """It remembers nothing."""
+        """Do nothing: no state is derived from changes."""
 
     def reconcile(self) -> None:
         state = self._cluster.state

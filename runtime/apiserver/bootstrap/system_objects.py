@@ -1,7 +1,7 @@
-"""Objects that the server describes itself with: APIServices of what it serves, the range of cluster IPs, and the two
-priority classes of the system.
+"""System objects: APIServices of the served groups, the ServiceCIDR, and the two system priority classes.
 
-What is missing is created; what is there is left as it is.
+Missing objects are created; existing objects are not changed. APIServices of versions that are no longer served are
+removed.
 
 Source: kubernetes pkg/controlplane/apiserver/aggregator.go and cmd/kube-apiserver/app/aggregator.go (priorities),
 pkg/controlplane/controller/defaultservicecidr/default_servicecidr_controller.go,
@@ -83,7 +83,7 @@ def create_system_objects(cluster: Cluster) -> None:
 
 
 def _remove_others(cluster: Cluster, definition: ResourceDefinition, wanted: set[str]) -> None:
-    """Remove the APIServices of versions that an earlier start served."""
+    """Remove the APIServices of versions that only an earlier run of the server served."""
     for name, record in list(cluster.state.collection(definition.storage).records.items()):
         stored = decode_object(record.raw)
         if name not in wanted and labels_of(stored).get(_MANAGED) == _AT_START:
@@ -91,7 +91,7 @@ def _remove_others(cluster: Cluster, definition: ResourceDefinition, wanted: set
 
 
 def _add_status(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Store the status, which create_object drops."""
+    """Store the status of an APIService, which create_object drops."""
     name = obj["metadata"]["name"]
     record = cluster.state.get(definition.storage, name)
     assert record is not None

@@ -1,6 +1,6 @@
-"""Rules that bootstrap roles have in addition with the feature gates GenericWorkload and WorkloadWithJob.
+"""Rules that are added to bootstrap roles with the feature gates GenericWorkload and WorkloadWithJob.
 
-They permit access to Workloads and PodGroups, if these are served.
+They permit access to Workloads and PodGroups.
 
 Source: kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/{policy,controller_policy}.go (v1.36).
 """
@@ -34,7 +34,7 @@ def serves_workloads(cluster: Cluster) -> bool:
 
 
 def with_workloads(policy: Iterable[Object]) -> list[Object]:
-    """Return the roles and bindings with these rights, as new objects."""
+    """Return new roles and bindings that also permit access to Workloads and PodGroups."""
     found = [
         {**role, "rules": [*role["rules"], *_RULES[name_of(role)]]}
         if role["kind"] == "ClusterRole" and name_of(role) in _RULES

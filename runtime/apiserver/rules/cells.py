@@ -1,4 +1,4 @@
-"""Words and values that the cells of many kinds' tables share.
+"""Helpers for the table cells of many kinds.
 
 Source: kubernetes pkg/printers/internalversion/printers.go (v1.36).
 """
@@ -17,7 +17,7 @@ NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 
 def part(obj: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """Return the mapping at a path; an empty one if any step is missing or no mapping."""
+    """Return the mapping at a path; an empty mapping if a step is missing or is not a mapping."""
     for step in path:
         inner = obj.get(step)
         if not isinstance(inner, dict):
@@ -35,7 +35,7 @@ def name_cell(obj: Object) -> str:
 
 
 def since(text: str | None, now: float) -> str:
-    """The time since then, as kubectl writes durations."""
+    """Format the time that has passed since a timestamp, as kubectl formats durations."""
     if not text:
         return UNKNOWN
     try:
@@ -53,7 +53,7 @@ def label_cell(labels: Mapping[str, str] | None) -> str:
 
 
 def selector_cell(selector: Mapping[str, Any] | None) -> str:
-    """A LabelSelector object in the syntax of ?labelSelector."""
+    """Format a LabelSelector object in the syntax of the query parameter labelSelector."""
     try:
         return str(label_selector_of(selector or {})) or NONE
     except ValueError:
@@ -61,13 +61,13 @@ def selector_cell(selector: Mapping[str, Any] | None) -> str:
 
 
 def container_cells(pod_spec: Mapping[str, Any]) -> list[str]:
-    """Names and images of the containers."""
+    """Return two cells: the names and the images of the containers."""
     containers = items(pod_spec, "containers")
     return [",".join(str(container.get(field) or "") for container in containers) for field in ("name", "image")]
 
 
 def shortened(values: Sequence[str], *, most: int = 3, separator: str = ",", empty: str = UNSET) -> str:
-    """The first values, and how many more there are."""
+    """Join the first `most` values, followed by the number of omitted values."""
     text = separator.join(values[:most])
     return f"{text} + {len(values) - most} more..." if len(values) > most else text or empty
 

@@ -24,7 +24,10 @@ _LONGEST_REASON, _LONGEST_MESSAGE = 1024, 32 * 1024
 
 
 def fill_times(obj: Object, *names: str) -> None:
-    """Add missing times of status conditions as null, since upstream's encoder never omits them."""
+    """Set missing times of status conditions to null, since upstream's encoder never omits them.
+
+    names: names of the time fields.
+    """
     for condition in (obj.get("status") or {}).get("conditions") or ():
         for name in names:
             condition.setdefault(name, None)

@@ -17,7 +17,10 @@ _data_key = re.compile("[-._a-zA-Z0-9]+")
 
 
 def key_problems(key: str) -> list[str]:
-    """Source: apimachinery pkg/util/validation, IsConfigMapKey."""
+    """Return the problems of a key of a ConfigMap or Secret.
+
+    Source: apimachinery pkg/util/validation, IsConfigMapKey.
+    """
     problems = [too_many_characters(_LONGEST_KEY)] if len(key) > _LONGEST_KEY else []
     if not _data_key.fullmatch(key):
         rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -37,7 +40,7 @@ def validate_keys(data: Object, field: str) -> list[FieldError]:
 
 
 def size_of(encoded: Object) -> int:
-    """In bytes, of values in base 64."""
+    """Return the decoded size of base64 values, in bytes."""
     return sum(len(value) * 3 // 4 - value.count("=", -2) for value in encoded.values())
 
 

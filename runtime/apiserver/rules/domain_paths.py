@@ -1,4 +1,4 @@
-"""Paths that begin with a domain, as `spec.managedBy` of a Job and `spec.controller` of an IngressClass."""
+"""Validation of paths prefixed with a domain, as in a Job's `spec.managedBy` and an IngressClass' `spec.controller`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def domain_prefixed_path(value: str, field: str) -> Iterator[FieldError]:
-    """Source: apimachinery pkg/util/validation, IsDomainPrefixedPath."""
+    """Yield errors for a value that is not a path prefixed with a domain.
+
+    Source: apimachinery pkg/util/validation, IsDomainPrefixedPath.
+    """
     if not value:
         yield required(field)
         return

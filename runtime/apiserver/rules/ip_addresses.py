@@ -1,4 +1,4 @@
-"""IP addresses and ranges in fields that are older than the strict rules for them, in upstream's words.
+"""Validation of IP addresses and ranges, with upstream's error texts.
 
 Source: apimachinery pkg/util/validation/ip.go (parseIP, parseCIDR with strictValidation),
 kubernetes pkg/apis/core/validation/validation.go (ValidateEndpointIP; v1.36).
@@ -25,7 +25,7 @@ def family_of(address: str) -> str:
 
 
 def validate_ip(address: str, field: str) -> list[FieldError]:
-    """Other forms of one IPv6 address are accepted."""
+    """Validate an IP address. Non-canonical forms of IPv6 addresses are valid."""
     problem = _ip_problem(address)
     return [invalid(field, address, problem)] if problem else []
 
@@ -49,7 +49,7 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
 
 
 def validate_cidr(cidr: str, field: str) -> list[FieldError]:
-    """Refuses a range in which bits are set beyond its prefix."""
+    """Validate a CIDR. Bits set beyond the prefix are an error."""
     problem = _cidr_problem(cidr)
     return [invalid(field, cidr, problem)] if problem else []
 
@@ -74,8 +74,8 @@ def _cidr_problem(cidr: str) -> str:
 
 
 def wrong_endpoint_address(address: str, field: str) -> list[FieldError]:
-    """Validate an endpoint's address, to which it must be possible to send traffic."""
-    # The result is cached: each write of a slice repeats all of its addresses.
+    """Validate the address of an endpoint: its syntax, and that it is reachable from other hosts."""
+    # _is_endpoint is cached, because each write of an EndpointSlice repeats all of its addresses.
     if _is_endpoint(address):
         return []
     errors = validate_ip(address, field)
@@ -88,7 +88,10 @@ def _is_endpoint(address: str) -> bool:
 
 
 def validate_endpoint_ip(address: str, field: str) -> list[FieldError]:
-    """Traffic can be sent to it from everywhere in the cluster. address: a valid one."""
+    """Return errors for an address that cannot be an endpoint: unspecified, loopback or link-local.
+
+    address: a syntactically valid address.
+    """
     parsed = ip_address(address)
     problems = []
     if parsed.is_unspecified:

@@ -1,4 +1,7 @@
-"""Names, label keys and label values: the rules are in kcm.protocols.names, where expressions find them too."""
+"""Validation of names, label keys and label values.
+
+The rules are in kcm.protocols.names, so that the CEL library can use them too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that may not be negative, and percentages.
+"""Validation of numbers that must not be negative, of percentages and of ports.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (ValidateNonnegativeField),
 pkg/apis/apps/validation/validation.go (ValidatePositiveIntOrPercent, IsNotMoreThan100Percent; v1.36).
@@ -17,13 +17,13 @@ _percent = re.compile("[0-9]+%")
 
 
 def not_negative(obj: Object, field: str, names: Iterable[str]) -> list[FieldError]:
-    """Errors for those of these fields that are below 0. field: the path of obj, "" for the whole."""
+    """Return an error for each named field of obj that is negative. field: path of obj; "" for the root."""
     at = f"{field}." if field else ""
     return [invalid(f"{at}{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
 
 
 def int_or_percent(value: int | str, field: str) -> list[FieldError]:
-    """Errors for what is neither a number from 0 on nor a percentage."""
+    """Return an error unless the value is a non-negative integer or a percentage."""
     if isinstance(value, int):
         return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []
     if _percent.fullmatch(value):
@@ -33,18 +33,21 @@ def int_or_percent(value: int | str, field: str) -> list[FieldError]:
 
 
 def number_of(value: int | str) -> int:
-    """Return the number, or the number before a percent sign; 0 for any other text."""
+    """Return an integer unchanged, and the number before the percent sign of a percentage; 0 for any other text."""
     if isinstance(value, int):
         return value
     return int(value[:-1]) if _percent.fullmatch(value) else 0
 
 
 def port_problems(number: int) -> list[str]:
-    """Source: apimachinery pkg/util/validation, IsValidPortNum."""
+    """Return the problems of a port number.
+
+    Source: apimachinery pkg/util/validation, IsValidPortNum.
+    """
     return [] if 1 <= number <= 65535 else ["must be between 1 and 65535, inclusive"]
 
 
 def at_most_all(value: int | str, field: str) -> list[FieldError]:
-    """Errors for a percentage above 100."""
+    """Return an error if the value is a percentage above 100."""
     is_more = isinstance(value, str) and _percent.fullmatch(value) is not None and int(value[:-1]) > 100
     return [invalid(field, value, "must not be greater than 100%")] if is_more else []

@@ -1,4 +1,4 @@
-"""The metadata of every object.
+"""Validation of the metadata that all objects have.
 
 Source: apimachinery pkg/api/validation/objectmeta.go (v1.36).
 """
@@ -14,9 +14,10 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.rules.names import dns_label, label_key, label_value, path_segment
 
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes, keys and values together
-MOST_OWNER_ERRORS = 10  # after that many, no further one shows all references: their number squared
+MOST_OWNER_ERRORS = 10  # later errors do not show all references, or the text would grow with their square
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-_OTHER_GROUPS = ("apiextensions.k8s.io", "apiregistration.k8s.io")  # of servers of their own
+# Groups that upstream serves from separate API servers.
+_OTHER_GROUPS = ("apiextensions.k8s.io", "apiregistration.k8s.io")
 IMMUTABLE = "field is immutable"
 
 
@@ -56,7 +57,10 @@ def validate_metadata(definition: ResourceDefinition, meta: Object) -> list[Fiel
 
 
 def wrong_finalizers(finalizers: Sequence[str], field: str, *, numbered: bool = True) -> list[FieldError]:
-    """Report finalizers that have no domain and are not among Kubernetes' standard ones."""
+    """Return errors for finalizers that neither have a domain nor are standard finalizers of Kubernetes.
+
+    numbered: whether the error's field includes the index.
+    """
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(f"{field}[{i}]" if numbered else field, finalizer, detail)
@@ -95,7 +99,7 @@ def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldError]:
 
 
 def _masked(base: str) -> str:
-    """Return the name to validate: a generateName may end in a hyphen, as another character follows it."""
+    """Return the name to validate for a generateName. It may end in a hyphen, because generated characters follow."""
     return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
 
 

@@ -32,12 +32,15 @@ STANDARD = OF_QUOTAS | {"storage"}
 
 
 def is_of_quotas(name: str) -> bool:
-    """One of Kubernetes' own that a quota limits."""
+    """Report whether a name is a standard resource that quotas limit."""
     return name in OF_QUOTAS or is_quota_of_huge_pages(name)
 
 
 def wrong_name(name: str, field: str) -> list[FieldError]:
-    """Upstream's validateResourceName."""
+    """Validate a resource name.
+
+    Source: validateResourceName.
+    """
     errors = [invalid(field, name, text) for text in label_key(name)]
     if not errors and "/" not in name and name not in STANDARD and not is_quota_of_huge_pages(name):
         errors.append(invalid(field, name, "must be a standard resource type or fully qualified"))
@@ -45,7 +48,10 @@ def wrong_name(name: str, field: str) -> list[FieldError]:
 
 
 def wrong_container_name(name: str, field: str) -> list[FieldError]:
-    """Upstream's validateContainerResourceName."""
+    """Validate the name of a resource that containers consume.
+
+    Source: validateContainerResourceName.
+    """
     errors = wrong_name(name, field)
     if "/" not in name:
         if name not in COMPUTE and not is_huge_pages(name):
@@ -56,7 +62,7 @@ def wrong_container_name(name: str, field: str) -> list[FieldError]:
 
 
 def wrong_limits(amounts: Mapping[str, str], field: str) -> Iterator[FieldError]:
-    """Validate the amounts of a quota, in spec.hard or in its status."""
+    """Validate the amounts in a quota's spec.hard, status.hard or status.used."""
     for name, amount in sorted(amounts.items()):
         at = f"{field}[{name}]"
         yield from wrong_name(name, at)

@@ -1,4 +1,4 @@
-"""Getters for the fields that a field selector can select by.
+"""Functions that read the fields supported by field selectors.
 
 Source: kubernetes pkg/apis/core/v1/conversion.go, pkg/registry/*/*/strategy.go (v1.36).
 """
@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.strategy import FieldGetter
 
-# The error of kinds whose fields upstream converts by hand; Strategy.unsupported_field is that of the others.
+# Error text for kinds with a hand-written conversion of field labels upstream. Other kinds have
+# Strategy.unsupported_field.
 FIELD_LABEL_NOT_SUPPORTED = "field label not supported: {}"
 
 
 def text_at(path: str) -> FieldGetter:
-    """Return a getter of the text at a dotted path; it returns "" if the field is missing."""
+    """Return a function that reads the text at a dotted path of an object; "" if the field is missing."""
     steps = path.split(".")
 
     def get(obj: Object) -> str:
@@ -38,5 +39,5 @@ def count_at(path: str) -> FieldGetter:
 
 
 def fields_at(*paths: str) -> Mapping[str, FieldGetter]:
-    """Getters for fields whose label is their path."""
+    """Return the functions that read fields whose selector label equals their path."""
     return {path: text_at(path) for path in paths}

@@ -25,13 +25,16 @@ NODE_LABELS = {
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
 
-FRACTIONS = ("m", "u", "n")  # what the canonical form of a broken number ends in
+FRACTIONS = ("m", "u", "n")  # suffixes of canonical quantities that are not integers
 
 Part = Mapping[str, Any]
 
 
 def of_node_term(term: Part, field: str, *, values: bool = False) -> Iterator[str]:
-    """Warn of deprecated node labels; with `values`, also of values that are invalid as labels."""
+    """Yield warnings about deprecated node labels in a NodeSelectorTerm.
+
+    values: whether to warn of values that are invalid as label values too.
+    """
     for i, expression in enumerate(term.get("matchExpressions") or ()):
         if key := NODE_LABELS.get(expression.get("key") or ""):
             yield f"{field}.matchExpressions[{i}].key: {expression['key']} is {key}"
@@ -45,7 +48,7 @@ def _of_values(expression: Part, field: str) -> Iterator[str]:
 
 
 def of_address(address: str, field: str) -> Iterator[str]:
-    """Warn of a valid address that is not in its canonical form."""
+    """Yield a warning if a valid IP address is not in its canonical form."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -57,7 +60,7 @@ def of_address(address: str, field: str) -> Iterator[str]:
 
 
 def of_range(cidr: str, field: str) -> Iterator[str]:
-    """Warn of a valid CIDR that is not in its canonical form."""
+    """Yield a warning if a valid CIDR is not in its canonical form."""
     try:
         parsed, address = ip_network(cidr, strict=False), ip_address(cidr.partition("/")[0])
     except ValueError:
@@ -70,7 +73,7 @@ def of_range(cidr: str, field: str) -> Iterator[str]:
 
 
 def of_bytes(amounts: Part | None, names: tuple[str, ...], field: str) -> Iterator[str]:
-    """Warn of amounts with fractions of a byte."""
+    """Yield warnings about amounts with fractions of a byte."""
     for name in names:
         amount = (amounts or {}).get(name) or ""
         if amount[-1:] in FRACTIONS and milli_value(amount) % 1000:
@@ -84,7 +87,10 @@ def of_claim_spec(spec: Part, field: str) -> Iterator[str]:
 
 
 def of_hostname(obj: Object, used: str) -> Iterator[str]:
-    """A name that is a host's too, in part."""
+    """Yield a warning if an object's name is not a DNS label although it is used in hostnames.
+
+    used: where the name is used, as the warning states it.
+    """
     if problems := dns_label(obj["metadata"].get("name") or ""):
         shown = " ".join(problems)
         yield (

@@ -1,7 +1,7 @@
-"""Stand-ins for two controllers of the controller manager: the garbage collector and the namespace controller.
+"""Minimal replacements for two controllers: the garbage collector and the namespace controller.
 
-Without them `kubectl delete deployment` would leave pods behind where no such controller runs, and a deleted namespace
-would stay Terminating. Each steps back where its controller runs: run-kcm starts its API server without it, and a
-simulated cluster drops it when it starts a manager that has the controller. They are for clusters of a few controllers,
-as in tests. Only server/ imports this package.
+They serve clusters in which these controllers do not run, as in tests with few controllers. There,
+`kubectl delete deployment` would otherwise leave pods behind, and a deleted namespace would stay Terminating. run-kcm
+starts its API server without the stand-ins of controllers that it runs, and a simulated cluster removes a stand-in when
+it starts a manager with the controller. Only server/ imports this package.
 """

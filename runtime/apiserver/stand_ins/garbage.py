@@ -1,4 +1,4 @@
-"""A stand-in for the garbage collector: dependents follow their owner in the same commit as its deletion.
+"""Stand-in for the garbage collector: dependents are deleted in the same commit as their owner.
 
 Source: the rules of kubernetes pkg/controller/garbagecollector/garbagecollector.go (v1.36), attemptToDeleteItem and
 attemptToOrphan. Differs: an owner of a kind that is not served counts as existing.
@@ -25,7 +25,7 @@ _Place = tuple[str, Key]  # storage, key
 
 
 class _Reference(NamedTuple):
-    """The fields of an owner reference that matter here."""
+    """Fields of an owner reference that garbage collection uses."""
 
     api_version: str
     kind: str
@@ -41,7 +41,7 @@ class _Reference(NamedTuple):
 
 
 class GarbageCollector:
-    """The owner graph, updated with every change; a change may cause further ones."""
+    """Graph of owners and dependents, updated with every change; deletes or changes dependents as the rules require."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -62,7 +62,7 @@ class GarbageCollector:
                 self._collect(dependent)
         elif b'"deletionTimestamp"' in change.raw:
             self._finalize(place)
-        if any(reference not in before for reference in references):  # perhaps to an owner that has gone meanwhile
+        if any(reference not in before for reference in references):  # the new owner may have been deleted meanwhile
             self._collect(place)
         for reference in before:
             if reference not in references:
@@ -85,7 +85,7 @@ class GarbageCollector:
                 self._dependents.setdefault(reference.uid, set()).add(place)
 
     def _shared(self, references: tuple[_Reference, ...]) -> tuple[_Reference, ...]:
-        """Equal references of many dependents are kept in memory once."""
+        """Return the equal references of another dependent if known, so that both share one tuple in memory."""
         sibling = next(iter(self._dependents.get(references[0].uid, ())), None)
         known = None if sibling is None else self._owners[sibling]
         return known if known == references else references
@@ -94,7 +94,10 @@ class GarbageCollector:
         return sorted(self._dependents.get(uid, ()))
 
     def _collect(self, place: _Place) -> None:
-        """Delete a dependent whose owners are all gone or waiting for it; else drop its references to such owners."""
+        """Delete a dependent if no owner keeps it; otherwise remove its references to owners that do not keep it.
+
+        An owner does not keep a dependent if it is deleted, or if its foreground deletion waits for the dependent.
+        """
         obj = self._object(place)
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             return
@@ -115,7 +118,7 @@ class GarbageCollector:
             return
         has_dependents = obj["metadata"]["uid"] in self._dependents
         finalizers = obj["metadata"].get("finalizers") or ()
-        # Without a policy the object's own finalizers decide.
+        # If no policy is requested, the object's own finalizers determine the propagation.
         propagation = FOREGROUND if waiting and has_dependents else BACKGROUND
         undecided = ORPHAN_FINALIZER in finalizers or FOREGROUND_FINALIZER in finalizers
         if propagation == FOREGROUND and self._is_in_a_circle(obj["metadata"]["uid"]):
@@ -125,14 +128,17 @@ class GarbageCollector:
         self._delete(place, None if undecided else propagation)
 
     def _is_in_a_circle(self, uid: str) -> bool:
-        """Report whether a dependent already waits for its own dependents, as it may own this object's owners.
+        """Report whether a dependent of this object waits for its own dependents, and so may own this object's owners.
 
-        As upstream, this also matches dependents outside a cycle; then an owner does not wait for this object.
+        As upstream, this also matches dependents outside a cycle; an owner then does not wait for this object.
         """
         return any(_waits_for_dependents(self._object(place) or {"metadata": {}}) for place in self._dependents_of(uid))
 
     def _finalize(self, place: _Place) -> None:
-        """Carry out the propagation policy of a deleted owner as far as its dependents allow it now."""
+        """Apply the propagation policy of a deleted owner to its dependents.
+
+        Remove the owner's finalizer for the policy as soon as no dependent requires it.
+        """
         obj = self._object(place)
         if obj is None:
             return
@@ -149,7 +155,10 @@ class GarbageCollector:
                 self._take_finalizer(place, obj, FOREGROUND_FINALIZER)
 
     def _finish_owner(self, dependent: _Place, reference: _Reference) -> None:
-        """A dependent is gone, has dropped its owner, or no longer blocks it: the owner may have waited for that."""
+        """Finish the deletion of an owner that may have waited for a dependent.
+
+        Called when the dependent was deleted, dropped the reference, or no longer blocks the owner's deletion.
+        """
         place = self._place(dependent, reference)
         obj = self._object(place) if place else None
         if place and obj is not None and obj["metadata"]["uid"] == reference.uid and _waits_for_dependents(obj):
@@ -178,7 +187,7 @@ class GarbageCollector:
         self._store(place, obj)
 
     def _place(self, dependent: _Place, reference: _Reference) -> _Place | None:
-        """The storage and key of an owner; None if its kind is not served."""
+        """Return the storage and key of an owner; None if its kind is not served."""
         definition = self._cluster.registry.of_kind(reference.api_version, reference.kind)
         if definition is None:
             return None
@@ -186,7 +195,10 @@ class GarbageCollector:
         return definition.storage, make_key(namespace, reference.name)
 
     def _owner(self, dependent: _Place, reference: _Reference) -> Object | None:
-        """The owner, {} if its kind is not served; None if it is gone, or another object has its name."""
+        """Return the owner that a reference names, or {} if its kind is not served.
+
+        Return None if the owner is deleted, or another object has its name.
+        """
         place = self._place(dependent, reference)
         if place is None:
             return {}

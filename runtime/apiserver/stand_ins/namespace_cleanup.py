@@ -1,4 +1,4 @@
-"""A stand-in for the namespace controller: a deleted namespace is emptied, and removed with its last object.
+"""Stand-in for the namespace controller: deletes the objects of a deleted namespace, then the namespace.
 
 Pods keep their grace period, so a namespace may stay Terminating for a while.
 
@@ -18,7 +18,7 @@ NAMESPACES = "namespaces"
 
 
 class NamespaceCleanup:
-    """Reacts to changes of the state; a change may cause further ones."""
+    """Reaction to store changes that empties and removes terminating namespaces."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -53,7 +53,7 @@ class NamespaceCleanup:
                     delete_object(self._cluster, definition, key, DeleteOptions(propagation=BACKGROUND))
 
     def _finish(self, namespace: str) -> None:
-        """Remove the finalizer of a namespace that is empty."""
+        """Remove the finalizer of a namespace if it contains no objects."""
         state, definition = self._cluster.state, self._cluster.registry.of_storage(NAMESPACES)
         record = state.get(NAMESPACES, namespace)
         if definition is None or record is None:
