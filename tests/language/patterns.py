@@ -30,7 +30,8 @@ DIALECT = re.compile(
     r"held to|in vain|in turns?|abreast|aloud|likewise|for want of|brings along|brought along)\b",
     re.IGNORECASE,
 )
-NONE = re.compile(r"\b(that (is|are) none|is none|are none|what is no|that is no)\b", re.IGNORECASE)
+# "There is none" is standard English, and "is None" is code.
+NONE = re.compile(r"\b([Tt]hat (is|are) none|(?<!there )(is|are) none|[Ww]hat is no|[Tt]hat is no)\b")
 RUN_IN = re.compile(r"(?:(?<=\n)|(?<=\. )|(?<=\.\n))[a-z_]{2,}: ")
 ONE_EACH = re.compile(r"\n[a-z_]{2,}: .*\n[a-z_]{2,}: ")
 MOST_RUN_IN = 3

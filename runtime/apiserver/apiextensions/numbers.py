@@ -110,7 +110,7 @@ def is_multiple(schema: Schema, value: float) -> bool:
 
 
 def is_integral(value: float) -> bool:
-    """Report whether a float is an integer within the precision of float64, as upstream's swag.IsFloat64AJSONInteger."""
+    """Report whether a float is an integer within the precision of float64, as swag.IsFloat64AJSONInteger does."""
     if value != value or abs(value) > 2**53 - 1:
         return False
     whole = round(value)
