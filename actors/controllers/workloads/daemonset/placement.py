@@ -35,7 +35,9 @@ _TOLERATED_BY_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHED
 
 
 class NodeVerdict(NamedTuple):
-    """Decision whether a node should run the DaemonSet's pod. Only an untolerated NoSchedule taint makes the two fields differ.
+    """Decision whether a node should run the DaemonSet's pod.
+
+    Only an untolerated NoSchedule taint makes the two fields differ.
 
     Source: the results of NodeShouldRunDaemonPod.
     """
