@@ -54,7 +54,7 @@ class Loopback:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closers: list[Callable[[], Awaitable[Any]]] = []
-        self._writers: set[asyncio.StreamWriter] = set()  # of raw connections
+        self._connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}  # raw ones, with their handlers
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -86,14 +86,17 @@ class Loopback:
 
     async def _serve_raw(self, handler: RawHandler, tls: ssl.SSLContext | None) -> str:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._writers.add(writer)
             try:
                 with contextlib.suppress(ConnectionError):  # the client may close the connection
                     await handler(reader, writer)
             finally:
                 writer.close()
 
-        server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+        # Not a coroutine: a task that is cancelled before its first step would not close its connection.
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._connections[writer] = self._loop.create_task(handle(reader, writer))
+
+        server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
 
         async def close() -> None:
             server.close()
@@ -106,8 +109,10 @@ class Loopback:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in self._writers:  # a closed one stays open while its client does not read what is buffered
-            writer.transport.abort()
+        # Connections whose handler had not begun, and of clients that do not read what is buffered, are still open.
+        # asyncio has no public way to all transports of a loop.
+        for transport in [*getattr(self._loop, "_transports", {}).values()]:
+            transport.abort()
         await asyncio.sleep(0)  # the transports are closed in the next turn
 
 
