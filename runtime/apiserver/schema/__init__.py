@@ -1,9 +1,10 @@
-"""API types: merging, validation, OpenAPI and protobuf.
+"""API types: merging, validation and protobuf.
 
-api_types.json      the facts, generated (generate/); api_types.py reads them
-scalars.py          checks of single values; kind_checks.py: of objects of built-in kinds
-protobuf.py         request bodies in Kubernetes' protobuf encoding, made JSON; protobuf_encoding.py: the way back
+api_types.json      generated facts about each field (generate/); api_types.py reads them
+scalars.py          checks of single values; kind_checks.py checks objects of built-in kinds
+protobuf.py         decoding of Kubernetes' protobuf into JSON; protobuf_encoder.py encodes
 field_validation.py unknown and duplicate fields
-merge_schemas.py    how lists merge; strategic_merge.py, patches.py: patches applied
-openapi.py          the served OpenAPI documents; openapi_schemas.py: their schemas; descriptions.py: their texts
+merge_schemas.py    merge strategies of lists; strategic_merge.py and patches.py apply patches
+
+The served OpenAPI documents are in presentation/openapi/.
 """

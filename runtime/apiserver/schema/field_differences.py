@@ -63,7 +63,7 @@ def whole(value: Any, type_: MergeType) -> Tree:
 
 
 def _compare(step: str, old: Any, new: Any, type_: MergeType, found: Comparison) -> None:
-    """Report whether both exist and differ; null is a value."""
+    """Record in `found` how two values of one field differ. null is a value."""
     if not type_.atomic and (old or new):
         if isinstance(old or new, dict) and isinstance(old or {}, dict) and isinstance(new or {}, dict):
             inner = Comparison({}, {}, {})

@@ -1,7 +1,7 @@
 """Decoder of request bodies in Kubernetes' protobuf encoding.
 
 kubectl's `create deployment` and its kin, and all typed Go clients, send this to built-in resources and do not fall
-back. The way back is in protobuf_encoding.py.
+back. protobuf_encoder.py encodes.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types.go, Unknown (v1.36).
 """

@@ -32,7 +32,7 @@ class _Path(NamedTuple):
 
 
 def typed_errors(obj: Any, type_: MergeType) -> list[str]:
-    """Yield errors for unknown fields of structs, and for list elements that are duplicate or have no key."""
+    """Return errors for unknown fields of structs, and for list elements that are duplicate or have no key."""
     found = list(islice(_errors(obj, type_, None), MOST + 1))
     return found if len(found) <= MOST else [*found[:MOST], "and more"]
 

@@ -1,4 +1,4 @@
-"""NodeRestriction: limit the writes of kubelets.
+"""NodeRestriction: limits the writes of kubelets.
 
-admitting: by resource; pods, nodes, tokens: of these.
+admission.py selects the check by resource; pods.py, nodes.py and tokens.py contain the checks.
 """

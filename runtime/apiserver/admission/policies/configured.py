@@ -75,7 +75,7 @@ def are_configured(cluster: Cluster, kinds: tuple[str, str]) -> bool:
 
 
 def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
-    """Yield the policies that have bindings."""
+    """Return the policies that have bindings, with these bindings."""
     policies, bindings = (tuple(cluster.state.collection(kind).raw_objects()) for kind in kinds)
     return _bound(policies, bindings)
 

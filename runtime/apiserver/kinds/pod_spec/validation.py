@@ -1,7 +1,7 @@
 """Pods and pod templates: what is required, what must be unique, what may change.
 
-Source: kubernetes pkg/apis/core/validation/validation.go (v1.36). What belongs to one part of a pod lies beside:
-volume_sources, environment, handlers, security_contexts, scheduling_rules, pod_network.
+Source: kubernetes pkg/apis/core/validation/validation.go (v1.36). The parts of a pod have modules of
+their own in this package: volumes, environment, handlers, resources, security, scheduling, network, windows.
 """
 
 from __future__ import annotations
