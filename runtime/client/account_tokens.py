@@ -10,7 +10,6 @@ Source: kubernetes v1.36 staging/src/k8s.io/controller-manager/pkg/clientbuilder
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -115,7 +114,4 @@ def _check(response: Response, asked: str) -> None:
     """Raise _FailedError unless the request succeeded."""
     if 200 <= response.status < 300:
         return
-    why = response.error or f"the server returned {response.status}"
-    with contextlib.suppress(ValueError, KeyError, TypeError):  # not a Status, such as a page of a proxy
-        why = orjson.loads(response.body)["message"] or why
-    raise _FailedError(f"{asked}: {why}", final=response.status in NOT_ALLOWED)
+    raise _FailedError(f"{asked}: {response.problem}", final=response.status in NOT_ALLOWED)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol, runtime_checkable
 
+import orjson
+
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
@@ -69,6 +71,16 @@ class Response:
     warnings: tuple[str, ...] = ()
     # For the audit log of the embedded server.
     annotations: Mapping[str, str] | None = None
+
+    @property
+    def problem(self) -> str:
+        """Return why the request failed: `error`, or the message of the server's Status, or the status code."""
+        if self.error:
+            return self.error
+        try:
+            return str(orjson.loads(self.body)["message"]) or f"the server returned {self.status}"
+        except (ValueError, KeyError, TypeError):  # not a Status, such as a page of a proxy
+            return f"the server returned {self.status}"
 
     def remarked(self, warnings: tuple[str, ...], annotations: Mapping[str, str] | None) -> Response:
         """Return a copy with these warnings and annotations added.

@@ -91,7 +91,7 @@ class ClusterAuthentication:
     def _take_list(self, response: Response) -> str:
         """Use the listed ConfigMap, and return the list's resourceVersion. Raises LookupFailedError."""
         if response.status != 200:
-            raise LookupFailedError(response.error or _message(response))
+            raise LookupFailedError(response.problem)
         try:
             found = orjson.loads(response.body)
             items, version = found.get("items") or [], str(found["metadata"]["resourceVersion"])
@@ -175,10 +175,3 @@ def _texts(data: Mapping[str, str], key: str) -> tuple[str, ...]:
         return msgspec.json.decode(data[key], type=tuple[str, ...])
     except (msgspec.DecodeError, TypeError) as error:
         raise ValueError(f"{key}: {error}") from error
-
-
-def _message(response: Response) -> str:
-    try:
-        return str(orjson.loads(response.body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the server responded with status {response.status}"

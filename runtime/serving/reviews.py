@@ -107,10 +107,9 @@ class ReviewClient:
             response = await self._send(Request(method="POST", path=path, body=body, timeout=left))
             if response.status in (200, 201):
                 return _status(response.body)
-            problem = response.error or _message(response)
             pause = delay * (1.0 + JITTER * self._chance())
             if response.status not in REPEATED or not tries_left or self._now() + pause >= deadline:
-                raise ReviewError(problem)
+                raise ReviewError(response.problem)
             await self._sleep(pause)
             delay *= FACTOR
         raise ReviewError("no response in time")
@@ -143,13 +142,6 @@ def _status(body: bytes) -> Mapping[str, Any]:
     if not isinstance(status, dict):
         raise ReviewError("the response is not a review: its status is not an object")
     return status
-
-
-def _message(response: Response) -> str:
-    try:
-        return str(orjson.loads(response.body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the server responded with status {response.status}"
 
 
 class ReviewCache(Generic[V]):
