@@ -81,50 +81,49 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
     health, version = HealthChecks(log=system.log), this_version()
     health.set({**system.checks(), **(checks or {})})
     report_build(system.metrics, version, features(system.options.feature_gates))
-    closing = ExitStack()
-    if address:
-        site = _site(
-            system.options,
-            health=health,
-            metrics=system.metrics,
-            set_verbosity=None,
-            version=version,
-            profiling=False,
-            clock=system.clock,
-            log=system.log,
-        )
-        server = ServerThread([_plain(site, *_host_and_port(address))], log=system.log)
-    else:
-        debug = DebugPages()
-        debug.set(system.debug_page)
-        delegation = delegate(
-            system.options,
-            closing,
-            environ=os.environ,
-            clock=system.clock,
-            metrics=system.metrics,
-            log=system.log,
-            wait=lambda _seconds: True,  # an application decides by itself whether to try again
-        )
-        built = build_server(
-            system.options,
-            delegation=delegation,
-            health=health,
-            debug=debug,
-            metrics=system.metrics,
-            set_verbosity=None,
-            version=version,
-            clock=system.clock,
-            log=system.log,
-            descriptors=DESCRIPTORS,
-            embeds_cluster=False,
-        )
-        if built is None:
-            closing.close()
-            raise ValueError("the system's options disable both ports: pass an address")
-        server = built
-    server.start()
-    return Pages(server.urls, server, closing)
+    with ExitStack() as closing:
+        if address:
+            site = _site(
+                system.options,
+                health=health,
+                metrics=system.metrics,
+                set_verbosity=None,
+                version=version,
+                profiling=False,
+                clock=system.clock,
+                log=system.log,
+            )
+            server = ServerThread([_plain(site, *_host_and_port(address))], log=system.log)
+        else:
+            debug = DebugPages()
+            debug.set(system.debug_page)
+            delegation = delegate(
+                system.options,
+                closing,
+                environ=os.environ,
+                clock=system.clock,
+                metrics=system.metrics,
+                log=system.log,
+                wait=lambda _seconds: True,  # an application decides by itself whether to try again
+            )
+            built = build_server(
+                system.options,
+                delegation=delegation,
+                health=health,
+                debug=debug,
+                metrics=system.metrics,
+                set_verbosity=None,
+                version=version,
+                clock=system.clock,
+                log=system.log,
+                descriptors=DESCRIPTORS,
+                embeds_cluster=False,
+            )
+            if built is None:
+                raise ValueError("the system's options disable both ports: pass an address")
+            server = built
+        server.start()
+        return Pages(server.urls, server, closing.pop_all())
 
 
 def build_server(

@@ -165,7 +165,9 @@ def _named_by_proxy(request: PageRequest, headers: ProxyHeaders) -> PageUser | N
     groups = [group for header in headers.group for group in request.header_values(header)]
     extra: dict[str, list[str]] = {}
     for prefix in map(str.lower, headers.extra):
-        for header in filter(lambda header: header.startswith(prefix), map(bytes.decode, request.headers)):
+        for header in filter(
+            lambda header: header.startswith(prefix), (name.decode("latin-1") for name in request.headers)
+        ):
             extra.setdefault(unquote(header[len(prefix) :]), []).extend(request.header_values(header))
     return PageUser(
         name=name,

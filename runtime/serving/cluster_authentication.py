@@ -28,6 +28,8 @@ ROLE = "extension-apiserver-authentication-reader"
 PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TIMEOUT = 10.0  # seconds for one request
 TRIES = 10  # requests at the start to a server that does not respond
+WATCH = 300  # seconds for which the server keeps a watch open
+SILENCE = WATCH + 30.0  # seconds without an end after which the connection of a watch counts as broken
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before the next list, after the first failure and at most
 
 
@@ -124,7 +126,12 @@ class ClusterAuthentication:
         """Use the changes of the ConfigMap until the watch ends."""
         lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lines = lines
-        query = {"fieldSelector": f"metadata.name={NAME}", "watch": "true", "resourceVersion": version}
+        query = {
+            "fieldSelector": f"metadata.name={NAME}",
+            "watch": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH),
+        }
         stream = self._transport.watch(
             Request(method="GET", path=PATH, query=query),
             client=self._client,
@@ -132,10 +139,12 @@ class ClusterAuthentication:
             on_end=lambda _response: lines.put(None),
         )
         try:
-            while not self._stopping.is_set() and (chunk := lines.get()) is not None:
+            while not self._stopping.is_set() and (chunk := lines.get(timeout=SILENCE)) is not None:
                 for line in filter(None, chunk.splitlines()):
                     if not self._take_event(line):
                         return
+        except queue.Empty:  # the next list shows whether the server is there
+            self._log.info("watch of the authentication settings is silent, listing them again")
         finally:
             stream.cancel()
 
@@ -152,8 +161,12 @@ class ClusterAuthentication:
         return True
 
 
-def settings_of(data: Mapping[str, str]) -> PublishedSettings:
+def settings_of(given: object) -> PublishedSettings:
     """Parse the data of the ConfigMap. Raises ValueError that names a malformed key."""
+    try:
+        data = msgspec.convert(given, dict[str, str])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"data: {error}") from error
     return PublishedSettings(
         clients=data.get("client-ca-file", ""),
         proxies=data.get("requestheader-client-ca-file", ""),
