@@ -78,11 +78,15 @@ class Loopback:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
 
     async def _serve(self, handler: Handler, tls: ssl.SSLContext | None) -> str:
-        runner = web.ServerRunner(web.Server(handler, access_log=None), shutdown_timeout=0.01)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        self._closers.append(runner.cleanup)
-        return f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
+        protocols = web.Server(handler, access_log=None)
+        server = await self._loop.create_server(protocols, "127.0.0.1", 0, ssl=tls)
+
+        async def close() -> None:
+            await _close(server)
+            await protocols.shutdown(timeout=0.01)
+
+        self._closers.append(close)
+        return f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     async def _serve_raw(self, handler: RawHandler, tls: ssl.SSLContext | None) -> str:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,10 +102,7 @@ class Loopback:
 
         server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
 
-        async def close() -> None:
-            server.close()
-
-        self._closers.append(close)
+        self._closers.append(lambda: _close(server))
         return f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     async def _cancel_all(self) -> None:
@@ -114,6 +115,15 @@ class Loopback:
         for transport in [*getattr(self._loop, "_transports", {}).values()]:
             transport.abort()
         await asyncio.sleep(0)  # the transports are closed in the next turn
+
+
+async def _close(server: asyncio.Server) -> None:
+    # Until Python 3.12, asyncio leaks a connection that was accepted in the turn of the event loop in which its server
+    # is closed. So no more are accepted, and the server is closed a turn later.
+    for listener in server.sockets:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+    await asyncio.sleep(0)
+    server.close()
 
 
 class Gate:
