@@ -13,7 +13,7 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def admit(cluster: Cluster, pod: Object, old: Object | None = None) -> None:
-    """Changes a new pod, or one whose images change, in place."""
+    """Set the pull policies of a new pod, or of an updated pod with additional images, in place."""
     if ALWAYS_PULL_IMAGES not in cluster.settings.plugins:
         return
     if old is not None and _images(pod) <= _images(old):

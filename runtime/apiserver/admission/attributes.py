@@ -1,4 +1,4 @@
-"""Admission attributes: the object that a request creates, changes or deletes, and its circumstances.
+"""Admission attributes: the input of policies and webhooks, which upstream calls admission.Attributes.
 
 Source: apiserver pkg/admission/attributes.go (v1.36).
 """
@@ -17,7 +17,7 @@ NAMESPACES = "namespaces"
 
 
 class Attributes(NamedTuple):
-    """Admission attributes of a request."""
+    """Input of admission for a request: the operation, the objects before and after it, and the options."""
 
     call: RoutedRequest
     operation: str  # CREATE, UPDATE or DELETE
@@ -37,7 +37,10 @@ class Attributes(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Report whether the object is of the resource's own kind, and so has the resource's versions."""
+        """Report whether the objects are of the resource's own kind, and can be converted between its API versions.
+
+        The body of a subresource, such as a Binding, cannot.
+        """
         return self.kind.kind == self.definition.kind and self.kind.group == self.definition.group
 
     @property
@@ -56,9 +59,10 @@ def attributes_of(
     old: Object | None = None,
     options: Object | None = None,
 ) -> Attributes:
-    """Return the attributes of a request.
+    """Return the admission attributes of a request.
 
-    obj and old are in the request's version. options is given for a deletion, and otherwise read from the query.
+    obj, old: the objects after and before the request, both in the API version of the request
+    options: the DeleteOptions of a deletion; None for other operations, whose options are read from the query
     """
     definition = call.definition
     kind = subresource_of(call.route.subresource).kind if call.route.subresource else None

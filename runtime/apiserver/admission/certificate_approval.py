@@ -14,7 +14,10 @@ REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
 def validate_update(cluster: Cluster, call: RoutedRequest, old: Object) -> None:
-    """Raises StatusError (403)."""
+    """Check the user's permission if an update approves or denies a CertificateSigningRequest.
+
+    Raises StatusError (403).
+    """
     definition = call.definition
     if definition.storage != REQUESTS or call.route.subresource != "approval":
         return

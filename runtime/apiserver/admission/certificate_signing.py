@@ -15,7 +15,10 @@ _SIGNED = ("certificate", "conditions")
 
 
 def validate_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> None:
-    """Raises StatusError (403)."""
+    """Check the user's permission if an update changes the certificate or the conditions of the status.
+
+    Raises StatusError (403).
+    """
     definition = call.definition
     if definition.storage != REQUESTS or call.route.subresource != "status":
         return

@@ -17,7 +17,10 @@ RESTRICTED = "kubernetes.io/kube-apiserver-client"
 
 
 def validate_create(definition: ResourceDefinition, obj: Object) -> None:
-    """Raises StatusError (403)."""
+    """Check the subject of a new CertificateSigningRequest for the signer of client certificates.
+
+    Raises StatusError (403).
+    """
     if definition.storage != REQUESTS or obj["spec"].get("signerName") != RESTRICTED:
         return
     from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography

@@ -1,8 +1,10 @@
 """Admission plugins, in the order in which kube-apiserver runs them.
 
-Plugins that change an object (admit_create, admit_update) run before the strategy of its kind; plugins that only
-validate (check_create, check_update) run after it. Policies and webhooks come last in both groups, except that quotas
-are charged after them.
+Mutating plugins (admit_create, admit_update) run before the object is validated against the rules of its kind, and
+validating plugins (check_create, check_update) run after it. Admission policies and webhooks are the last in both
+groups, except for ResourceQuota, which runs after them.
+
+Objects are in the storage version, unless stated otherwise; policies and webhooks receive the request's version.
 
 Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
 """
@@ -93,9 +95,9 @@ _LATER = ("uid", "creationTimestamp", "generation")  # what upstream sets after 
 def admit_create(
     cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None = None
 ) -> Object:
-    """Returns a new object, in stored form, as all that may change it leave it. Raises StatusError.
+    """Run mutating admission on a new object, and return the result. Raises StatusError.
 
-    call: None for what the server itself creates, about which no policy and no webhook is asked.
+    call: the request; None for an object that the server itself creates, without policies and webhooks
     """
     _change_new(cluster, definition, obj, call)
     if call is None or not _may_change(cluster):
@@ -110,7 +112,10 @@ def admit_create(
 
 
 def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> Object:
-    """Returns new, in stored form, as policies and webhooks leave it. Raises StatusError."""
+    """Run NodeRestriction and the mutating policies and webhooks on an update; return the result. Raises StatusError.
+
+    If policies or webhooks are configured, the plugins of change_update run before and after them.
+    """
     if NODE_RESTRICTION in cluster.settings.plugins:
         node_restriction.admit(cluster, call, UPDATE, new, old)
     if not _may_change(cluster) or call.route.subresource == SCALE:
@@ -127,7 +132,7 @@ def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
 
 
 def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """Run the mutating plugins of the server on an update, in place."""
+    """Run the built-in mutating plugins on an updated object, in place."""
     if definition.storage != PODS:
         return
     always_pull_images.admit(cluster, new, old)
@@ -138,7 +143,7 @@ def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object,
 
 
 def admit_subresource(cluster: Cluster, call: RoutedRequest, new: Object) -> None:
-    """Changes new in place."""
+    """Set the default requests and limits of a pod that is resized, in place."""
     if call.route.subresource == limit_ranger.RESIZE and LIMIT_RANGER in cluster.settings.plugins:
         limit_ranger.set_defaults(cluster, call.definition, new)
 
@@ -150,9 +155,10 @@ def admit_body(
     body: Object,
     old: Callable[[], Object] | None = None,
 ) -> Object:
-    """Returns the body of a subresource, or what is only reviewed, once all have changed and judged it.
+    """Run mutating and validating admission on a body that is not stored, and return the result. Raises StatusError.
 
-    kind: the body's. old: what it replaces; None of a creation. Raises StatusError.
+    kind: definition of the body: a subresource (Scale, Eviction, Binding, TokenRequest) or a review
+    old: returns the body before an update, such as the current Scale; None for a creation
     """
     operation = CREATE if old is None else UPDATE
     if NODE_RESTRICTION in cluster.settings.plugins:
@@ -170,7 +176,12 @@ def admit_body(
 def check_create(
     cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None = None
 ) -> list[Charge]:
-    """Returns what to charge when the object is stored. Raises StatusError (403)."""
+    """Run validating admission on a new object. Raises StatusError.
+
+    Returns the charges to ResourceQuotas, which must be written in the same commit as the object.
+
+    call: the request; None for an object that the server itself creates, without policies and webhooks
+    """
     plugins = cluster.settings.plugins
     if LIMIT_RANGER in plugins:
         limit_ranger.admit_create(cluster, definition, obj)
@@ -192,7 +203,10 @@ def check_create(
 
 
 def check_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> list[Charge]:
-    """Returns what to charge when the object is stored. Raises StatusError (403)."""
+    """Run validating admission on an update. Raises StatusError.
+
+    Returns the charges to ResourceQuotas, which must be written in the same commit as the object.
+    """
     definition, subresource = call.definition, call.route.subresource
     plugins = cluster.settings.plugins
     if LIMIT_RANGER in plugins:
@@ -213,7 +227,10 @@ def check_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
 
 
 def _check_written(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
-    """Run the validating plugins that treat creations and updates alike. Raises StatusError (403)."""
+    """Run the validating plugins that check creations and updates by the same rules. Raises StatusError (403).
+
+    old: the stored object; None for a creation
+    """
     if OWNER_REFERENCES in cluster.settings.plugins:
         owner_references_permission_enforcement.validate(cluster, call, new, old)
     if CLUSTER_TRUST_BUNDLE_ATTEST in cluster.settings.plugins:
@@ -223,9 +240,9 @@ def _check_written(cluster: Cluster, call: RoutedRequest, new: Object, old: Obje
 
 
 def admit_delete(cluster: Cluster, call: RoutedRequest, key: Key, options: Object) -> Callable[[Object], None]:
-    """Admit a deletion, and return the check to run on the object once it is read. Raises StatusError.
+    """Check whether an object may be deleted by its key, and return the check to run on the object itself.
 
-    options: DeleteOptions.
+    options: the DeleteOptions. Both checks raise StatusError.
     """
     if NAMESPACE_LIFECYCLE in cluster.settings.plugins:
         namespace_lifecycle.admit_delete(call.definition, key)
@@ -233,7 +250,10 @@ def admit_delete(cluster: Cluster, call: RoutedRequest, key: Key, options: Objec
 
 
 def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Object) -> Callable[[Object], None]:
-    """Return the check to run on each object of a collection that is deleted."""
+    """Return the check to run on each object of a deleted collection: NodeRestriction, policies and webhooks.
+
+    options: the DeleteOptions. The check raises StatusError.
+    """
     restricts = NODE_RESTRICTION in cluster.settings.plugins and NODES in call.user.groups
     if not restricts and not _may_change(cluster) and not _may_judge(cluster):
         return nobody
@@ -250,7 +270,10 @@ def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Obje
 
 
 def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None) -> None:
-    """Run the mutating plugins of the server on a new object, in place. Raises StatusError (403, 404)."""
+    """Run the built-in mutating plugins on a new object, in place. Raises StatusError (403, 404).
+
+    call: the request; None for an object that the server itself creates
+    """
     plugins, is_pod = cluster.settings.plugins, definition.storage == PODS
     if NAMESPACE_LIFECYCLE in plugins:
         namespace_lifecycle.admit_create(cluster, definition, obj)
@@ -283,9 +306,11 @@ def _by_others(
     old: Object | None,
     change: Callable[[Object], None],
 ) -> Object:
-    """Return new as mutating policies and webhooks leave it, in stored form. Raises StatusError.
+    """Run the mutating policies and webhooks, and return the resulting object in the storage version.
 
-    change: runs the server's own plugins, which are repeated after each change.
+    change: runs the built-in mutating plugins in place; called again after policies or webhooks have changed the object
+
+    Raises StatusError.
     """
     definition = call.definition
 
@@ -322,9 +347,12 @@ def _changed(
     plugins: Callable[[Object], Object],
     body: ResourceDefinition | None = None,
 ) -> Object | None:
-    """Return the object as policies and then webhooks leave it.
+    """Run the mutating policies, then the mutating webhooks, and return the resulting object in the request's version.
 
-    Policies with reinvocationPolicy IfNeeded run again on what webhooks changed.
+    Policies with reinvocationPolicy IfNeeded run again after webhooks have changed the object.
+
+    plugins: returns the object after another run of the built-in plugins
+    body: definition of a body that is not stored; None for an object of the requested resource
     """
     change = plugins
     if MUTATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.MUTATING):
@@ -356,10 +384,12 @@ class _Judgement(NamedTuple):
 
 
 def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes], Object | None]) -> Object | None:
-    """Return the object as policies leave it. Raises StatusError.
+    """Evaluate policies as a long computation, and return the resulting object. Raises StatusError.
 
-    Warnings and audit annotations are collected, because an earlier attempt of the same request may have evaluated the
-    policies.
+    If the computation exceeds the time slice of the request, the request is suspended and later executed again with the
+    cached result. The result therefore includes the warnings and audit annotations, to be added to each execution.
+
+    run: evaluates the policies for the given attributes
     """
 
     def judged() -> _Judgement:
@@ -390,5 +420,5 @@ def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes]
 
 
 def _shown(definition: ResourceDefinition, obj: Object) -> Object:
-    """A stored object in the request's version."""
+    """Convert an object from the storage version to the request's."""
     return obj if definition.from_storage is None else definition.from_storage(obj)

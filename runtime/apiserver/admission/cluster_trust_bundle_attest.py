@@ -15,7 +15,10 @@ BUNDLES = "clustertrustbundles.certificates.k8s.io"
 
 
 def validate(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
-    """Raises StatusError (403)."""
+    """Check the user's permission to write a ClusterTrustBundle for its signer. Raises StatusError (403).
+
+    Bundles without a signer need no permission, nor do updates that change only finalizers and owner references.
+    """
     definition = call.definition
     if definition.storage != BUNDLES:
         return

@@ -19,7 +19,7 @@ _INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Changes a new object in place."""
+    """Assign the default class to a new claim or Ingress, in place."""
     if definition.storage == CLAIMS and DEFAULT_STORAGE_CLASS in cluster.settings.plugins:
         _set(cluster, obj, "storageClassName", "volume.beta.kubernetes.io/storage-class", STORAGE_CLASSES, _STORAGE)
     elif definition.storage == INGRESSES and DEFAULT_INGRESS_CLASS in cluster.settings.plugins:
@@ -27,7 +27,11 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def _set(cluster: Cluster, obj: Object, field: str, annotation: str, classes: str, marks: tuple[str, ...]) -> None:
-    """Set the default class of a new object that names none. marks: annotations of a default class."""
+    """Set a field of the spec to the default class, unless the object names a class in the field or the annotation.
+
+    classes: storage key of the class resource
+    marks: annotations of a default class, with the value "true"
+    """
     if obj["spec"].get(field) is not None or annotation in annotations_of(obj):
         return
     defaults = [

@@ -13,7 +13,7 @@ _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admit(definition: ResourceDefinition, pod: Object) -> None:
-    """Add the default tolerations to a new or updated pod, unless it has its own for the taint."""
+    """Add the default tolerations to a new or updated pod, except for taints that the pod already tolerates."""
     if definition.storage != "pods":
         return
     tolerations = pod["spec"].get("tolerations") or []

@@ -13,7 +13,7 @@ SERVICES = "services"
 
 
 def validate(call: RoutedRequest, new: Object, old: Object | None = None) -> None:
-    """Raises StatusError (403)."""
+    """Check that a Service has no external IP that the old Service does not have. Raises StatusError (403)."""
     if call.definition.storage != SERVICES or call.route.subresource:
         return
     before = set() if old is None else {*(old["spec"].get("externalIPs") or ())}

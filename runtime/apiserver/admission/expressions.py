@@ -28,7 +28,10 @@ _NAMESPACE_FIELDS = frozenset(
 
 
 def shown(asked: Attributes, definition: ResourceDefinition, obj: Object | None) -> Object | None:
-    """Convert an object from the request's version to that of another definition of the resource."""
+    """Convert an object from the request's API version to the version of another definition of the same resource.
+
+    The body of a subresource is returned unchanged.
+    """
     if obj is None or definition is asked.definition or not asked.is_whole:
         return obj
     to, back = asked.definition.to_storage, definition.from_storage
@@ -45,9 +48,13 @@ def seen(
     params: Object | None = None,
     with_namespace: bool = True,
 ) -> dict[str, Value]:
-    """Return the variables of an expression. Raises StatusError (404) if the namespace does not exist.
+    """Return the CEL variables of a policy: object, oldObject, request, namespaceObject, params and authorizer.
 
-    definition and kind are those of the version in which the object is seen.
+    definition, kind: API version in which the expressions see the object
+    params: the parameter object; None if the binding has no parameters
+    with_namespace: whether namespaceObject is set
+
+    Raises StatusError (404) if the namespace does not exist.
     """
     from kcm.runtime.cel.admission import names
 
@@ -62,7 +69,10 @@ def seen(
 
 
 def request_of(asked: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
-    """Return an AdmissionRequest without the objects and without empty fields."""
+    """Return the fields of an AdmissionRequest, without empty ones and without uid, object and oldObject.
+
+    wanted, kind: the API version for `resource` and `kind`; `requestResource` and `requestKind` are the request's
+    """
     call, definition = asked.call, asked.definition
     user = call.user
     info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
@@ -93,7 +103,10 @@ def _resource(group: str, version: str, plural: str) -> dict[str, str]:
 
 
 def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
-    """Return the object's namespace with the fields that expressions may read; None for a Namespace itself."""
+    """Return the namespace of the object, with the metadata that expressions may read. Raises StatusError (404).
+
+    Returns None for a cluster-scoped object and for a Namespace.
+    """
     if not asked.namespace or asked.definition.storage == NAMESPACES:
         return None
     record = cluster.state.get(NAMESPACES, asked.namespace)
@@ -105,7 +118,7 @@ def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
 
 
 def asking(cluster: Cluster, user: User) -> authorization.Ask:
-    """Return the authorizer that expressions call for the requesting user or a service account."""
+    """Return the function behind CEL's `authorizer`: it checks permissions of the user, or of a service account."""
     from kcm.runtime.cel.libraries.authorization import CheckAttributes as Asked
     from kcm.runtime.cel.libraries.authorization import DecisionValue
 

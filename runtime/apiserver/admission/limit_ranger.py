@@ -33,7 +33,7 @@ def set_defaults(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Raises StatusError (403)."""
+    """Check a new pod or claim against the LimitRanges of its namespace. Raises StatusError (403)."""
     _admit(cluster, definition, obj)
 
 
@@ -70,7 +70,7 @@ def _items(limit_range: Object) -> list[Mapping[str, Any]]:
 
 
 def _containers(pod: Object) -> Iterator[tuple[str, Object]]:
-    """("container" or "init container", the container)."""
+    """Yield each container with its type for messages: "container" or "init container"."""
     for container in pod["spec"].get("containers") or ():
         yield "container", container
     for container in pod["spec"].get("initContainers") or ():
@@ -109,7 +109,7 @@ def _wrong_with_pod(limits: Mapping[str, Any], pod: Object) -> Iterator[str]:
 
 
 def _wrong_with_claim(limits: Mapping[str, Any], claim: Object) -> Iterator[str]:
-    """Yield the violations of a claim, of which only the requests are limited."""
+    """Yield the violations of a LimitRange item by a claim. A claim's requests are checked, its limits are not."""
     if limits.get("type") == "PersistentVolumeClaim":
         requests = read_amounts((claim["spec"].get("resources") or {}).get("requests"))
         yield from _each(limits, "min", lambda bound: _below(bound, requests, {}))
@@ -123,10 +123,10 @@ def _wrong(limits: Mapping[str, Any], requests: Amounts, asked_limits: Amounts) 
 
 
 class _Bound(NamedTuple):
-    """Bound of the resource name for an item of a LimitRange type."""
+    """Minimum, maximum or ratio of a resource in an item of a LimitRange."""
 
-    type: str
-    name: str
+    type: str  # of the item: Container, Pod or PersistentVolumeClaim
+    name: str  # of the resource, such as cpu
     value: Quantity
 
     def __str__(self) -> str:
@@ -189,7 +189,10 @@ def _overcommitted(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
 
 
 def _comparable(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
-    """Return the quantities in thousandths, or in units if one of them is too large."""
+    """Return the request, the limit and the bound in a common unit: thousandths, or whole units if one is too large.
+
+    A missing quantity is 0.
+    """
     quantities = [ZERO.value if quantity is None else quantity.value for quantity in (request, limit, bound)]
     whole = [whole_value(quantity) for quantity in quantities]
     asked, limited, enforced = whole if max(whole) > _MOST_MILLI else [milli_value(quantity) for quantity in quantities]

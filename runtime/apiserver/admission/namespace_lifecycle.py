@@ -16,7 +16,7 @@ _IMMORTAL = ("default", "kube-system", "kube-public")
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Raises StatusError (403, 404)."""
+    """Check that the namespace of a new object exists and is not being deleted. Raises StatusError (403, 404)."""
     if not definition.namespaced:
         return
     name = obj["metadata"]["namespace"]
@@ -36,6 +36,9 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def admit_delete(definition: ResourceDefinition, key: Key) -> None:
-    """Raises StatusError (403)."""
+    """Check that a deletion is not that of the namespace default, kube-system or kube-public.
+
+    Raises StatusError (403).
+    """
     if definition.storage == NAMESPACES and key in _IMMORTAL:
         raise status_errors.forbidden("", NAMESPACES, key, "this namespace may not be deleted")

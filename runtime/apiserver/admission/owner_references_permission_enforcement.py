@@ -1,5 +1,7 @@
-"""OwnerReferencesPermissionEnforcement: who may not delete an object sets no owners of it, and who may not set the
-finalizers of an owner does not block its deletion.
+"""OwnerReferencesPermissionEnforcement: require permissions of a user who changes owner references.
+
+A change of an object's owner references requires permission to delete the object, and blockOwnerDeletion requires
+permission to update the finalizers of the owner.
 
 Source: kubernetes plugin/pkg/admission/gc/gc_admission.go (v1.36).
 """
@@ -28,7 +30,7 @@ _ANY_FINALIZERS = {
 
 
 def validate(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
-    """Raises StatusError (403)."""
+    """Check the user's permissions if a request sets or changes owner references. Raises StatusError (403)."""
     definition, route = call.definition, call.route
     before = [] if old is None else _owners(old)
     if (definition.storage, route.subresource) == _NEVER_CHANGED or _owners(new) == before:
@@ -63,7 +65,10 @@ def _newly_blocked(owners: list[Object], before: list[Object]) -> list[Object]:
 
 
 def _finalizers_of(cluster: Cluster, call: RoutedRequest, new: Object, owner: Object) -> Iterator[dict[str, Any]]:
-    """Yield the permissions needed to set an owner's finalizers. Raises StatusError (403) for an unknown kind."""
+    """Yield the attributes of the permission to update an owner's finalizers.
+
+    Raises StatusError (403) if the owner's kind is unknown.
+    """
     version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
     definition = cluster.registry.of_kind(version, kind)
     if definition is None:

@@ -18,7 +18,7 @@ _ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> None:
-    """Raises StatusError (403)."""
+    """Check an update that increases the requested storage of a claim. Raises StatusError (403)."""
     if call.definition.storage != CLAIMS or call.route.subresource:
         return
     if PERSISTENT_VOLUME_CLAIM_RESIZE not in cluster.settings.plugins or _size(new) <= _size(old):

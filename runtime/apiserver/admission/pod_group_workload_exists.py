@@ -14,7 +14,7 @@ WORKLOADS, GROUPS = "workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"
 
 
 def check_create(cluster: Cluster, definition: ResourceDefinition, group: Object) -> None:
-    """Refuse a new PodGroup whose Workload or template is missing. Raises StatusError (403)."""
+    """Check that the Workload of a new PodGroup exists and has the referenced template. Raises StatusError (403)."""
     reference = (group["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if reference is None:
         return

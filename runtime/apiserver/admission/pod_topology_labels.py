@@ -13,14 +13,14 @@ _COPIED = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def admit_pod(cluster: Cluster, pod: Object) -> None:
-    """Changes a new pod in place."""
+    """Copy the node's labels to a pod that is created with a node name, in place."""
     node = pod["spec"].get("nodeName")
     if node:
         _copy(cluster, node, pod)
 
 
 def admit_binding(cluster: Cluster, binding: Object) -> None:
-    """Changes a Binding in place; its labels become those of the pod."""
+    """Copy the node's labels to a Binding, in place. The server merges the labels of a Binding into its pod."""
     target = binding.get("target") or {}
     if target.get("kind") == "Node":
         _copy(cluster, target.get("name") or "", binding)

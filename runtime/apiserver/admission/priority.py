@@ -18,7 +18,10 @@ _PREEMPT = "PreemptLowerPriority"
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, pod: Object) -> None:
-    """Raises StatusError (403)."""
+    """Set the priority and preemption policy of a new pod, in place.
+
+    Raises StatusError (403) if the pod has another value, or if its class does not exist.
+    """
     if definition.storage != "pods":
         return
     spec = pod["spec"]
@@ -46,7 +49,7 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, pod: Object) 
 
 
 def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """An update that leaves both out keeps them."""
+    """Copy priority and preemption policy from the old pod if an update omits them."""
     if definition.storage == "pods":
         for field in ("priority", "preemptionPolicy"):
             if field in old["spec"]:
@@ -54,7 +57,10 @@ def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> No
 
 
 def _of_class(cluster: Cluster, pod: Object) -> tuple[int, str]:
-    """Return (priority, preemption policy) of the pod's class; a pod without a class is assigned the default one."""
+    """Return (priority, preemption policy) of the pod's class. Raises StatusError (403) if the class does not exist.
+
+    A pod that names no class is assigned the default class, in place.
+    """
     name = pod["spec"].get("priorityClassName")
     if not name:
         classes = map(to_read, cluster.state.collection(PRIORITY_CLASSES).raw_objects())

@@ -1,4 +1,4 @@
-"""Errors of plugins that run before the name of an object is generated."""
+"""Errors of admission plugins. Plugins also refuse objects whose name is not generated yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from kcm.runtime.apiserver.errors import status_errors
 
 
 def forbidden(group: str, plural: str, obj: Object, because: str) -> status_errors.StatusError:
-    """Return a 403. An object whose name is not generated yet is identified by its generateName.
+    """Return the error 403 of a plugin that refuses an object.
+
+    The error names an object without a name by its generateName.
 
     Source: apiserver pkg/admission/errors.go, NewForbidden (v1.36).
     """

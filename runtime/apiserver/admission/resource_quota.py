@@ -1,13 +1,13 @@
-"""ResourceQuota: charge creations and growth to the quotas of the namespace.
+"""ResourceQuota: add the usage of new and growing objects to the quotas of their namespace.
 
-An object and the usage that it adds to its quotas are one commit: usage is never lost, and nothing is charged for what
-was not stored. Requests are carried out one after the other, so that many writers at once cannot exceed a quota.
+The object and the changed quotas are stored in one commit, and requests are executed one at a time. Concurrent writers
+therefore cannot exceed a quota, and a request that fails is not charged.
 
-A quota whose status has no limits yet limits nothing: until the resourcequota controller has counted what is there. One
-with limits and without their usage lets nothing through that it is about.
+A quota without limits in its status limits nothing, because the resourcequota controller has not initialized it yet. A
+quota whose status has a limit but no usage for it rejects all requests that it covers.
 
-Source: apiserver pkg/admission/plugin/resourcequota/{admission,controller}.go (v1.36). Differs: the usage is not
-written beforehand, so there are no conflicts, retries or charges of requests that fail later.
+Source: apiserver pkg/admission/plugin/resourcequota/{admission,controller}.go (v1.36). Difference: upstream writes the
+usage before the object, which needs retries on conflicts and leaves charges of requests that fail later.
 """
 
 from __future__ import annotations
@@ -48,24 +48,27 @@ DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 
 
 class QuotaRequest(NamedTuple):
-    """Write to be charged. operation: CREATE or UPDATE. old: the object that an update replaces."""
+    """Creation or update to check against the quotas of its namespace."""
 
     definition: ResourceDefinition
-    operation: str
+    operation: str  # CREATE or UPDATE
     subresource: str
     new: Object
-    old: Object | None = None
+    old: Object | None = None  # the object that an update replaces
 
 
 class Charge(NamedTuple):
-    """Quota with its usage after the request."""
+    """Change of a ResourceQuota by a request."""
 
     key: Key
-    quota: Object
+    quota: Object  # with the usage after the request
 
 
 def admit(cluster: Cluster, request: QuotaRequest) -> list[Charge]:
-    """Return the charges of a request to quotas, without writing them. Raises StatusError (403)."""
+    """Check a request against the quotas, and return the changed quotas, without storing them.
+
+    Raises StatusError: 403 if a quota would be exceeded.
+    """
     quotas, limited = cluster.state.collection(QUOTAS), cluster.settings.admission.limited
     if not request.definition.namespaced or not (quotas.records or limited):
         return []
@@ -96,7 +99,7 @@ def admit(cluster: Cluster, request: QuotaRequest) -> list[Charge]:
 
 
 def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
-    """Write the charges. Call in the commit of the request."""
+    """Store the changed quotas. Must be called in the commit that stores the object."""
     for item in charges:
         cluster.state.put(QUOTAS, item.key, item.quota)
 
@@ -104,7 +107,10 @@ def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
 def _concerned(
     evaluator: Evaluator, request: QuotaRequest, quotas: Iterable[tuple[Key, Object]]
 ) -> list[tuple[Key, Object]]:
-    """Return the quotas that cover the object. Raises StatusError if it does not set a resource that one requires."""
+    """Return the quotas that cover the object.
+
+    Raises StatusError (403) if the object does not set a resource that a quota limits, or if a quota has no usage yet.
+    """
     found = []
     for key, quota in quotas:
         if not _is_about(evaluator, quota, request.new):
@@ -129,7 +135,14 @@ def _check_limited(
     quotas: Iterable[tuple[Key, Object]],
     concerned: Iterable[tuple[Key, Object]],
 ) -> None:
-    """Check that resources with limited consumption are covered by a quota. Raises StatusError."""
+    """Check that a quota covers each resource whose consumption the admission configuration limits by default.
+
+    used: usage of the new object
+    quotas: all quotas of the namespace
+    concerned: the quotas that cover the object
+
+    Raises StatusError.
+    """
     definition = request.definition
     texts = [
         text
@@ -160,7 +173,12 @@ def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:
 
 
 def _charge(request: QuotaRequest, key: Key, quota: Object, more: Amounts) -> Charge | None:
-    """Return the charge to a quota; None if it limits none of it. Raises StatusError if it would be exceeded."""
+    """Return the quota with the additional usage; None if it limits none of the resources.
+
+    more: additional usage by resource
+
+    Raises StatusError (403) if the quota would be exceeded.
+    """
     hard, used = read_amounts(_limits(quota)), read_amounts(_status(quota).get("used"))
     asked = masked(more, hard)
     if not asked:
@@ -175,7 +193,7 @@ def _charge(request: QuotaRequest, key: Key, quota: Object, more: Amounts) -> Ch
 
 
 def _kept_text(quota: Object, after: dict[str, Quantity], changed: Amounts) -> Object:
-    """Return status.used with the changed amounts, keeping the notation of all others."""
+    """Return status.used with the changed amounts. All other amounts keep their notation ("1000m", "1")."""
     return {**(_status(quota).get("used") or {}), **written(masked(after, changed))}
 
 
@@ -205,7 +223,7 @@ def _evaluator(cluster: Cluster, resource: str) -> Evaluator:
 
 
 class _Stored:
-    """Stored objects that the evaluator of ResourceClaims reads."""
+    """Reader of the stored objects that the evaluator of ResourceClaims needs: device classes, pods and claims."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

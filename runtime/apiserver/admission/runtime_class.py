@@ -19,7 +19,10 @@ _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Ov
 
 
 def admit_create(cluster: Cluster, pod: Object) -> None:
-    """Changes a new pod in place. Raises StatusError (403)."""
+    """Set overhead, node selector and tolerations of a new pod from its RuntimeClass, in place.
+
+    Raises StatusError (403) if the pod conflicts with the class, or if the class does not exist.
+    """
     spec = pod["spec"]
     if spec.get("runtimeClassName") is None or RUNTIME_CLASS not in cluster.settings.plugins:
         return
@@ -35,7 +38,7 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
 
 
 def check_create(cluster: Cluster, pod: Object) -> None:
-    """Raises StatusError (403)."""
+    """Check that the overhead of a new pod equals that of its RuntimeClass. Raises StatusError (403)."""
     spec = pod["spec"]
     if RUNTIME_CLASS not in cluster.settings.plugins:
         return
@@ -49,7 +52,7 @@ def check_create(cluster: Cluster, pod: Object) -> None:
 
 
 def _class(cluster: Cluster, pod: Object) -> Object:
-    """Raises StatusError (403)."""
+    """Return the RuntimeClass of a pod. Raises StatusError (403) if it does not exist."""
     name = pod["spec"]["runtimeClassName"]
     record = cluster.state.get(RUNTIME_CLASSES, name)
     if record is None:
@@ -74,7 +77,7 @@ def _schedule(pod: Object, scheduling: Object) -> None:
 
 
 def _merged(tolerations: list[Any]) -> list[Any]:
-    """Remove tolerations that another one includes; of two equal ones the first is kept."""
+    """Return the tolerations without those that another toleration includes. Of equal ones, the first is kept."""
     kept: list[Any] = []
     for index, toleration in enumerate(tolerations):
         others = tolerations[index + 1 :]
@@ -87,7 +90,7 @@ def _merged(tolerations: list[Any]) -> list[Any]:
 
 
 def _includes(more: Object, less: Object) -> bool:
-    """Source: isSuperset."""
+    """Report whether a toleration tolerates every taint that another tolerates. Source: isSuperset."""
     if more == less:
         return True
     everything = not more.get("key") and more.get("operator") == "Exists"

@@ -1,6 +1,6 @@
-"""ServiceAccount: assign the default service account to pods, and mount a token of it into their containers.
+"""ServiceAccount: assign service accounts to pods, and mount tokens of the account into their containers.
 
-If the plugin is disabled, a pod without an account is still assigned the default one.
+If the plugin is disabled, a pod without an account is still assigned the account "default".
 
 Source: kubernetes plugin/pkg/admission/serviceaccount/admission.go (v1.36).
 """
@@ -27,11 +27,11 @@ MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS = 3607  # requested lifetime; upstream's servers extend it to a year, and warn about use of older tokens
 ENFORCE = "kubernetes.io/enforce-mountable-secrets"  # annotation of an account
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # Go's strconv.ParseBool
-MIRROR = "kubernetes.io/config.mirror"  # annotation of a static pod's image
+MIRROR = "kubernetes.io/config.mirror"  # annotation of a mirror pod, which represents a static pod of a kubelet
 
 
 def admit_create(cluster: Cluster, pod: Object) -> None:
-    """Changes a new pod in place. Raises StatusError (403)."""
+    """Set the account, token volume and imagePullSecrets of a new pod, in place. Raises StatusError (403)."""
     spec = pod["spec"]
     if SERVICE_ACCOUNT not in cluster.settings.plugins:
         if not spec.get("serviceAccountName") and MIRROR not in annotations_of(pod):
@@ -64,7 +64,10 @@ def check_create(cluster: Cluster, pod: Object) -> None:
 
 
 def _account(cluster: Cluster, pod: Object) -> Object:
-    """Raises StatusError (403)."""
+    """Return the service account of a pod. Raises StatusError (403) if it does not exist.
+
+    If the account "default" is missing, the request waits, because it is created soon after its namespace.
+    """
     key = f"{pod['metadata']['namespace']}/{pod['spec']['serviceAccountName']}"
     record, name = cluster.state.get(ACCOUNTS, key), pod["spec"]["serviceAccountName"]
     if record is None and name == DEFAULT:
@@ -94,7 +97,7 @@ def _mounts_token(account: Object, spec: Object) -> bool:
 
 
 def _mount_token(cluster: Cluster, spec: Object) -> None:
-    """Mount the token volume into each container without a mount at that path."""
+    """Add a token volume, and mount it into each container that has no mount at MOUNT_PATH."""
     volumes = spec.get("volumes") or []
     own = next((volume["name"] for volume in volumes if volume.get("name", "").startswith(VOLUME_PREFIX)), "")
     name = own or VOLUME_PREFIX + cluster.suffix()
@@ -120,7 +123,10 @@ def _token_volume(name: str) -> Object:
 
 
 def _check_references(account: Object, pod: Object) -> None:
-    """Check that the pod mounts only secrets that its account lists, if the account enforces it."""
+    """Check that a pod uses only secrets that its account lists, if the account has the annotation ENFORCE.
+
+    Raises StatusError (403).
+    """
     if annotations_of(account).get(ENFORCE) in _TRUE:
         for because in _stray_secrets(account, pod["spec"]):
             raise forbidden("", "pods", pod, because)
@@ -146,7 +152,7 @@ def _stray_secrets(account: Object, spec: Object) -> Iterator[str]:
 
 
 def _container_secrets(container: Object) -> Iterator[tuple[str, str]]:
-    """Yield (how, name) of each Secret in a container's environment."""
+    """Yield (source, Secret name) for each Secret in a container's environment. Source: "envFrom" or "envVar NAME"."""
     for variable in container.get("env") or ():
         reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
         if reference is not None:

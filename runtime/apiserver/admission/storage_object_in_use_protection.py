@@ -18,7 +18,7 @@ FINALIZERS = {
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Changes a new object in place."""
+    """Add the protection finalizer to a new volume, claim or VolumeAttributesClass, in place."""
     finalizer = FINALIZERS.get(definition.storage)
     if finalizer is None or STORAGE_OBJECT_IN_USE_PROTECTION not in cluster.settings.plugins:
         return

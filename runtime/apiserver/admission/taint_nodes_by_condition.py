@@ -14,7 +14,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, node: Object) -> None:
-    """Changes a new node in place."""
+    """Add the taint NOT_READY to a new node, in place."""
     if definition.storage != "nodes" or TAINT_NODES not in cluster.settings.plugins:
         return
     taints = node["spec"].get("taints") or []

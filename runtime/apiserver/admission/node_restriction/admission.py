@@ -1,7 +1,7 @@
-"""NodeRestriction: limit a kubelet to its own node, lease, CSINode and pods.
+"""NodeRestriction: allow a kubelet to write only its own Node, Lease, CSINode, ResourceSlices and pods.
 
-Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (v1.36). Difference: a forbidden change of a
-claim's status is reported by field names.
+Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (v1.36). Difference: the error about a forbidden
+change of a claim contains the names of the fields, and upstream's a diff.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ _OF_STATUS = (
 
 
 def admit(cluster: Cluster, call: RoutedRequest, operation: str, new: Object | None, old: Object | None = None) -> None:
-    """Check a request of a kubelet. Raises StatusError (403, 404).
+    """Check a request of a kubelet; requests of other users are ignored. Raises StatusError (403, 404).
 
-    new: the object, or the body of a subresource; None for a deletion.
+    operation: CREATE, UPDATE or DELETE
+    new: the object, or the body of a subresource; None for a deletion
+    old: the object that is replaced or deleted; None for a creation
     """
     node = node_of(call.user)
     if node is None:
@@ -92,7 +94,7 @@ def _admit_claim(asked: Asked) -> None:
 
 
 def _without_status(claim: Object) -> dict[str, Any]:
-    """Return the fields that a node may not change, by their paths of two steps."""
+    """Return the fields that a kubelet may not change, by path ("spec.volumeName")."""
     found: dict[str, Any] = {}
     for part in ("metadata", "spec", "status"):
         found |= {f"{part}.{field}": value for field, value in (claim.get(part) or {}).items()}

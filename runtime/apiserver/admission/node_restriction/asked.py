@@ -1,4 +1,4 @@
-"""Requests of kubelets, and how they are refused."""
+"""Request of a kubelet, as the checks of NodeRestriction read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
 class Asked(NamedTuple):
-    """Request of a kubelet, as its admission sees it."""
+    """Request of a kubelet, with the objects before and after it."""
 
     cluster: Cluster
     call: RoutedRequest
@@ -43,7 +43,13 @@ class Asked(NamedTuple):
         return self.found("pod", "pods", make_key(self.call.route.namespace, name))
 
     def found(self, singular: str, storage: str, key: Key) -> Object:
-        """Return a stored object. Raises StatusError (404) with a client-go lister's text, which uses the singular."""
+        """Return a stored object.
+
+        singular: name of the resource in the error, which has the text of a client-go lister
+        storage: storage key of the resource, such as "csidrivers.storage.k8s.io"
+
+        Raises StatusError (404).
+        """
         record = self.cluster.state.get(storage, key)
         if record is None:
             raise status_errors.not_found(storage.partition(".")[2], singular, key.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""Rules for kubelets that write their Node: labels under kubernetes.io are limited to those that kubelets set.
+"""Rules for kubelets that write Nodes: only their own, without taints, and only labels that kubelets may set.
 
 Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitNode), kubelet pkg/apis/well_known_labels.go
 (v1.36).
@@ -34,7 +34,7 @@ _SET_BY_KUBELETS = frozenset(
 
 
 def admit(asked: Asked) -> None:
-    """Raises StatusError (403)."""
+    """Check a kubelet's write of a Node. Raises StatusError (403)."""
     node, new, old = quoted(asked.node), asked.new, asked.old
     if asked.name != asked.node:
         raise asked.refusal(f"node {node} is not allowed to modify node {quoted(asked.name)}")
@@ -62,7 +62,7 @@ def admit(asked: Asked) -> None:
 
 
 def forbidden_labels(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """Return the changed labels that a kubelet may not change, sorted."""
+    """Return the sorted keys of added, changed and removed labels that a kubelet may not change."""
     changed = {*now.items()} ^ {*before.items()}
     return sorted({label for label, _ in changed if _is_forbidden(label)})
 

@@ -64,7 +64,7 @@ _PROJECTED = {
 
 
 def admit(asked: Asked) -> None:
-    """Raises StatusError (403, 404)."""
+    """Check a kubelet's write of a pod, of its status, or an eviction. Raises StatusError (403, 404)."""
     match asked.subresource:
         case "":
             _admit_pod(asked)
@@ -80,7 +80,7 @@ def admit(asked: Asked) -> None:
 def admit_certificate_request(asked: Asked) -> None:
     """Check a PodCertificateRequest. Raises StatusError (403, 500).
 
-    The error is 500 instead of 403 where upstream's caches could be stale, so that the kubelet retries.
+    The error is 500 if upstream's caches could be stale, so that the kubelet retries.
     """
     if asked.operation != CREATE or asked.new is None:
         raise asked.refusal(f"unexpected operation {asked.operation}")
@@ -146,7 +146,7 @@ def _admit_pod(asked: Asked) -> None:
 
 
 def _check_owner(asked: Asked, pod: Object) -> None:
-    """The node, and nothing else."""
+    """Check that the only owner of a mirror pod is the kubelet's Node. Raises StatusError (403, 404)."""
     node, owners = quoted(asked.node), pod["metadata"].get("ownerReferences") or []
     if len(owners) > 1:
         raise asked.refusal(f"node {node} can only create pods with a single owner reference set to itself")
@@ -178,7 +178,10 @@ def _admit_status(asked: Asked) -> None:
 
 
 def _references(asked: Asked, pod: Object) -> Iterator[str]:
-    """Yield the resources that a pod refers to. Raises StatusError (403) for an unknown volume source."""
+    """Yield the resources of the API objects that a pod refers to, as phrases for the error.
+
+    Raises StatusError (403) for an unknown volume source.
+    """
     spec = pod["spec"]
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
@@ -201,7 +204,11 @@ def _references(asked: Asked, pod: Object) -> Iterator[str]:
 
 
 def _named(asked: Asked, what: str, storage: str, key: str) -> Object:
-    """Return an object that a PodCertificateRequest names. Raises StatusError (500)."""
+    """Return an object that a PodCertificateRequest names. Raises StatusError (500) if it does not exist.
+
+    what: type of the object for the error, such as "service account"
+    storage, key: storage key of the resource, and key of the object
+    """
     try:
         return asked.found(what.replace(" ", ""), storage, key)
     except StatusError as err:

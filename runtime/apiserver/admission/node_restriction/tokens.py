@@ -1,4 +1,4 @@
-"""Rules for kubelets that request tokens: for service accounts of their own pods, and audiences that these mount.
+"""Rules for kubelets that request service account tokens: only for their own pods, and for audiences of their volumes.
 
 Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitServiceAccount, podReferencesAudience),
 csi-translation-lib plugins (v1.36).
@@ -30,7 +30,7 @@ _DRIVERS = {
 
 
 def admit(asked: Asked) -> None:
-    """Raises StatusError (403, 404)."""
+    """Check a kubelet's TokenRequest. Raises StatusError (403, 404)."""
     if asked.operation != CREATE or asked.subresource != "token" or asked.new is None:
         return
     spec = asked.new.get("spec") or {}
@@ -80,7 +80,10 @@ def _check_audience(asked: Asked, pod: Object, audiences: list[str]) -> None:
 
 
 def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]:
-    """Return the token audiences of one volume. Raises StatusError (404)."""
+    """Return the audiences of the tokens that a volume mounts: projected, or requested by its CSI driver.
+
+    Raises StatusError (404) if the claim, volume or driver does not exist.
+    """
     found = {
         source["serviceAccountToken"].get("audience") or ""
         for source in (volume.get("projected") or {}).get("sources") or ()
@@ -94,7 +97,7 @@ def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]
 
 
 def _driver(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> str:
-    """Return the CSI driver of a volume; "" if it has none."""
+    """Return the name of the CSI driver of a pod's volume; "" if it has none. Raises StatusError (404)."""
     if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
         return _driver_of_claim(asked, f"{name_of(pod)}-{volume['name']}")
     if volume.get("persistentVolumeClaim") is not None:

@@ -1,6 +1,7 @@
 """PodSecurity admission of pods, workloads and namespaces.
 
-Pods are refused. What has a template of pods is let through, with a warning.
+A pod that violates the enforced level is refused. A workload whose pod template violates a level causes warnings and
+audit annotations only.
 
 Source: pod-security-admission admission/{admission,pods}.go, kubernetes
 plugin/pkg/admission/security/podsecurity/admission.go (v1.36).
@@ -47,9 +48,11 @@ _TEMPLATES = {
 
 
 def check(cluster: Cluster, call: RoutedRequest, obj: Object, old: Object | None = None) -> None:
-    """Check a namespace, pod or workload. Raises StatusError (403, 422).
+    """Check a pod, a workload with a pod template, or the labels of a Namespace. Other objects are ignored.
 
-    old: the object that an update replaces.
+    old: the object that an update replaces; None for a creation
+
+    Raises StatusError: 403 for a refused pod, 422 for invalid labels of a Namespace.
     """
     storage, subresource = call.definition.storage, call.route.subresource
     if storage not in _TEMPLATES and storage not in (NAMESPACES, PODS):
@@ -102,12 +105,15 @@ def _defaults_of(defaults: tuple[tuple[str, str], ...]) -> NamespacePolicy:
 
 
 def _defaults(settings: PodSecuritySettings) -> NamespacePolicy:
-    """Return the configured default policy. Modes are independent: a default for enforce is no default for warn."""
+    """Return the policy of namespaces without labels. A mode without a configured default is privileged."""
     return NO_POLICY if not settings.defaults else _defaults_of(tuple(settings.defaults.items()))
 
 
 def _evaluate(call: RoutedRequest, policy: NamespacePolicy, pod: Object, *, enforced: bool) -> None:
-    """Raises StatusError (403)."""
+    """Evaluate a pod against the levels of a policy, and add warnings and audit annotations.
+
+    enforced: whether a violation of the enforced level raises StatusError (403)
+    """
     definition = call.definition
     refusal: status_errors.StatusError | None = None
     if enforced:
@@ -128,7 +134,7 @@ def _evaluate(call: RoutedRequest, policy: NamespacePolicy, pod: Object, *, enfo
 
 
 def _images(pod: Object) -> list[list[tuple[str, str]]]:
-    """Return the names and images of all containers. Other updates of a pod need no evaluation."""
+    """Return (name, image) of each container, by type of container. Updates that change no image are not evaluated."""
     spec = pod["spec"]
     return [
         [(container.get("name") or "", container.get("image") or "") for container in spec.get(field) or ()]
@@ -137,7 +143,10 @@ def _images(pod: Object) -> list[list[tuple[str, str]]]:
 
 
 def _check_namespace(cluster: Cluster, call: RoutedRequest, obj: Object, old: Object | None) -> None:
-    """Raises StatusError (422)."""
+    """Validate the labels of a Namespace, and warn about its pods that violate a new, stricter level.
+
+    Raises StatusError (422) if the labels are invalid.
+    """
     settings = cluster.settings.admission.pod_security
     defaults = _defaults(settings)
     policy, errors = policy_of(labels_of(obj), defaults)

@@ -12,11 +12,11 @@ Part = Mapping[str, Any]
 
 
 class Pod(NamedTuple):
-    """Pod or pod template, with the minor version (of 1.x) of the standards to evaluate."""
+    """Pod or pod template to evaluate."""
 
     annotations: Mapping[str, str]
     spec: Part
-    minor: int
+    minor: int  # Kubernetes minor version whose rules apply: 36 for v1.36
 
     @property
     def is_windows(self) -> bool:
@@ -38,8 +38,8 @@ class Pod(NamedTuple):
 class Finding(NamedTuple):
     """Violation of a level by a pod."""
 
-    reason: str
-    detail: str
+    reason: str  # short name of the violation, such as "hostPath volumes"
+    detail: str  # the containers and values, as a phrase
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
@@ -53,7 +53,10 @@ def context_of(container: Part) -> Part:
 
 
 def names_of(pod: Pod, is_bad: Callable[[Part], bool]) -> list[str]:
-    """Return the names of containers whose security context is bad."""
+    """Return the names of the containers whose security context violates a check.
+
+    is_bad: reports whether a security context violates it
+    """
     return [container["name"] for container in pod.containers() if is_bad(context_of(container))]
 
 
@@ -70,7 +73,10 @@ def named(word: str, items: Collection[str]) -> str:
 
 
 def setters(pod: Pod, is_bad: Callable[[Part], bool]) -> list[str]:
-    """Return the pod and the containers whose security context is bad."""
+    """Return the parts of a pod whose security context violates a check, as phrases: 'pod', 'container "main"'.
+
+    is_bad: reports whether a security context violates it
+    """
     found = ["pod"] if is_bad(pod.context) else []
     bad = names_of(pod, is_bad)
     return [*found, named("container", bad)] if bad else found

@@ -1,4 +1,4 @@
-"""Evaluation of a pod against a level: the checks of baseline first, then those of restricted.
+"""Evaluation of a pod against a level of the Pod Security Standards.
 
 Source: pod-security-admission policy/registry.go (v1.36).
 """
@@ -14,11 +14,11 @@ from kcm.runtime.apiserver.admission.pod_security.check_support import Finding, 
 from kcm.runtime.apiserver.admission.pod_security.levels import BASELINE, PRIVILEGED, LevelVersion
 from kcm.runtime.apiserver.admission.pod_security.restricted import RESTRICTIONS
 
-NEWEST = 36  # the minor version whose rules "latest" means
+NEWEST = 36  # minor version of the newest rules, for "latest" and for newer versions
 
 
 def findings(level: LevelVersion, pod: Mapping[str, Any]) -> list[Finding]:
-    """Return the violations of a level by a pod or a pod template."""
+    """Return the violations of a level by a pod or a pod template: those of baseline, then those of restricted."""
     if level.name == PRIVILEGED:
         return []
     minor = NEWEST if level.minor is None else min(level.minor, NEWEST)

@@ -17,16 +17,18 @@ _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 
 
 class LevelVersion(NamedTuple):
-    """Level and the minor version (of 1.x) of its rules; None selects the latest."""
+    """Level of the Pod Security Standards, and the version of its rules."""
 
     name: str = PRIVILEGED
-    minor: int | None = None
+    minor: int | None = None  # Kubernetes minor version: 36 for v1.36; None: the latest
 
     def __str__(self) -> str:
         return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
 
 class NamespacePolicy(NamedTuple):
+    """Levels that apply to the pods of a namespace, by mode."""
+
     enforce: LevelVersion = LevelVersion()
     audit: LevelVersion = LevelVersion()
     warn: LevelVersion = LevelVersion()

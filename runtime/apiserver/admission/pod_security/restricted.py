@@ -1,4 +1,4 @@
-"""Checks of the restricted level, by upstream's identifiers, and the checks of baseline that they replace.
+"""Checks of the restricted level, by upstream's identifiers.
 
 Source: pod-security-admission policy/check_*.go (v1.36).
 """
@@ -34,11 +34,11 @@ _VOLUMES = (
 
 
 class Restriction(NamedTuple):
-    """Check of the restricted level: the first minor version with it, and the check of baseline that it replaces."""
+    """Check of the restricted level."""
 
     check: Check
-    since: int = 0
-    instead: str = ""
+    since: int = 0  # first Kubernetes minor version whose rules contain the check
+    instead: str = ""  # identifier of the baseline check that it replaces
 
 
 def _allow_privilege_escalation(pod: Pod) -> Finding | None:

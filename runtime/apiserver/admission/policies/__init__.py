@@ -1,5 +1,6 @@
 """ValidatingAdmissionPolicy and MutatingAdmissionPolicy: CEL expressions that validate and change objects.
 
-Source: apiserver pkg/admission/plugin/policy (v1.36). The language is imported when a policy is stored and a request
-comes that it may be about.
+CEL is imported only when a request must be checked against a stored policy.
+
+Source: apiserver pkg/admission/plugin/policy (v1.36).
 """

@@ -29,53 +29,58 @@ _kept: dict[bytes, AdmissionPolicy] = {}  # least recently used first
 class Validation:
     """Compiled validation of a policy."""
 
-    expression: Expression
+    expression: Expression  # must be true
     message: str
-    message_expression: Expression | None
-    reason: str
+    message_expression: Expression | None  # takes precedence over message
+    reason: str  # of the error, such as Invalid or Forbidden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """Compiled mutation of a policy: a JSON patch, or an apply configuration."""
+    """Compiled mutation of a policy."""
 
     expression: Expression
-    is_patch: bool
+    is_patch: bool  # whether the value is a JSON patch; otherwise an apply configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicy:
-    """Compiled admission policy. annotations: expressions of audit annotations, by key."""
+    """Compiled ValidatingAdmissionPolicy or MutatingAdmissionPolicy."""
 
     name: str
-    ignores_failures: bool
-    constraints: Mapping[str, Any] | None
+    ignores_failures: bool  # failurePolicy Ignore
+    constraints: Mapping[str, Any] | None  # the matchConstraints
     param_kind: Mapping[str, Any] | None
-    conditions: tuple[Expression, ...]
+    conditions: tuple[Expression, ...]  # the matchConditions
     variables: Mapping[str, Expression] | None
     validations: tuple[Validation, ...]
-    annotations: tuple[tuple[str, Expression], ...]
+    annotations: tuple[tuple[str, Expression], ...]  # keys and values of audit annotations
     mutations: tuple[Mutation, ...]
-    reinvoked_if_needed: bool
+    reinvoked_if_needed: bool  # reinvocationPolicy IfNeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
+    """ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding."""
+
     name: str
     policy: str
     param_ref: Mapping[str, Any] | None
-    resources: Mapping[str, Any] | None
-    actions: tuple[str, ...]
+    resources: Mapping[str, Any] | None  # the matchResources
+    actions: tuple[str, ...]  # the validationActions; empty for a mutating policy
 
 
 def are_configured(cluster: Cluster, kinds: tuple[str, str]) -> bool:
-    """Report whether policies and bindings of a type (VALIDATING or MUTATING) exist."""
+    """Report whether policies and bindings of a type exist. kinds: VALIDATING or MUTATING."""
     policies, bindings = kinds
     return bool(cluster.state.collection(policies).records and cluster.state.collection(bindings).records)
 
 
 def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
-    """Return the policies that have bindings, with these bindings."""
+    """Return the policies of a type, each with its bindings, without those that have none.
+
+    kinds: VALIDATING or MUTATING
+    """
     policies, bindings = (tuple(cluster.state.collection(kind).raw_objects()) for kind in kinds)
     return _bound(policies, bindings)
 
@@ -104,7 +109,7 @@ def _binding(obj: Object) -> Binding:
 
 
 def _policy(raw: bytes) -> AdmissionPolicy:
-    """Return a compiled policy from the cache, which is bounded by the size of the sources."""
+    """Return the compiled policy for a stored policy, from a cache that is limited to MOST_KEPT bytes of sources."""
     found = _kept.pop(raw, None)
     if found is None:
         found = _compiled(raw)
@@ -118,7 +123,7 @@ def _policy(raw: bytes) -> AdmissionPolicy:
 
 
 def _compiled(raw: bytes) -> AdmissionPolicy:
-    """Compile a stored policy. Expressions that no longer compile fail when they are evaluated."""
+    """Compile a stored policy. An expression that does not compile fails when it is evaluated."""
     from kcm.runtime.cel.admission import (
         ANY,
         BOOLEAN,

@@ -1,4 +1,4 @@
-"""Matching of policies and bindings with requests, and the version of the object that they see.
+"""Matching of policies and bindings with requests, and the API version in which expressions see the objects.
 
 Source: apiserver pkg/admission/plugin/policy/matching/matching.go, generic/{policy_matcher,plugin}.go; kubernetes
 pkg/kubeapiserver/admission/exclusion/resources.go (v1.36).
@@ -31,7 +31,7 @@ _REVIEWS = frozenset(
 
 
 class Matched(NamedTuple):
-    """Definition and kind of the version in which expressions see the object."""
+    """API version in which expressions see the objects of a request: definition of the resource, and kind."""
 
     definition: ResourceDefinition
     kind: GroupVersionKind
@@ -44,9 +44,9 @@ def is_judged(asked: Attributes) -> bool:
 
 
 def matched(cluster: Cluster, resources: Mapping[str, Any], asked: Attributes) -> Matched | None:
-    """Return the version that a MatchResources matches; None if it does not match the request.
+    """Return the API version in which a MatchResources matches the request; None if it does not match.
 
-    Raises StatusError if the rules match, but a selector could not be evaluated.
+    Raises StatusError if the rules match and a selector cannot be evaluated.
     """
     trouble: StatusError | None = None
     try:

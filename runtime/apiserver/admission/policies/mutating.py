@@ -42,10 +42,12 @@ class _MutationError(Exception):
 
 
 def have_changed(cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object]) -> Object | None:
-    """Return the object as the policies leave it, in the request's version. Raises StatusError.
+    """Run the matching policies, and return the resulting object. Raises StatusError.
 
-    plugins: runs the server's own mutating plugins. They run again after a policy has changed the object, followed by
-    the policies with reinvocationPolicy IfNeeded.
+    Objects are in the API version of the request. If a policy has changed the object, the built-in plugins run again,
+    followed by the policies with reinvocationPolicy IfNeeded.
+
+    plugins: returns the object after another run of the built-in mutating plugins
     """
     if asked.obj is None or not is_judged(asked):
         return asked.obj
@@ -65,9 +67,11 @@ def have_changed_again(cluster: Cluster, asked: Attributes) -> Object | None:
 
 
 def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[Object, set[str]]:
-    """Return the object after all policies, and the names of the policies to reinvoke.
+    """Run the policies once; return the resulting object, and the names of the policies with IfNeeded that ran.
 
-    only: names of the policies to run in a second round; None runs all.
+    only: names of the policies to run in a second round; None runs all
+
+    Raises StatusError.
     """
     assert asked.obj is not None
     again: set[str] = set()
@@ -114,7 +118,13 @@ def _mutated(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, 
 
 
 def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutation, run: RequestEvaluation) -> Object:
-    """Raises FailedError, SpentError, _MutationError, StatusError."""
+    """Return the object of `asked` after one mutation, in the API version of the request.
+
+    found: API version in which the mutation sees the object
+    run: evaluator of the expression
+
+    Raises FailedError and SpentError (evaluation), _MutationError (invalid patch) and StatusError.
+    """
     value = run.value(mutation.expression)
     obj = shown(asked, found.definition, asked.obj)
     assert obj is not None
@@ -145,7 +155,7 @@ def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutati
 
 
 def _missing(obj: Object, operations: list[Any]) -> str | None:
-    """Return upstream's message for the first operation whose parent path is missing."""
+    """Return upstream's message for the first operation of a JSON patch whose parent path is missing in obj."""
     for operation in operations:
         path = str(operation.get("path") or "")
         here: Any = obj
@@ -159,7 +169,10 @@ def _missing(obj: Object, operations: list[Any]) -> str | None:
 
 
 def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -> Object:
-    """Check types and set defaults of a changed object of the resource's kind. Raises StatusError (500)."""
+    """Check the types of a mutated object, and set its defaults, in place. Raises StatusError (500).
+
+    The body of a subresource is returned unchanged.
+    """
     if not asked.is_whole:
         return new
     managers = metadata(new).get("managedFields")
@@ -175,7 +188,7 @@ def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -
 
 
 def _plain(value: Any) -> Any:
-    """Convert a CEL value to JSON, without optional fields that have no value."""
+    """Convert a CEL value to JSON. Instances of subclasses of int become plain integers."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -186,7 +199,11 @@ def _plain(value: Any) -> Any:
 
 
 def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
-    """Yield the paths of atomic fields, which would be replaced as a whole instead of merged."""
+    """Yield the paths of atomic fields in an apply configuration. Upstream rejects them, as a merge would replace them.
+
+    kind: merge type of the value
+    path: path of the value in the object; "" for the object itself
+    """
     if isinstance(value, dict):
         if kind.atomic and path:
             yield path
@@ -202,7 +219,7 @@ def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
 
 
 def _failure(policy: AdmissionPolicy, binding: Binding | None, text: str) -> list[str]:
-    """Return the failure as upstream reports it; empty if the policy ignores failures."""
+    """Return a list with upstream's message for a failed policy; an empty list if the policy ignores failures."""
     if policy.ignores_failures:
         return []
     if binding is None:

@@ -1,4 +1,4 @@
-"""Parameters that a binding passes to its policy.
+"""Parameter objects of policies: the stored objects that a binding's paramRef selects.
 
 Source: apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go, CollectParams (v1.36).
 """
@@ -13,11 +13,14 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
 class PolicyConfigurationError(Exception):
-    """Misconfigured policy or binding."""
+    """Invalid paramKind of a policy or paramRef of a binding, or a required parameter that does not exist."""
 
 
 def param_definition(cluster: Cluster, policy: AdmissionPolicy) -> ResourceDefinition | None:
-    """Return the definition of the policy's paramKind; None if it has none. Raises PolicyConfigurationError."""
+    """Return the definition of a policy's paramKind; None if the policy has no paramKind.
+
+    Raises PolicyConfigurationError if the server has no such kind.
+    """
     wanted = policy.param_kind
     if wanted is None:
         return None
@@ -31,7 +34,12 @@ def param_definition(cluster: Cluster, policy: AdmissionPolicy) -> ResourceDefin
 def parameters(
     cluster: Cluster, definition: ResourceDefinition | None, binding: Binding, namespace: str
 ) -> list[Object | None]:
-    """Return the parameters of a binding: [None] without paramKind, [] if none exist.
+    """Return the parameter objects of a binding. The policy is evaluated once for each entry.
+
+    Returns [None] for a policy without parameters, and [] if no parameter object exists.
+
+    definition: of the paramKind; None without paramKind
+    namespace: of the object in the request, for a paramRef without a namespace
 
     Raises PolicyConfigurationError.
     """

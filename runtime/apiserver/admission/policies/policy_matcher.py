@@ -22,24 +22,29 @@ if TYPE_CHECKING:
 
 
 class PolicyInvocation(NamedTuple):
+    """Policy to evaluate for a request, with one binding and one parameter object."""
+
     policy: AdmissionPolicy
     binding: Binding
     found: Matched
-    params: Object | None
+    params: Object | None  # None for a policy without parameters
 
 
 class Misconfigured(NamedTuple):
-    """Policy or binding that cannot be evaluated, with the reason."""
+    """Policy or binding that cannot be evaluated."""
 
     policy: AdmissionPolicy
-    binding: Binding | None
-    text: str
+    binding: Binding | None  # None if the policy is misconfigured
+    text: str  # the reason
 
 
 def invocations(
     cluster: Cluster, kinds: tuple[str, str], asked: Attributes
 ) -> Iterator[PolicyInvocation | Misconfigured]:
-    """Yield the policies to evaluate for a request, once per binding and parameter. kinds: VALIDATING or MUTATING."""
+    """Yield the policies that match a request, once for each matching binding and parameter object.
+
+    kinds: VALIDATING or MUTATING
+    """
     for policy, bindings in configured(cluster, kinds):
         try:
             found = matched(cluster, policy.constraints or {}, asked)
@@ -62,9 +67,9 @@ def invocations(
 
 
 def applies(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation) -> bool:
-    """Evaluate the match conditions of a policy.
+    """Report whether all match conditions of a policy are true.
 
-    Raises FailedError, and StatusError (404) if the namespace does not exist.
+    Raises FailedError if a condition cannot be evaluated, and StatusError (404) if the namespace does not exist.
     """
     from kcm.runtime.cel.admission import CONDITIONS_BUDGET, conditions_hold
 
@@ -76,7 +81,12 @@ def applies(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation) -
 
 
 def run_of(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, budget: int) -> RequestEvaluation:
-    """Raises StatusError (404) without the namespace."""
+    """Return the evaluator of a policy's expressions for a request.
+
+    budget: maximum total cost of the expressions, in CEL cost units
+
+    Raises StatusError (404) if the namespace does not exist.
+    """
     from kcm.runtime.cel.admission import RequestEvaluation
 
     found = invocation.found

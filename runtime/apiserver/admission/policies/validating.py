@@ -34,21 +34,26 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 
 class _Denial(NamedTuple):
-    """Failed validation and its position in the policy. reason: "" if an expression could not be evaluated."""
+    """Failed validation of a policy."""
 
     message: str
-    reason: str = ""
-    position: int = 0
+    reason: str = ""  # "" if an expression could not be evaluated
+    position: int = 0  # index of the validation in the policy; -1 for an audit annotation
 
 
 class _Denied(NamedTuple):
+    """Failed validation that rejects the request."""
+
     policy: AdmissionPolicy
-    binding: Binding | None
+    binding: Binding | None  # None if the policy is misconfigured
     denial: _Denial
 
 
 def have_judged(cluster: Cluster, asked: Attributes) -> None:
-    """Raises StatusError: the first refusal."""
+    """Evaluate the matching policies, and add their warnings and audit annotations to the request.
+
+    Raises the StatusError of the first policy that denies the request.
+    """
     if not is_judged(asked):
         return
     annotations: _Annotations = {}
@@ -138,7 +143,12 @@ def _annotated(policy: AdmissionPolicy, run: RequestEvaluation, annotations: _An
 
 
 def _denial(policy: AdmissionPolicy, validation: Validation, position: int, run: RequestEvaluation) -> list[_Denial]:
-    """Raises SpentError."""
+    """Evaluate a validation: return its failure, or an empty list.
+
+    position: index of the validation in the policy
+
+    Raises SpentError if the policy's cost budget is exceeded.
+    """
     from kcm.runtime.cel.admission import FailedError
 
     try:

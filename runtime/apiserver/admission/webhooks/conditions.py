@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 def conditions_match(
     cluster: Cluster, called: WebhookInvocation, asked: Attributes, obj: Object | None, old: Object | None
 ) -> bool:
-    """Evaluate the match conditions of a webhook. Raises StatusError (403) if one cannot be evaluated.
+    """Report whether all match conditions of a webhook are true.
 
-    obj and old are in the version in which the webhook is called.
+    obj, old: the objects in the API version that the webhook receives
+
+    Raises StatusError (403) if a condition cannot be evaluated and the webhook does not ignore failures.
     """
     from kcm.runtime.cel.admission import CONDITIONS_BUDGET, FailedError, RequestEvaluation, conditions_hold, names
 

@@ -23,7 +23,7 @@ EQUIVALENT, IGNORE, IF_NEEDED = "Equivalent", "Ignore", "IfNeeded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Webhook of a stored configuration."""
+    """Webhook of a stored configuration, with defaults set."""
 
     configuration: str
     number: int  # position in its configuration
@@ -36,13 +36,13 @@ class Webhook:
     object_selector: Mapping[str, Any]
     side_effects: str
     seconds: float  # timeout of a call
-    versions: tuple[str, ...]
-    reinvoked_if_needed: bool
-    conditions: tuple[Mapping[str, Any], ...]
+    versions: tuple[str, ...]  # accepted versions of AdmissionReview
+    reinvoked_if_needed: bool  # reinvocationPolicy IfNeeded
+    conditions: tuple[Mapping[str, Any], ...]  # the matchConditions
 
     @property
     def place(self) -> tuple[str, int]:
-        """Unique key of the webhook."""
+        """Unique key of the webhook: configuration and position."""
         return self.configuration, self.number
 
 

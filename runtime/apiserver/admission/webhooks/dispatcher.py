@@ -1,7 +1,8 @@
 """Dispatcher of webhooks: mutating webhooks are called one after the other, validating webhooks in parallel.
 
 Source: apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go, mutating/reinvocationcontext.go,
-pkg/admission/plugin/webhook/generic/webhook.go (v1.36). Differs: of several that refuse, the first in order is named.
+pkg/admission/plugin/webhook/generic/webhook.go (v1.36). Difference: if several validating webhooks refuse, the error is
+that of the first in order; upstream's is the first to arrive.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ _MUTATION, _VALIDATION = "mutation.webhook.admission.k8s.io/", "validating.webho
 def have_changed(
     cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object], body: ResourceDefinition | None = None
 ) -> Object | None:
-    """Return the object as mutating webhooks leave it, in the request's version. Raises StatusError.
+    """Call the matching mutating webhooks, and return the resulting object. Raises StatusError.
 
-    plugins: the server's own that change objects; they look again where a webhook has changed something. body: the kind
-    of a subresource's body; None where it is that of the resource.
+    Objects are in the API version of the request. Webhooks with reinvocationPolicy IfNeeded are called a second time if
+    a later webhook or the built-in plugins have changed the object.
+
+    plugins: returns the object after another run of the built-in mutating plugins; called if a webhook has changed it
+    body: definition of a body that is not stored; None for an object of the requested resource
     """
     if is_exempt(asked):
         return asked.obj
@@ -53,16 +57,24 @@ def have_changed(
 
 
 class _Mutation:
-    """Calls of mutating webhooks for one request: a first round, and one for reinvocationPolicy IfNeeded."""
+    """Rounds of calls to mutating webhooks for one request.
+
+    The first round calls all matching webhooks, the second those with reinvocationPolicy IfNeeded that ran before a
+    change.
+    """
 
     def __init__(self, cluster: Cluster, body: ResourceDefinition | None) -> None:
         self._cluster, self._body, self._round = cluster, body, 0
-        self._called: set[tuple[str, int]] = set()  # webhooks with reinvocationPolicy IfNeeded that ran
+        # Keys of webhooks with reinvocationPolicy IfNeeded: called since the last change, and to be called again.
+        self._called: set[tuple[str, int]] = set()
         self._again: set[tuple[str, int]] = set()
         self.has_changed = False
 
     def begin_again(self, *, changed: bool) -> None:
-        """Begin the second round. changed: whether the server's own plugins changed the object again."""
+        """Begin the second round.
+
+        changed: whether the built-in plugins have changed the object after the first round
+        """
         self._round = 1
         if changed:
             self._again |= self._called
@@ -82,7 +94,12 @@ class _Mutation:
         return asked
 
     def _call(self, called: WebhookInvocation, asked: Attributes, index: int) -> tuple[Attributes, bool]:
-        """Return the attributes with the resulting object, and whether it has changed."""
+        """Call a webhook, and return the attributes with the resulting object, and whether the webhook changed it.
+
+        index: position of the webhook among all, for audit annotations
+
+        Raises StatusError.
+        """
         cluster, webhook, call = self._cluster, called.webhook, asked.call
         place = f"round_{self._round}_index_{index}"
         changed = False
@@ -117,7 +134,10 @@ class _Mutation:
         return asked._replace(obj=_converted_back(asked, called, patched)), changed
 
     def _settle(self, definition: ResourceDefinition | None, patched: Object) -> None:
-        """Raises UnfitError, StatusError."""
+        """Check the types of a patched object against its definition, and set its defaults, in place.
+
+        Raises UnfitError if a field has the wrong type, and StatusError.
+        """
         if definition is None:
             return
         managers = metadata(patched).get("managedFields")
@@ -129,7 +149,7 @@ class _Mutation:
 
 
 def have_judged(cluster: Cluster, asked: Attributes) -> None:
-    """Call the validating webhooks that match, in parallel. Raises StatusError."""
+    """Call the matching validating webhooks in parallel. Raises the StatusError of the first that refuses or fails."""
     if is_exempt(asked):
         return
     matching = (_invocation(cluster, webhook, asked) for webhook in webhooks(cluster, VALIDATING))
@@ -155,14 +175,17 @@ def have_judged(cluster: Cluster, asked: Attributes) -> None:
 
 
 class _Asked:
-    """Prepared request to a webhook, and the uid of its review."""
+    """Prepared request to a webhook, and the uid of its AdmissionReview."""
 
     def __init__(self, post: Post, uid: str) -> None:
         self.post, self.uid = post, uid
 
 
 def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
-    """Raises StatusError."""
+    """Return the webhook with the API version to send; None if its rules, selectors or conditions do not match.
+
+    Raises StatusError.
+    """
     called = invocation(cluster, webhook, asked)
     if called is not None and webhook.conditions:
         obj, old = (
@@ -176,8 +199,8 @@ def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Webhoo
 def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _Asked | Answer | None:
     """Return the request to send to a webhook.
 
-    A failed result stands for an unresolved address, None for an address that admits without a call. Raises
-    CallingError and StatusError.
+    Returns a failed Answer if the address cannot be resolved, and None if the webhook runs on a hollow node and its
+    annotation WEBHOOK is "admit". Raises CallingError and StatusError.
     """
     webhook = called.webhook
     if asked.call.dry_run or asked.options.get("dryRun") == ["All"]:
@@ -205,7 +228,7 @@ def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _A
 
 
 def _note(asked: Attributes, webhook: Webhook, verdict: ReviewResult) -> None:
-    """Raises StatusError: the webhook's refusal."""
+    """Add the warnings and audit annotations of a webhook to the request. Raises its refusal (StatusError)."""
     for key, value in verdict.annotations.items():
         asked.call.annotate(f"{webhook.name}/{key}", value)
     asked.call.warn_all(verdict.warnings)
@@ -214,14 +237,14 @@ def _note(asked: Attributes, webhook: Webhook, verdict: ReviewResult) -> None:
 
 
 def _fail(error: CallingError, asked: Attributes, webhook: Webhook, annotation: str) -> None:
-    """Raises StatusError (500), unless the webhook's failures are ignored."""
+    """Handle a failed call: raise StatusError (500), or add an audit annotation if failurePolicy is Ignore."""
     if not webhook.ignores_failures:
         raise status_errors.internal(f"failed calling webhook {quoted(webhook.name)}: {error}") from error
     asked.call.annotate(annotation, webhook.name)
 
 
 def _converted(asked: Attributes, called: WebhookInvocation, obj: Object) -> Object:
-    """Convert an object from the request's version to the webhook's."""
+    """Convert an object from the API version of the request to the version that the webhook receives."""
     if called.definition is asked.definition or not asked.is_whole:
         return obj
     to, back = asked.definition.to_storage, called.definition.from_storage

@@ -1,4 +1,4 @@
-"""Matching of webhooks with requests, and the version of the object to send.
+"""Matching of webhooks with requests, and the API version of the objects to send.
 
 Source: apiserver pkg/admission/plugin/webhook/generic/webhook.go (ShouldCallHook), predicates/{rules,namespace,object}
 (v1.36).
@@ -31,11 +31,11 @@ _EXEMPT = {
 
 
 class WebhookInvocation(NamedTuple):
-    """Webhook to call, and the version of the object to send."""
+    """Webhook to call, and the API version of the objects to send."""
 
     webhook: Webhook
-    definition: ResourceDefinition
-    kind: GroupVersionKind
+    definition: ResourceDefinition  # of the resource in that version
+    kind: GroupVersionKind  # of the objects: the resource's, or a subresource's (Binding)
 
 
 def is_exempt(asked: Attributes) -> bool:
@@ -43,9 +43,9 @@ def is_exempt(asked: Attributes) -> bool:
 
 
 def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
-    """Return the version to call a webhook with; None if it is not called.
+    """Return the invocation of a webhook whose rules and selectors match the request; None if they do not match.
 
-    Raises StatusError if the rules match, but a selector could not be evaluated.
+    Raises StatusError if the rules match and a selector cannot be evaluated.
     """
     trouble: StatusError | None = None
     try:
@@ -65,9 +65,9 @@ def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Webhook
 
 
 def rule_matches(rule: Mapping[str, Any], definition: ResourceDefinition, asked: Attributes) -> bool:
-    """Report whether a RuleWithOperations matches a request.
+    """Report whether a rule (RuleWithOperations) matches a request.
 
-    definition: the requested resource, or another version of it.
+    definition: the requested resource, or the same resource in another API version (matchPolicy Equivalent)
     """
     return (
         _scope_matches(rule.get("scope") or "*", definition, asked)
@@ -105,7 +105,7 @@ def _among(item: str, items: Collection[str]) -> bool:
 
 
 def _scope_matches(scope: str, definition: ResourceDefinition, asked: Attributes) -> bool:
-    """Report whether the rule's scope matches. A Namespace is cluster-scoped despite its attributes."""
+    """Report whether a rule's scope matches. A Namespace is cluster-scoped, though its attributes have a namespace."""
     namespaced = definition.storage != NAMESPACES and bool(asked.namespace)
     return scope == "*" or namespaced == (scope == "Namespaced")
 
@@ -116,7 +116,10 @@ def _resource_matches(wanted: str, plural: str, subresource: str) -> bool:
 
 
 def selects_namespace(cluster: Cluster, selector: Mapping[str, Any], asked: Attributes) -> bool:
-    """Raises StatusError (404, 500)."""
+    """Report whether a selector matches the labels of the object's namespace, or of the Namespace itself.
+
+    Raises StatusError: 404 if the namespace does not exist, 500 if the selector is invalid.
+    """
     if not selector or (not asked.namespace and asked.definition.plural != NAMESPACES):
         return True
     if asked.definition.plural == NAMESPACES and not asked.subresource and asked.operation != DELETE:

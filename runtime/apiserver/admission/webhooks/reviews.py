@@ -54,23 +54,31 @@ class CallingError(Exception):
 
 
 class ReviewResult(NamedTuple):
-    """Result of a webhook: the operations of a JSON patch, and the refusal unless the request is allowed."""
+    """Valid response of a webhook."""
 
-    refusal: StatusError | None
-    patch: list[Any]
+    refusal: StatusError | None  # None: the request is allowed
+    patch: list[Any]  # operations of a JSON patch
     warnings: tuple[str, ...]
-    annotations: dict[str, str]
+    annotations: dict[str, str]  # audit annotations
 
 
 def review(asked: Attributes, called: WebhookInvocation, uid: str, obj: Object | None, old: Object | None) -> bytes:
-    """Encode an AdmissionReview. obj and old are in the version in which the webhook is called."""
+    """Return the encoded AdmissionReview to send. obj and old are in the API version that the webhook receives."""
     seen = request_of(asked, called.definition, called.kind)
     request = {"uid": uid, **seen, "object": obj, "oldObject": old}
     return orjson.dumps({**_REVIEW, "request": request})
 
 
 def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> ReviewResult:
-    """Evaluate the response of the webhook name. Raises CallingError."""
+    """Validate and decode the response of a webhook.
+
+    name: name of the webhook
+    uid: of the AdmissionReview that was sent
+    answer: HTTP response, or the reason of a failed call
+    mutating: whether the response may contain a patch
+
+    Raises CallingError.
+    """
     response = _response(uid, answer)
     patch, patch_type = response.get("patch"), response.get("patchType")
     operations: list[Any] = []
@@ -96,7 +104,7 @@ def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> ReviewRes
 
 
 def _response(uid: str, answer: Answer) -> dict[str, Any]:
-    """Raises CallingError."""
+    """Return the `response` of an AdmissionReview. Raises CallingError if the call failed or the review is invalid."""
     try:
         whole = review_in(answer, _DECODED)
     except UnansweredError as err:
@@ -121,7 +129,7 @@ def _named(whole: dict[str, str]) -> str:
 
 
 def _operations(patch: bytes, patch_type: str) -> list[Any]:
-    """Raises CallingError."""
+    """Decode a JSON patch, with upstream's error texts. Raises CallingError if it is invalid."""
     try:
         operations = orjson.loads(patch)
         if not isinstance(operations, list):
