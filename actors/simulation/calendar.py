@@ -1,4 +1,4 @@
-"""Faults of a simulated cluster with a fixed begin and end, and what happens at each of the two."""
+"""Schedule of planned faults in a simulated cluster: the actions at the start and at the end of each fault."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import STRIKES_THE_IDLE, Fault, FaultKind
 from kcm.runtime.simulation.network import SimulatedNetwork
 
-IDLE = 5.0  # seconds between two opportunities for faults to strike idle actors
+IDLE = 5.0  # seconds between two opportunities for faults to strike actors that have no message to handle
 LEASE = ("kube-system", "kube-controller-manager")
 
 
 class Calendar:
-    """Schedules the begin and the end of each fault of a plan on the world's clock."""
+    """Timers on the virtual clock that start and end each fault of a plan.
+
+    restart_server: replaces the API server, at the end of a fault of the kind SERVER_RESTARTED.
+    """
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class Calendar:
             if fault.concerns(process=name) and fault.until is not None:
                 running.process.http.hold(fault.until)
 
-    # Objects: written to the server directly, as other clients do, so that no network fault affects these writes.
+    # Changes of objects. They are written to the server directly, so that no network fault affects these writes.
 
     def _steal(self, fault: Fault) -> None:
         self._network.server.handle(theft(fault, LEASE, now=self._clock.now()))

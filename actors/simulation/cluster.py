@@ -1,4 +1,4 @@
-"""A whole cluster in one thread, on virtual time: the embedded API server's core, and managers that use it.
+"""Simulated cluster in one thread, on virtual time: the embedded API server, controller managers and hollow nodes.
 
 cluster = SimulatedCluster(log=log, seed=7)
 cluster.manager()
@@ -73,12 +73,12 @@ class SimulatedCluster:
 
     log: as for ControllerSystem.
     faults: injected faults, see runtime/faults/vocabulary.py.
-    traced: record a trace.
+    traced: record every event of the simulation in `trace`.
     cloud: cloud provider of managers with --cloud-provider. External calls take `self.calls.latency` virtual seconds.
-    collect_garbage: the server deletes dependents until a manager runs a garbage collector.
-    empty_namespaces: the server empties namespaces until a manager runs a namespace controller.
-    authorize: decides access reviews; may be replaced.
-    outside: fakes of external systems by a setting; see Setting.
+    collect_garbage: the server itself deletes dependents of deleted owners, until a manager runs a garbage collector.
+    empty_namespaces: the server itself empties namespaces, until a manager runs a namespace controller.
+    authorize: function that decides access reviews; may be replaced.
+    outside: fake of external systems, which the setting of a run creates; see Setting.outside.
     """
 
     def __init__(
@@ -150,14 +150,15 @@ class SimulatedCluster:
         election: Election | None = None,
         keep: bool = False,
     ) -> ControllerSystem:
-        """Start a manager; a second one of the same cluster needs an election, as in a real cluster.
+        """Start a controller manager. Several managers of one cluster need leader election, as in a real cluster.
 
-        From the start of a manager with the garbage collector or the namespace controller, the server no longer
-        deletes dependents, or the content of namespaces, by itself. The process is named "manager", the next one
+        Once a manager with the garbage collector or the namespace controller is started, the server itself no longer
+        deletes dependents, or the content of namespaces. The first process is named "manager", the next one
         "manager-2".
 
+        election: settings of the leader election; None for a manager that writes without a lease.
         keep: restart the process when it ends by itself, for example after a lost lease, as a kubelet would;
-            `processes` then contains the new one.
+            `processes` then contains the new incarnation.
         """
         specs = checked_specs("controllers", controllers)
         if options is not None:
@@ -173,7 +174,7 @@ class SimulatedCluster:
     def hollow_nodes(
         self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True, volumes: bool = False
     ) -> ControllerSystem:
-        """Start hollow nodes that run pods, and a scheduler, as a process of their own.
+        """Start a process with hollow nodes, whose pods run in appearance only, and with a scheduler.
 
         heartbeats: renew the Leases and statuses repeatedly; otherwise write them once.
         volumes: provision volumes for claims, and let pods wait for their claims.
@@ -189,17 +190,17 @@ class SimulatedCluster:
         self._processes.crash(name)
 
     def start_again(self, name: str) -> None:
-        """Restart a process, without any state of the previous one."""
+        """Restart a process, without any state of the previous incarnation."""
         self._processes.start_again(name)
 
     def serve(self, *definitions: ResourceDefinition) -> None:
-        """Serve further kinds from now on, in addition to those of served.py."""
+        """Serve additional kinds from now on."""
         self._served += definitions
         for definition in definitions:
             self.server.registry.add(definition)
 
     def restart_server(self) -> None:
-        """Replace the server by another one on the same disk: it has all objects, but no history."""
+        """Restart the API server on the same disk: it has all objects, but no history of changes for watches."""
         self.network.server = self._new_server()
         self.network.break_streams()
 
@@ -215,7 +216,7 @@ class SimulatedCluster:
         return drained
 
     def describe(self, system: ControllerSystem, actor: str) -> Object:
-        """Return the description of an actor in that system."""
+        """Return what an actor of the system reports about itself, as decoded JSON. actor: its name."""
         description = self.world.ask(system.actors, actor, Describe())
         facts: Object = orjson.loads(description.facts)
         return facts
@@ -275,14 +276,14 @@ class SimulatedCluster:
         return items
 
     def shown(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
-        """Return the objects like `list`, for checks that read the same objects repeatedly. Do not modify them.
+        """Return the objects as `list` does, but cached, for checks that read them often. Do not modify them.
 
-        The result is cached until a change; unchanged objects are decoded once.
+        The result is cached until the server's state or the time changes. Unchanged objects are decoded once.
         """
         return [self._decoded(raw) for raw in self._shown_now(resource, namespace)]
 
     def shown_pods(self, namespace: str = "") -> Sequence[tuple[Object, PodFacts]]:
-        """Return the pods like `shown`, each with its facts."""
+        """Return (pod, its PodFacts) for each pod, cached as by `shown`."""
         return [(self._decoded(raw), self._facts(raw)) for raw in self._shown_now(PODS, namespace)]
 
     def _shown_now(self, resource: Resource, namespace: str) -> Sequence[bytes]:

@@ -7,7 +7,7 @@
 
 `drive` does what the controller actor does: it sends commands, and puts their outcomes into the overlay before the
 reconciler continues. The tables themselves stay unchanged until the test calls `bench.show(...)` or
-`bench.catch_up()`: until then the watch is late.
+`bench.catch_up()`, as if the watches were late until then.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ NOW = 1_800_000_000.0
 
 @dataclass
 class StillClock:
-    """Clock that changes only by `advance`, which moves wall time and uptime together."""
+    """Clock for tests that stands still until `advance` is called.
+
+    wall: wall-clock time, in Unix seconds.
+    uptime: monotonic time, in seconds.
+    """
 
     wall: float = NOW
     uptime: float = 1000.0
@@ -73,13 +77,13 @@ class StillClock:
 
 
 class Bench:
-    """Tables made of objects, and a server that accepts every write.
+    """Tables filled with the given objects, and a fake API server that accepts every write.
 
-    A map that is read from the tables raises when it is modified.
+    An object that is read from the tables cannot be modified: an attempt raises a TypeError.
 
-    objects: every resource that the reconciler watches or reads, with its objects, maps or models. An object without a
-        uid or a resourceVersion gets one.
-    indexes, facts: those of the controller's spec.
+    objects: every resource that the reconciler watches or reads, with its objects as dicts or models. An object without
+        a uid or a resourceVersion gets one.
+    indexes, facts: as declared in the controller's spec.
     """
 
     def __init__(
@@ -107,16 +111,16 @@ class Bench:
         self.tables = Tables(self._by_id)
 
     def forget_writes(self) -> None:
-        """Drop writes that the watch has not shown yet, as after a crash. `tables` is replaced."""
+        """Drop the reconciler's writes that the tables do not contain yet, as a crash would. Replaces `tables`."""
         self.tables = Tables(self._by_id)
 
     def show(self, resource: Resource[M], obj: Object | M) -> None:
-        """Put an object into the table, as the watch would; it gets a newer resourceVersion unless it has one."""
+        """Put an object into its table, as a watch event would. It gets a new resourceVersion unless it has one."""
         entry = self._entry(self._by_id[resource.id], obj)
         self._writers[resource.id].put(entry)
 
     def hide(self, resource: Resource, key: Key) -> None:
-        """Delete an object from the table, as the watch would."""
+        """Delete an object from its table, as a watch event would."""
         self._version += 1
         self._writers[resource.id].remove(key, self._version)
 
@@ -126,21 +130,21 @@ class Bench:
         self._writers[resource.id].mark(Unreadable(key, "", self._version, "spoilt by the test", None))
 
     def hear(self) -> None:
-        """Record a sign of life of all watches, as a bookmark does."""
+        """Mark all tables as up to date at the present time, as a bookmark on each watch would."""
         for writer in self._writers.values():
             writer.touch(self.clock.monotonic())
 
     def catch_up(self) -> None:
-        """Put everything that the reconciler has written into the tables, as the watches would."""
+        """Put everything that the reconciler has written into the tables, as watch events would."""
         for resource_id, overlay in self.tables.overlays().items():
             self._version += 1
             self._writers[resource_id].replace(overlay.entries(), self._version)
             overlay.prune()
 
     def accept(self, command: Command) -> Outcome:
-        """Return the outcome of a server that accepts the command. Most tests pass this method to `drive`.
+        """Return the outcome of a command on a server that accepts every write. Most tests pass this method to `drive`.
 
-        External calls are made at once; waits of an async function take no time.
+        A call of an external function is made at once. If the function is async, its waits take no time.
         """
         match command:
             case Create(subresource="binding"):
@@ -213,12 +217,14 @@ _SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 
 @dataclass
 class Driven:
-    """Effects of a reconciliation.
+    """Everything that a reconciliation yielded, and how it ended.
 
     batches: commands as they were yielded; a single command is a batch with one command.
+    records: events for the event recorder.
     messages: messages to other actors.
-    enqueued: keys for the controller's queues.
-    result, error: its end.
+    enqueued: keys to add to the controller's queues.
+    result: return value of the reconciliation.
+    error: exception that it raised, if the caller expected one; otherwise None.
     """
 
     batches: list[list[Command]] = field(default_factory=list)
@@ -251,7 +257,11 @@ def drive(
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run one reconciliation of this key to its end, see `drive_steps`. Warns of generators that are never run."""
+    """Run `reconciler.reconcile(key)` to its end. See `drive_steps` for the parameters.
+
+    Warns if the reconciler's source creates a generator of commands but never runs it, for example because a
+    `yield from` is missing.
+    """
     warn_of_forgotten_steps(reconciler)
     return drive_steps(reconciler.reconcile(key), answer, tables=tables, raises=raises, stop_after=stop_after)
 
@@ -264,12 +274,15 @@ def drive_steps(
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run a generator or coroutine of commands to its end: a periodic pass, or the reconcile function of a second
-    queue.
+    """Run the generator or coroutine of a reconciliation to its end.
 
-    `answer` plays the server: it returns the outcome of each command.
+    Call it directly for a periodic pass, or for the reconcile function of a second queue.
 
-    raises: exception type that the generator must raise.
+    The function `answer` is called with each command in place of the server, and returns the outcome.
+
+    running: generator or coroutine that yields commands.
+    tables: tables that the reconciler reads. The outcomes of its writes are added to their overlays.
+    raises: type of the exception that the generator must raise; None if it must not raise.
     stop_after: stop after this number of batches, before the outcomes of the last batch are received, as in a crash.
     """
     driven = Driven()
@@ -320,12 +333,18 @@ def _carried_out(command: Outside) -> Outcome:
 
 
 def returned(value: Any) -> Done:
-    """Return the outcome of an external call with this result. Raises TypeError unless the value is plain data."""
+    """Return the outcome of an external call that returned this value. Raises TypeError unless it is plain data."""
     return Done(pack(value))
 
 
 def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answer) -> Answer:
-    """Like `otherwise`, but each command of this type after the first `after` ones has this outcome."""
+    """Return a function for the parameter `answer` of `drive` by which commands of one type fail.
+
+    after: number of commands of this type that do not fail, before all later ones do.
+    outcome: outcome of the commands that fail.
+    to: type of the commands.
+    otherwise: function that returns the outcomes of all other commands.
+    """
     seen = 0
 
     def answer(command: Command) -> Outcome:

@@ -1,6 +1,7 @@
-"""Fake server of custom and external metrics in a simulated cluster, and of resource metrics if they are set.
+"""Fake server of custom, external and resource metrics in a simulated cluster.
 
-Otherwise the simulated API server computes resource metrics after cluster.serve(*AGGREGATED).
+It serves resource metrics only if `MetricsServer.cpu` is set. Otherwise the simulated API server computes them, after
+cluster.serve(*AGGREGATED).
 
 metrics = metrics_server(cluster)
 metrics.external["queue"] = ["30"]
@@ -25,25 +26,25 @@ GROUPS = (RESOURCES, CUSTOM, EXTERNAL)
 WINDOW = 30  # seconds that each sample covers
 ALL_OBJECTS = "*"
 
-ValueOf = Callable[[Object], str | None]  # returns the quantity of a pod; None without a value
+ValueOf = Callable[[Object], str | None]  # returns the metric of a pod as a quantity; None if it has no value
 
 
 def metrics_server(cluster: SimulatedCluster) -> MetricsServer:
-    """Return the cluster's metrics server; it is created at the first call."""
+    """Return the cluster's metrics server. The first call creates it."""
     found = cluster.network.aggregated.get(CUSTOM)
     server = getattr(found, "__self__", None)
     return server if isinstance(server, MetricsServer) else MetricsServer(cluster)
 
 
 class MetricsServer:
-    """Metrics of a simulated cluster.
+    """Fake server of the metrics APIs. Tests set its values, which are quantities such as "30" or "100m".
 
-    of_pods: function of the value for each running pod, by metric.
-    of_objects: values by metric, and by resource and name ("services web").
-    external: values of the series, by metric.
-    cpu: function of the CPU usage of each container of a pod; if set, resource metrics are served here.
-    down: groups with a failing backend.
-    absent: groups not served.
+    of_pods: custom metrics of pods: by metric, a function that returns the value of a running pod.
+    of_objects: custom metrics of other objects: by metric, and then by "RESOURCE NAME", for example "services web".
+    external: external metrics: by metric, the values of all its series.
+    cpu: returns the CPU usage of each container of a pod; None to let the API server compute resource metrics.
+    down: API groups that fail with status 503.
+    absent: API groups that are not served (status 404).
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:

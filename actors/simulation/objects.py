@@ -43,7 +43,7 @@ Fields = Mapping[str, Any] | None
 
 
 def stored(obj: Object, version: int) -> Object:
-    """Return the object as a server does, with this resourceVersion; its uid is `uid-NAME` unless it has one."""
+    """Return the object as a server would store it: with a resourceVersion, and by default with the uid `uid-NAME`."""
     meta = {"uid": f"uid-{name_of(obj)}", "resourceVersion": str(version), **obj["metadata"]}
     return {**obj, "metadata": meta}
 
@@ -65,7 +65,7 @@ def pod(
 
     owner: controller of the pod, for its owner reference.
     node: "" while unscheduled.
-    version: resourceVersion, for a pod as `stored`.
+    version: resourceVersion of a pod that a server has stored; None for neither resourceVersion nor uid.
     """
     built = _object(
         _metadata(name, namespace, labels, owner, metadata),
@@ -125,7 +125,7 @@ def replica_set(
 ) -> Object:
     """Build a ReplicaSet with one container per pod.
 
-    labels: those of the selector and the template, by default {"app": NAME}.
+    labels: labels of the selector and of the pod template; by default {"app": NAME}.
     """
     labels = {"app": name} if labels is None else labels
     return _object(
@@ -183,7 +183,7 @@ def toleration(key: str = "drain", *, seconds: int | None = None, **fields: Any)
 def lease(
     name: str = "n1", *, namespace: str = "kube-node-lease", metadata: Fields = None, spec: Fields = None
 ) -> Object:
-    """Build a Lease; by default the one of node n1, held by it."""
+    """Build a Lease. By default it is the heartbeat of node n1, which is its holder."""
     return _object(_metadata(name, namespace, None, None, metadata), spec={"holderIdentity": name, **(spec or {})})
 
 

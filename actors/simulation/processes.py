@@ -39,9 +39,9 @@ iFK2C5/S3SjI/DctbkIN
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Process, the system that runs in it, and everything that is needed to restart it.
+    """Incarnation of a process: the system that runs in it, and the arguments for its restart.
 
-    keep: see SimulatedCluster.manager.
+    keep: restart the process when it ends by itself.
     starts: number of starts, including this one.
     """
 
@@ -58,7 +58,7 @@ class Running:
 class Processes:
     """Processes of a simulated cluster.
 
-    running: the latest incarnation of each process by name, also of processes that crashed or ended.
+    running: latest incarnation of each process by name, including processes that crashed or ended.
     started: functions called with each process before it starts.
     """
 
@@ -88,7 +88,7 @@ class Processes:
         election: Election | None = None,
         keep: bool = False,
     ) -> ControllerSystem:
-        """Start a process. The first process of a kind has its name, the next one is "kind-2"."""
+        """Start a process. The first process of a kind is named `kind`, the next ones "kind-2", "kind-3" and so on."""
         names = (kind if number == 1 else f"{kind}-{number}" for number in itertools.count(1))
         name = next(name for name in names if name not in self.running)
         return self._run(name, specs, options, election, seed=seed, keep=keep, starts=1)
@@ -107,7 +107,7 @@ class Processes:
         self._run(name, was.specs, was.options, was.election, seed=was.seed, keep=was.keep, starts=was.starts + 1)
 
     def revive(self) -> None:
-        """Restart the processes that have ended by themselves and have `keep`."""
+        """Restart each process that has ended by itself, if it was started with `keep`."""
         for name, running in list(self.running.items()):
             if running.keep and running.process.alive:
                 if running.system.end is not None:

@@ -1,7 +1,7 @@
-"""Kinds that a simulated API server serves: all except those that no controller and no trial uses.
+"""Built-in kinds that a simulated API server serves: all that a controller or a trial uses.
 
-Each kind costs every simulated cluster one informer of the garbage collector and one discovery document. A kind is
-removed from NOT_SERVED when a controller begins to watch it.
+Unused kinds are excluded because each served kind costs every simulated cluster one informer of the garbage collector
+and one discovery document. Remove a kind from _GROUPS or _KINDS when a controller begins to watch it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
+# API groups and kinds that are not served.
 _GROUPS = ("admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io", "node.k8s.io")
 _KINDS = (
     "bindings",

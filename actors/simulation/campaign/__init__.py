@@ -1,1 +1,1 @@
-"""Seeded runs of a simulated cluster, composed of trials: settings, runs, and what they are checked for."""
+"""Seeded runs of a simulated cluster: settings, which are composed of trials, runs, their checks and reports."""

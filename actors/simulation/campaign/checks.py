@@ -1,4 +1,4 @@
-"""Checks of a run: its invariants, and the same end state as the run without faults."""
+"""Checks of a run: it violates no invariant, and ends in the same state as the run without faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ KEPT = 64  # number of cached runs without faults
 
 @functools.lru_cache(maxsize=KEPT)
 def undisturbed(number: int, setting: Setting, actions: tuple[int, ...] | None, *, brief: bool = True) -> Run:
-    """Run a scenario without faults. brief: see `run`."""
+    """Return the run of a scenario without faults, which is cached.
+
+    number: number of the scenario.
+    actions: numbers of the user actions that are carried out; None for all.
+    brief: see `run`.
+    """
     return run(number, (), setting=setting, actions=actions, brief=brief)
 
 
@@ -35,7 +40,7 @@ def check(
     """Run one seed with its faults, and check the run.
 
     actions, recording: see `run`.
-    compared: also compare the end state with that of the run of its scenario without faults.
+    compared: also compare the end state with that of the same scenario without faults.
     """
     disturbed = run(seed, faults, setting=setting, actions=actions, recording=recording)
     if compared and not disturbed.violations:
@@ -60,7 +65,7 @@ def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
-    """Yield the differences of two end states. A missing part differs from None."""
+    """Yield a text for each difference of two end states. A part that is missing differs from a part that is None."""
     for what in sorted({*expected, *found}):
         with_faults, without = found.get(what, ABSENT), expected.get(what, ABSENT)
         if with_faults != without:

@@ -16,11 +16,10 @@ from kcm.actors.simulation.trials.scenario import Scenario
 def combined(name: str, *parts: Setting) -> Setting:
     """Return a setting that has the controllers, invariants, conditions and preparations of all parts.
 
-    options: those given by any part; the later part takes precedence.
-    fleet: the one with the most nodes.
-    acting, faults, settled: the longest of all parts.
+    The new setting has the options that any part sets (the last part takes precedence), the fleet with the most nodes,
+    and the longest `acting`, `faults` and `settled` of all parts. Trials, actions, draw, elections and scenarios have
+    their defaults; set them with `dataclasses.replace`.
 
-    Trials, actions, draw, elections and scenarios of the parts are not taken over; set them with `dataclasses.replace`.
     Raises ValueError if a part has an `outside`, or controllers that are a function of it.
     """
     if [part.name for part in parts if part.outside is not None or callable(part.controllers)]:
@@ -61,7 +60,7 @@ def combined(name: str, *parts: Setting) -> Setting:
 
 
 def switched_on_by_name(specs: Iterable[ControllerSpec]) -> str:
-    """Return the --controllers flag that enables all of these, also the controllers that are off by default."""
+    """Return the --controllers flag that enables all these controllers, including those that are off by default."""
     return f"--controllers={','.join(['*', *(spec.name for spec in specs if not spec.on_by_default)])}"
 
 

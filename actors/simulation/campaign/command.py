@@ -1,8 +1,8 @@
-"""Seeded runs with faults, and the replay of one: python -m kcm.simulate --seed 7 [--faults "..."] [--actions "..."].
+"""Run seeds with faults, or replay a run: python -m kcm.simulate --seed 7 [--faults "..."] [--actions "..."].
 
 A run that violates an invariant prints the command that replays it exactly. --faults replaces the plan that the seed
-would draw; --actions selects some of the user actions. --setting selects the controllers and the cluster: workloads
-only, or with --setting everything all controllers, failing zones and a cloud.
+would draw; --actions selects some of the user actions. --setting selects the controllers and the cluster: by default
+the workload controllers; "everything" has all controllers, failing zones and a cloud.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _setting(name: str) -> Setting:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command. Returns 1 if an invariant was violated."""
+    """Run the command, and return its exit code: 1 if an invariant was violated."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _given(arguments: argparse.Namespace) -> tuple[tuple[Fault, ...] | None, tuple[int, ...] | None]:
-    """Return --faults and --actions; None for those that the seed draws.
+    """Return the values of --faults and --actions; None for a flag that was not given.
 
     Raises ValueError on invalid values, and on options that exclude each other.
     """
@@ -137,7 +137,10 @@ def _run(
     actions: tuple[int, ...] | None,
     groups: Groups,
 ) -> Campaign:
-    """Raises JournalError and KeptSeedsError on files that cannot be used."""
+    """Run the seeds, and print a report of each failure.
+
+    Raises JournalError or KeptSeedsError if the file of --journal or --failing cannot be used.
+    """
 
     def show(tried: Tried) -> None:
         if tried.violations:

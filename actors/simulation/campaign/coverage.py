@@ -1,4 +1,4 @@
-"""Faults that struck at each step of each controller, and faults that never did.
+"""Fault coverage: which injected faults struck at which step of which controller, and which never did.
 
 A step is a command of a controller ("create pods", "update deployments/status", a call), or a message that an actor
 handles. A fault strikes before a command is sent, on its way, when its outcome returns, or while it is in flight.
@@ -36,7 +36,7 @@ from kcm.runtime.simulation.network import Scope
 from kcm.runtime.simulation.world import next_frame
 from kcm.runtime.system.actor import Actor
 
-Step = tuple[str, str]  # name of a controller or an actor, and what it does
+Step = tuple[str, str]  # name of a controller or an actor, and its step, for example "create pods"
 
 HOLLOW = "hollow"  # process of the hollow nodes, which are not controllers of the setting
 VERBS: dict[type[Any], str] = {
@@ -90,9 +90,9 @@ AT_REST = "nothing under way"
 class Coverage:
     """Coverage of one or many runs.
 
-    taken: number of executions of each step of a controller.
-    struck: number of faults of each kind at each step; the step is ("", "") if a fault struck at none.
-    planned: kinds that were planned at least once.
+    taken: number of executions of each step of each controller.
+    struck: number of faults of each kind at each step; faults that struck at no step have the step ("", "").
+    planned: kinds of faults that were planned at least once.
     """
 
     taken: Counter[Step] = field(default_factory=Counter)
@@ -106,20 +106,20 @@ class Coverage:
 
     @property
     def kinds(self) -> set[FaultKind]:
-        """Return the kinds that struck."""
+        """Return the kinds of faults that struck."""
         return {kind for kind, _ in self.struck}
 
     def at(self, step: Step) -> Counter[FaultKind]:
-        """Count the faults that struck at a step."""
+        """Return the number of faults of each kind that struck at a step."""
         return Counter({kind: count for (kind, where), count in self.struck.items() if where == step})
 
     def missed(self, step: Step) -> list[FaultKind]:
-        """Return the planned kinds that could have struck at this step and never did."""
+        """Return the planned kinds of faults that could have struck at this step but never did."""
         there = self.at(step)
         return [kind for kind in FaultKind if kind in _possible(step) & self.planned and kind not in there]
 
     def summary(self) -> str:
-        """Return the coverage in one line."""
+        """Return a summary of the coverage in one line."""
         possible = {(kind, step) for step in self.taken for kind in _possible(step) & self.planned}
         hit = len(possible & self.struck.keys())
         return (
@@ -175,7 +175,7 @@ def step_of(command: Command) -> str:
 
 
 class StepsOfRun:
-    """Records the coverage of one run. Create it before any process starts."""
+    """Recorder of the coverage of one run. Must be created before any process starts."""
 
     def __init__(self, cluster: SimulatedCluster, checker: InvariantChecker, plan: Collection[Fault]) -> None:
         self.coverage = Coverage(planned={fault.kind for fault in plan})
@@ -202,7 +202,11 @@ class StepsOfRun:
                 self._writing_as.setdefault(spec.client or spec.name, set()).add(spec.name)
 
     def _who(self, submit: Submit) -> str:
-        """Return the controller that submits, or whose client submits; the client if several controllers share it."""
+        """Return the controller whose commands these are.
+
+        This is the sender, or the controller that writes with the client of the message. If several controllers share
+        this client, the client itself is returned.
+        """
         name = _named(submit.sender)
         return name if name in self._controllers else self._of_client(submit.client, otherwise=name)
 
@@ -240,7 +244,7 @@ class StepsOfRun:
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
     def _asking(self, process: str, client: str, step: str) -> Collection[str]:
-        """Return the controllers of a client that have this request in flight."""
+        """Return the controllers that have this request in flight and write with this client."""
         found = set()
         for where, sender, ticket, command in self._checker.under_way():
             if where == process and step_of(command) == step:
@@ -250,7 +254,11 @@ class StepsOfRun:
         return found or {self._of_client(client, otherwise=client)}
 
     def _steps_of_message(self, process: str, actor: str, frame: bytes | None, does: str = "handle") -> Iterable[Step]:
-        """Return the steps of a message's commands, of the command that it settles, or else of its handler."""
+        """Return the steps that a message belongs to.
+
+        A Submit belongs to the steps of its commands, a Settled to the step of the command whose outcome it contains,
+        and any other message to the step "handle TYPE" of its receiver.
+        """
         try:
             message = None if frame is None else decode(frame)
         except DecodeError:

@@ -1,4 +1,4 @@
-"""A run that failed, explained: shrunk to few faults and user actions, run once more with a recording, and reported."""
+"""Reports of failed runs, which are reduced to few faults and user actions and run again with a recording."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kcm.runtime.simulation.shrinker import shrunk
 from kcm.runtime.simulation.trace import Note
 from kcm.runtime.system.journal_table import described, keys_in
 
-LINES = 60  # number of the latest log lines about the objects of the report
-LONGEST = 1_000  # characters of a text in such a line
-PATIENCE = 300.0  # seconds after the end within which a run may still reach the expected end state
+LINES = 60  # maximum number of messages in a report
+LONGEST = 1_000  # maximum length of a text in a message
+PATIENCE = 300.0  # seconds after the end of a run within which it may still reach the expected end state
 MOST_RUNS = 60  # maximum number of runs to shrink the faults, and again for the user actions
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that do not concern an object
 HOLLOW = "hollow"  # the process of the hollow nodes
@@ -39,13 +39,13 @@ _NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a drawn part
 
 
 def small(failed: Run, *, setting: Setting = USUAL) -> Run:
-    """Return the same failure with the fewest faults and user actions that cause it, recorded."""
+    """Reduce a failed run to the fewest faults and user actions that still cause the failure; return a recorded run."""
     fewer = _fewest_actions(_fewest_faults(failed, setting), setting)
     return explained(fewer, setting=setting)
 
 
 def explained(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
-    """Run the failure again with a recording. journal: see Recording."""
+    """Run a failed run again, with a recording and hints for the report. journal: see Recording."""
     again = check(failed.seed, failed.faults, setting=setting, actions=failed.chosen, recording=Recording(journal))
     again.hints = list(_hints(again, setting))
     return again
@@ -65,9 +65,10 @@ def _fewest_faults(failed: Run, setting: Setting) -> Run:
 
 
 def _fewest_actions(failed: Run, setting: Setting) -> Run:
-    """Leave out user actions that the failure does not need.
+    """Remove user actions that the failure does not need.
 
-    Without faults, the remaining actions must not fail in a way in which all actions do not.
+    Without faults, the remaining actions must not cause violations that the complete actions do not cause. Otherwise
+    the result could be another failure, for example an action that requires a removed one.
     """
     found = _complaints(failed.violations)
     number = setting.number(failed.seed)
@@ -87,7 +88,11 @@ def _fewest_actions(failed: Run, setting: Setting) -> Run:
 
 
 def _complaints(violations: Iterable[Violation]) -> set[str]:
-    """Return the violated invariants; for convergence also what is left, without numbers and drawn names."""
+    """Return identifiers of the violations, to compare the failures of two runs.
+
+    These are the names of the invariants. For a system that does not settle, also each text about the deviation from
+    the desired state, without numbers and names that seeds draw.
+    """
     found = set()
     for violation in violations:
         if violation.invariant in (CONVERGES, DOABLE):
@@ -105,9 +110,10 @@ def must_hold(
 ) -> None:
     """Run one seed in a test. Raises AssertionError with a report if the run violates an invariant.
 
-    seed: a failure is reported with the fewest faults and user actions that cause it. UserActions have their own
-        setting and are run unchanged: hypothesis reduces them.
-    faults: replace those that the seed draws.
+    seed: number of the seed, or UserActions that hypothesis has drawn. The failure of a number is reported with the
+        fewest faults and user actions that cause it. UserActions are run unchanged, because hypothesis reduces them.
+    setting: None for the default setting. UserActions have their own.
+    faults: None to use the faults that the seed draws.
     """
     if isinstance(seed, UserActions):
         if setting is not None:
@@ -128,7 +134,7 @@ def must_hold(
 
 
 def _hints(failed: Run, setting: Setting) -> Iterator[str]:
-    """Yield hints that an `unsettled` function may be incomplete."""
+    """Yield hints for the author of a trial: its `unsettled` may have reported a settled system too early."""
     names = {violation.invariant for violation in failed.violations}
     if failed.settled is None:
         return
@@ -146,7 +152,7 @@ def _hints(failed: Run, setting: Setting) -> Iterator[str]:
 
 
 def _late_end(failed: Run, setting: Setting) -> float | None:
-    """Continue the run until it reaches the expected end state. Return how many seconds this took; None if never."""
+    """Continue the run until it reaches the expected end state. Return the additional seconds; None if it does not."""
     calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
     found: list[float] = []
 
@@ -165,10 +171,10 @@ def _late_end(failed: Run, setting: Setting) -> float | None:
 
 
 def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
-    """Return the report of a failed run, from `small` or `explained`. Its last part is the command that replays the
-    run.
+    """Return the report of a failed run. Its last part is the command that replays the run.
 
-    replay: arguments of the replay, if the seed alone is not sufficient.
+    failed: result of `small` or `explained`.
+    replay: lines about how to repeat the run; None for the command.
     """
     lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
     if failed.hints:
@@ -215,13 +221,13 @@ def _last_syncs(failed: Run) -> list[str]:
 
 
 def _words(failed: Run) -> set[str]:
-    """Return the words of the violations: keys, names and kinds among them."""
+    """Return the words in the texts of the violations, which include keys, names and kinds of objects."""
     text = " ".join(violation.text for violation in failed.violations)
     return {word.strip(".:,") for word in _WORD.findall(text)}
 
 
 def _happened(failed: Run) -> list[str]:
-    """Return the latest log lines about the keys and actors that the violations name; about all if they name none."""
+    """Return the latest messages about the objects and actors that the violations name; about all if they name none."""
     if failed.recording is None:
         return ["not recorded"]
     sent = failed.recording.sent
@@ -260,9 +266,9 @@ def _who(note: Note) -> str:
 class _Concerned(NamedTuple):
     """Objects and actors that a report is about.
 
-    keys: "namespace/name" or "name".
-    actors: names.
-    hollow: include log lines of hollow nodes.
+    keys: keys of objects, "namespace/name" or "name".
+    actors: names of actors.
+    hollow: include messages in the process of the hollow nodes.
     """
 
     keys: frozenset[str]
@@ -271,8 +277,9 @@ class _Concerned(NamedTuple):
 
 
 def _concerned(failed: Run, recording: Recording) -> _Concerned:
-    """Return what the violations name. Leases of nodes have the names of nodes: they are included if a text names
-    Leases.
+    """Return the objects and actors that the violations name.
+
+    Leases of nodes are included only if a violation contains the word Lease, because they have the names of the nodes.
     """
     words = _words(failed)
     names_leases = any("Lease" in word for word in words)

@@ -1,6 +1,6 @@
-"""Groups of seeds that fail alike, so that a campaign reports each failure once.
+"""Groups of seeds with similar failures, so that a campaign reports each failure only once.
 
-Two failures are alike if their first violations differ in nothing but numbers and in names that a seed draws.
+Two failures are similar if their first violations differ only in numbers and in names that the seeds draw.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE
 from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.invariants.observer import Violation
 
-MOST_SEEDS = 10  # seeds of a group that are listed
+MOST_SEEDS = 10  # maximum number of seeds of a group that its line lists
 
 _TOKEN = re.compile(r"[A-Za-z0-9._-]+")
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
@@ -22,7 +22,7 @@ _REPEATED = re.compile(r"('[^']*')(, \1)+")
 
 
 def pattern_of(violation: Violation) -> str:
-    """Return the text of a violation without its time, numbers, and the drawn parts of names."""
+    """Return the text of a violation without its time, numbers, and the parts of names that seeds draw."""
     text = violation.text
     if violation.invariant in (CONVERGES, DOABLE):  # "after 250 s: " and a list in no particular order
         text = "; ".join(sorted({_pattern(part) for part in text.partition(": ")[2].split("; ")}))
@@ -36,7 +36,7 @@ def _pattern(text: str) -> str:
 
 
 def _stem(token: str) -> str:
-    """Return a name without the suffix of a scenario or of the server: "db" of "db-10-0"."""
+    """Return a name without the suffixes that a scenario or the server added: "db" for "db-10-0"."""
     name = token.rstrip(".")
     end = token[len(name) :]
     if _VERSION.fullmatch(name):
@@ -57,7 +57,7 @@ class Groups:
         self._groups: dict[str, list[Tried]] = {}
 
     def add(self, failed: Tried) -> str:
-        """Add a failed seed. Returns its report; if an earlier seed failed alike, a reference to that seed."""
+        """Add a failed seed. Returns its report, or only a reference to an earlier seed with a similar failure."""
         alike = self._groups.setdefault(pattern_of(failed.violations[0]), [])
         alike.append(failed)
         if len(alike) == 1:
@@ -70,7 +70,7 @@ class Groups:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each group, the largest first: the number of seeds, the pattern, and the seeds."""
+        """Yield a line for each group, the largest group first: the number of seeds, the pattern, and the seeds."""
         for pattern, alike in sorted(self._groups.items(), key=lambda group: -len(group[1])):
             seeds = " ".join(str(failed.seed) for failed in alike[:MOST_SEEDS])
             more = f" and {len(alike) - MOST_SEEDS} more" if len(alike) > MOST_SEEDS else ""

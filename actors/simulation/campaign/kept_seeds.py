@@ -1,4 +1,4 @@
-"""File of failed seeds, which the next campaign tries first: one per line, with setting and violated invariants.
+"""File of failed seeds, which the next campaign runs first. A line contains setting, seed and violated invariants.
 
     workloads 17 converges once faults have stopped
     test_website_faults:SETTING 3 one Deployment each; the same end as without faults
@@ -16,11 +16,11 @@ HEAD = "# Seeds that failed, tried first: python -m kcm.simulate --failing FILE.
 
 
 class KeptSeedsError(ValueError):
-    """The file cannot be read or written; the text is one line for people."""
+    """The file of failed seeds cannot be read or written. The text is one line, for the command line."""
 
 
 class KeptSeeds:
-    """Failed seeds of one setting in the file. All methods raise KeptSeedsError."""
+    """Failed seeds of one setting in the file. All methods raise KeptSeedsError if the file is unusable."""
 
     def __init__(self, file: Path, *, setting: str) -> None:
         self._file, self._setting = file, setting
@@ -33,7 +33,7 @@ class KeptSeeds:
     def learn(self, seed: int, violated: Iterable[str]) -> None:
         """Add a seed that violates invariants, or remove one that violates none.
 
-        The file is read again before, because other processes may have added seeds.
+        The file is read again first, because other processes may have added seeds.
         """
         known, this = self._read(), (self._setting, seed)
         names = list(dict.fromkeys(violated))

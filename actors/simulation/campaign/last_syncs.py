@@ -1,7 +1,7 @@
 """The last sync of each key of a recorded run, and events that could still cause another one.
 
 A run that does not converge ends in a state in which no controller has work left. For each relevant object, the report
-of such a run contains when its controllers synced it last, with which result, and why they will not sync it again.
+of such a run contains when its controllers last synced it, with which result, and why no further sync is pending.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kcm.protocols.messages.commands import in_words
 from kcm.protocols.objects import Key, Object, key_of, resource_version_of, split_key
 from kcm.protocols.resources import Resource
 
-MOST = 12  # lines
+MOST = 12  # maximum number of lines in a report
 LONGEST = 200  # characters of an exception that a sync raised
 
 
 class _Sync(NamedTuple):
-    """Sync of a key, in virtual seconds. ended: None while it runs, or if its actor was replaced."""
+    """Sync of a key. Times are virtual seconds. ended: None while the sync runs, or if its actor was replaced."""
 
     began: float
     ended: float | None = None
@@ -38,8 +38,8 @@ class _Sync(NamedTuple):
 class KeyState(NamedTuple):
     """Key of a controller's queue at the end of a run.
 
-    kind: kind of the key's object; "" if the keys of the queue are not those of objects.
-    is_ready: whether its controller may sync.
+    kind: kind of the object that the key names; "" if the keys of the queue do not name objects.
+    is_ready: whether the controller can sync keys: it runs, its tables are filled, and it is not paused.
     text: line of the report.
     """
 
@@ -53,7 +53,7 @@ class KeyState(NamedTuple):
 
 
 class SyncLog:
-    """Records the last sync of each key. Attach it to a cluster before any process starts."""
+    """Recorder of the last sync of each key. Must be attached to a cluster before any process starts."""
 
     def __init__(self) -> None:
         self._syncs: dict[tuple[str, str, str, str], _Sync] = {}  # by process, controller's actor, queue and key
@@ -109,14 +109,17 @@ class SyncLog:
 
 
 def _queues(spec: ControllerSpec) -> Iterator[tuple[str, Resource[Any] | None]]:
-    """Yield the name of each queue, and the resource whose objects' keys are in it."""
+    """Yield the name of each queue, and the resource whose keys it contains; None if that is not one resource."""
     for queue in spec.queues:
         own = [watch.resource for watch in queue.watches if watch.to is itself]
         yield spec.queue_named(queue.name), own[0] if len(own) == 1 else None
 
 
 def _objects(cluster: SimulatedCluster, spec: ControllerSpec, resource: Resource[Any]) -> dict[Key, Object]:
-    """Return the objects on the server; none if the controller selects some of them, or if the kind is not served."""
+    """Return the objects on the server by key.
+
+    Empty if the controller watches only a selection of them, or if the server does not serve the resource.
+    """
     if any(each.resource == resource and each.is_restricted for each in spec.selecting):
         return {}
     try:
@@ -126,7 +129,7 @@ def _objects(cluster: SimulatedCluster, spec: ControllerSpec, resource: Resource
 
 
 def _parts(last: _Sync | None, pending: PendingKey | None, obstacle: str) -> list[str]:
-    """Return the statements about a key: its last sync, what is pending, and what prevents it."""
+    """Return texts about a key: its last sync, pending syncs, and the reason why it cannot be synced."""
     taken = None if pending is None else pending.state.taken
     parts = [*_of_last(last, taken=taken)]
     if taken is not None and pending is not None:
@@ -167,7 +170,7 @@ def _ending(result: object) -> str:
 
 
 def _obstacle(running: Running, actor: str, *, alive: bool) -> str:
-    """Return what prevents the controller from syncing any key; "" if nothing does."""
+    """Return the reason why the controller cannot sync any key; "" if it can."""
     if not running.process.alive:
         return "its process is not running"
     if not alive:
@@ -181,7 +184,7 @@ def _obstacle(running: Running, actor: str, *, alive: bool) -> str:
 
 
 def _difference(system: ControllerSystem, resource: Resource[Any], key: Key, version: int) -> list[str]:
-    """Return how the object in the process's table differs from that on the server, which has this version."""
+    """Return a text if the process's table does not contain the object in the version that the server has."""
     entry = shown(system, resource.id, key)
     if entry is None:
         return [f"its table does not have the object, the server has version {version}"]
@@ -190,14 +193,17 @@ def _difference(system: ControllerSystem, resource: Resource[Any], key: Key, ver
 
 
 def is_named(state: KeyState, words: Collection[str]) -> bool:
-    """Report whether the key is among the words, as "namespace/name" or "name"."""
+    """Report whether the words contain the key, as "namespace/name" or "name"."""
     return state.key in words or split_key(state.key)[1] in words
 
 
 def lines(states: Iterable[KeyState], words: Collection[str]) -> list[str]:
-    """Return a line for each key that is among these words.
+    """Return the line of each key that the words name, at most MOST lines.
 
-    Keys of objects whose kind is among the words come first. Processes on standby are left out where another one works.
+    Keys come first if the words also contain the kind of their object. A key of a process that cannot sync, such as a
+    standby manager, is omitted if another process can sync it.
+
+    words: words of the violations of the run.
     """
     named = [state for state in states if is_named(state, words)]
     works = {(state.controller, state.queue, state.key) for state in named if state.is_ready}

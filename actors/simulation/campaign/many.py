@@ -1,4 +1,4 @@
-"""Many seeded runs, in this process or on the workers of an executor, with the same results in the same order."""
+"""Campaigns: many seeded runs, in this process or in the workers of an executor, with results in the order of seeds."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from kcm.runtime.process.pool import BrokenExecutor, Executor, Future, processes
 from kcm.runtime.simulation.guard import alone
 
 REFERENCES = 4
-AHEAD = 4096  # attempts that an executor has at a time; large enough for executors on many machines
+AHEAD = 4096  # maximum number of attempts queued in an executor; large enough for executors on many machines
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Seed to run; callable, so that an executor can run it. Pickling replaces its setting by the setting's name.
+    """Callable that runs one seed, so that an executor can run it. Its pickle contains only the name of the setting.
 
     faults, actions: None to use the ones that the seed draws.
     compared: see `check`.
-    shrink: report a failure with the fewest faults and user actions.
-    journal: see Recording.
+    shrink: report a failure with the fewest faults and user actions that still cause it.
+    journal: file for the messages of the run; see Recording.
     """
 
     setting: Setting
@@ -86,7 +86,7 @@ def _attempt(name: str, *rest: Any) -> Attempt:
 
 @dataclass(slots=True)
 class Campaign:
-    """Results of many seeds.
+    """Total results of many seeds.
 
     failed: results of the seeds that violate an invariant, in the order in which the seeds were run.
     stopped: whether the campaign ended before its last seed because enough seeds had failed.
@@ -117,13 +117,13 @@ class Campaign:
             self.failed.append(tried)
 
     def must_hold(self) -> None:
-        """Raise AssertionError with the report of each failure, once per group of similar failures. For tests."""
+        """Raise AssertionError if any seed failed, with one report per group of similar failures. For tests."""
         if self.failed:
             groups = Groups()
             raise AssertionError("\n\n".join([*map(groups.add, self.failed), *groups.lines(), self.summary()]))
 
     def summary(self) -> str:
-        """Return the results in one line."""
+        """Return a summary of the results in one line."""
         parts = [
             _many(self.runs, "run"),
             _many(self.actions, "user action"),
@@ -152,20 +152,18 @@ def run_campaign(
     stop_after: int | None = None,
     seen: Callable[[Tried], object] = lambda _: None,
 ) -> Campaign:
-    """Run all seeds and return the results. Results and reports are the same, in the same order, with any number of
-    jobs.
+    """Run all seeds, and return the total results. They do not depend on the number of jobs.
 
     jobs: number of parallel processes; 1 is this process, 0 the number of usable processors.
-    executor: runs the seeds instead, and is not shut down. Processes other than this one import the setting by its
-        name.
-    failing: file of seeds that failed before. They are run first; seeds that now succeed are removed from it, and
-        failed seeds are added.
+    executor: runs the seeds, instead of `jobs`; it is not shut down. Other processes import the setting by its name.
+    failing: file of seeds that failed before. These seeds are run first. Seeds that succeed are removed from the file,
+        and failed seeds are added.
     references: every n-th seed is also compared with its run without faults.
     faults, actions: replace those drawn from the seeds.
     stop_after: stop the campaign after this number of failed seeds.
     seen: called with each result, in order.
 
-    Raises exceptions of the setting's own functions, and ValueError for a setting that other processes cannot import.
+    Raises ValueError if other processes cannot import the setting. Exceptions of the setting's functions propagate.
     """
     check_type("run_campaign", setting, Setting, "a Setting")
     check_number("jobs of run_campaign", jobs, whole=True)

@@ -1,4 +1,4 @@
-"""Recording of a failed run, made while it is run again.
+"""Recording of a failed run, which is made while the run is repeated.
 
 It contains all messages, in memory and optionally in journals, and the last sync of each key.
 """
@@ -25,7 +25,9 @@ class SentMessage(NamedTuple):
     """Message that an actor sent.
 
     at: virtual seconds.
-    number, cause: as in the journal of the process.
+    number: number of the message in its process.
+    cause: number of the message that the sender was handling; 0 for none.
+    frame: encoded message.
     """
 
     at: float
@@ -46,13 +48,14 @@ class SentMessage(NamedTuple):
 
 
 class Recording:
-    """Messages and last syncs of a run. Attach it to a cluster before any process starts.
+    """Messages and last syncs of a run. Must be attached to a cluster before any process starts.
 
     Raises JournalError if a journal cannot be written.
 
     journal: file for the journal of the process "manager"; journals of other processes are written to FILE-NAME.
         None to record in memory only.
-    keys: the state of each key at the end of the run.
+    sent: all messages, in order.
+    keys: state of each key at the end of the run.
     """
 
     def __init__(self, journal: Path | None = None) -> None:
@@ -92,7 +95,7 @@ def journal_of(process: str, file: Path) -> Path:
 
 
 class _ProcessJournal:
-    """Implements kcm.runtime.system.actor.Journal, for actors that share one thread."""
+    """Journal of one process, for actors that share one thread. Implements kcm.runtime.system.actor.Journal."""
 
     def __init__(self, process: str, clock: Clock, sent: list[SentMessage], writer: JournalWriter | None) -> None:
         self._process, self._clock, self._sent, self._writer = process, clock, sent, writer

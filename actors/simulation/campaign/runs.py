@@ -1,4 +1,4 @@
-"""One run: a setting, a seed and its faults, from the first action until the system has settled and stayed so.
+"""One run of a setting and a seed, from the first user action until the system has settled and remained settled.
 
 The seed of a run determines the user actions, the faults, and the order in which actors handle messages.
 """
@@ -31,12 +31,12 @@ from kcm.runtime.process.memory import collect_afterwards
 from kcm.runtime.simulation.trace import Note
 from kcm.runtime.simulation.world import HotLoopError
 
-LOOK = 5.0  # seconds between two checks whether the system has settled
-LATE = 70.0  # seconds after the faults: an actor may hang for up to 50 s longer, and then have a request in flight
+LOOK = 5.0  # seconds between two checks of whether the system has settled
+# Seconds to wait after the last fault: an actor may hang for up to 50 s longer, and then have a request in flight.
+LATE = 70.0
+# The same after a fault of the kinds SILENT: a watch without data is renewed after 120 s, and a call without an outcome
+# times out as late. An autoscaler may then need several syncs, 15 s apart, until its status is final.
 STALLED = 170.0
-"""… where these are planned: a silent watch is renewed 120 s after its last byte, as a call is given up. An autoscaler
-that sees pods by it then looks at them some times, 15 s apart, before its status is what it stays.
-"""
 SILENT = {FaultKind.WATCH_STALLED, FaultKind.CALL_LOST, FaultKind.ANSWER_LOST}
 QUIET = 60.0  # seconds for which a settled system must write nothing
 CONVERGES = "converges once faults have stopped"
@@ -47,11 +47,12 @@ GOES_ON = "time goes on"
 
 
 class ActionRecord(NamedTuple):
-    """User action of a run.
+    """User action of a run. Times are virtual seconds.
 
-    number: position in its scenario.
+    number: position among the actions of the scenario.
     at: planned time.
-    done: actual time, None if it was not carried out.
+    text: description for reports.
+    done: actual time; None if the action was not carried out.
     """
 
     number: int
@@ -65,15 +66,20 @@ class Run:
     """Result of one run.
 
     setting: name of the setting.
+    faults: planned faults.
+    chosen: numbers of the user actions that were requested; None for all that the seed draws.
     actions: planned user actions.
-    chosen: numbers of these actions; None for all that the seed draws.
-    struck: number of strikes of each kind of fault.
+    struck: number of times that each kind of fault struck.
     coverage: steps at which the faults struck.
     checked: number of checks of each invariant.
-    seconds: virtual seconds.
-    settled: time when everything was as the specs require, None if never.
-    mishaps: lines of Mishaps.lines, if the run has violations.
-    digest, notes: trace of a traced run.
+    seconds: duration, in virtual seconds.
+    steps: number of messages that actors handled.
+    settled: virtual time at which the system had reached its desired state; None if it never did.
+    end: end state, for the comparison with other runs; empty if the run has violations.
+    mishaps: exceptions that were raised, as lines of the report; empty unless the run has violations.
+    digest, notes: hash and notes of the trace; empty unless the run was traced.
+    recording: messages of a run that was recorded.
+    hints: hints for the report of a failure.
     """
 
     setting: str
@@ -127,10 +133,13 @@ def run(
 
     faults: None to use the ones that the seed draws.
     actions: numbers of user actions; None for all that the seed draws.
-    brief: stop when everything is as the specs require, and check no other invariant: for the end state only.
-    later: called at the end, to continue the run.
+    brief: check no other invariants, and stop as soon as the system has settled; for runs of which only the end state
+        is used.
+    traced: record a trace.
+    recording: records the messages of the run.
+    later: called at the end of the run with the cluster, the composition and the result; may continue the run.
 
-    An exception of the setting's own functions propagates, with a note that tells the user how to replay the run.
+    Exceptions of the setting's own functions propagate, with a note that contains the setting, the seed and the time.
     """
     try:
         plan = setting.plan(seed) if faults is None else tuple(faults)
@@ -240,7 +249,7 @@ class _Run:
         )
 
     def _numbered(self, number: int, action: Action) -> Action:
-        """Return the action, which also records its time when it is done."""
+        """Return a copy of the action that records the time when it is done. number: its number in the scenario."""
 
         def do(cluster: SimulatedCluster) -> bool:
             done = action.do(cluster)

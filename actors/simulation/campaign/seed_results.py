@@ -14,11 +14,11 @@ from kcm.runtime.faults.vocabulary import FaultKind
 class Tried:
     """Result of one seed.
 
-    actions, faults: number of user actions and faults.
-    struck: number of strikes of each kind of fault.
+    actions, faults: number of user actions and of faults.
+    struck: number of times that each kind of fault struck.
     coverage: steps at which the faults struck.
     checks: number of checks of all invariants.
-    seconds: virtual seconds.
+    seconds: duration of the run, in virtual seconds.
     report, replay: report of the violations, and the command that replays them; "" without violations.
     spent: CPU seconds.
     """

@@ -1,4 +1,4 @@
-"""Settings of seeded runs: a composition of trials, with the cluster and the controllers."""
+"""Settings of seeded runs: controllers, the simulated cluster, and a composition of trials."""
 
 from __future__ import annotations
 
@@ -31,12 +31,17 @@ from kcm.runtime.simulation.plan import WITH_CALLS, draw_plan
 
 ACTING = 30.0  # seconds within which users act
 MANAGERS = "manager*"
-HOLLOW_NODES = "hollow-nodes-controller"  # controller whose trial is about heartbeats
+HOLLOW_NODES = "hollow-nodes-controller"  # controller of the hollow nodes; its trial is about heartbeats
 WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
 class RunEnvironment(NamedTuple):
-    """Inputs of a run's fakes. chance: generator seeded by the seed. clock: virtual time."""
+    """Arguments for the fakes of external systems in one run.
+
+    seed: seed of the run.
+    chance: random generator that the seed determines.
+    clock: virtual clock of the run.
+    """
 
     seed: int
     chance: Random
@@ -49,30 +54,33 @@ def run_environment(seed: int, clock: Clock) -> RunEnvironment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """Composition of trials, and the cluster that they run on.
+    """Declaration of seeded runs: the controllers, their trials, and the cluster that they run on.
+
+    A scenario is a number that determines everything in a run but the faults and the order of messages.
 
     name: value of --setting; "module:ATTRIBUTE" for a setting of another package.
-    outside: creates the fake of external systems for each run. It is `cluster.outside`, for actions and invariants,
-        and outlives the managers of the run.
+    outside: creates the fake of external systems for each run. Actions and invariants find the fake as
+        `cluster.outside`. It outlives the managers of the run.
     controllers: controllers of the managers; a function of `outside` if there is one.
-    trials: trials whose users act; None for kcm's own trials of these controllers and of the hollow nodes. Every
-        controller that runs is checked against its trial.
-    with_users: selects the trials whose users act in a scenario, in order.
-    actions: user actions instead of those of the trials.
-    invariants, unsettled, end_state: in addition to those of the trials.
+    trials: trials whose user actions are carried out; None for kcm's own trials of these controllers and of the hollow
+        nodes. Every controller that runs is checked against its trial.
+    with_users: selects the trials whose user actions are carried out in a scenario, in order.
+    actions: user actions that replace those of the trials.
+    invariants, unsettled, end_state: as in Trial, in addition to those of the trials.
     prepare: called with the cluster before any manager starts, for example to create CustomResourceDefinitions.
-    scenarios: number of scenarios, of which a run has seed modulo this number; None: each seed has its own scenario.
+    scenarios: number of scenarios; the scenario of a seed is the seed modulo this number. None for a scenario per seed.
     options: options of the managers; None for the defaults.
     cloud: whether managers have a fake cloud.
-    elections: number of managers that compete for the lease; 0 is one manager without a lease.
-    fleet: the hollow nodes.
+    elections: number of managers that compete for the lease; 0 for one manager without a lease.
+    fleet: number of hollow nodes and of their zones.
     pod, steady: see Scenario.
-    heartbeats: whether nodes renew their Leases; None: if a controller reads Leases.
+    heartbeats: whether nodes renew their Leases; None to do so if a controller reads Leases.
     acting: seconds within which users act.
     faults: seconds within which faults are active.
-    settled: seconds after that, and after the last user action, within which everything must be as the specs require.
+    settled: seconds after the faults and the last user action within which the desired state must be reached.
     draw: draws the fault plan of a seed, see runtime/simulation/plan.py.
-    calls: whether draw_plan, or a partial of it, also draws faults of calls; None: if there is an `outside`.
+    calls: whether draw_plan, or a partial of it, also draws faults of external calls; None to do so if there is an
+        `outside`.
     """
 
     name: str = "workloads"
@@ -113,15 +121,15 @@ class Setting:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
 
     def made_outside(self, environment: RunEnvironment) -> Any:
-        """Create the fake of external systems for one run; None if the setting has none."""
+        """Create the fake of external systems for one run; None if the setting has no `outside`."""
         return None if self.outside is None else self.outside(environment)
 
     def specs(self, outside: Any) -> tuple[ControllerSpec, ...]:
-        """Return the controllers of managers with this fake of external systems."""
+        """Return the specs of the controllers. outside: fake of external systems that they use, if any."""
         return tuple(self.controllers(outside)) if callable(self.controllers) else self.controllers
 
     def some_specs(self) -> tuple[ControllerSpec, ...]:
-        """Return the controllers of an arbitrary run, for their names and resources."""
+        """Return the specs of the controllers of an arbitrary run, for their names and resources."""
         return self.specs(self.made_outside(run_environment(0, VirtualClock())))
 
     def has_calls(self) -> bool:
@@ -132,7 +140,7 @@ class Setting:
         return seed if self.scenarios is None else seed % self.scenarios
 
     def scenario(self, number: int, *, draw: Callable[[str], Random] | None = None) -> Scenario:
-        """Create a scenario. draw: see Scenario."""
+        """Create the scenario of this number. draw: see Scenario."""
         fleet, pod = self.fleet(number), self.pod(number)
         return Scenario(
             number,
@@ -153,7 +161,7 @@ class Setting:
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
 
     def actors(self) -> tuple[str, ...]:
-        """Return the names of actors from which faults choose their targets."""
+        """Return the names of the actors that faults may target. Patterns such as "informer:*" are among them."""
         return _actors(self)
 
     def has_heartbeats(self) -> bool:
@@ -162,7 +170,7 @@ class Setting:
         return any(LEASES in spec.resources for spec in self.some_specs())
 
     def has_volumes(self) -> bool:
-        """Report whether the hollow nodes have volumes: if a controller reads PersistentVolumes."""
+        """Report whether the hollow nodes provision volumes, which they do if a controller reads PersistentVolumes."""
         return any(PERSISTENT_VOLUMES in spec.resources for spec in self.some_specs())
 
     def composed(self, number: int) -> Composition:
@@ -193,7 +201,7 @@ def _actors(setting: Setting) -> tuple[str, ...]:
 
 
 class Composition:
-    """Combined trials of a setting.
+    """Trials of a setting, combined: their user actions, invariants, conditions and end states.
 
     Raises ValueError for a trial of a controller that the setting does not have.
 
@@ -204,7 +212,12 @@ class Composition:
     def __init__(
         self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options, *, named: Iterable[str]
     ) -> None:
-        """Combine the trials. specs: running controllers. named: all controllers of the setting."""
+        """Combine the trials of a setting.
+
+        specs: controllers that run, by name.
+        options: options of the managers.
+        named: names of all controllers of the setting, including those that are disabled.
+        """
         self._setting, self.options = setting, options
         known = {*named} | specs.keys() | {HOLLOW_NODES}
         if setting.trials is None:
@@ -240,7 +253,7 @@ class Composition:
         return [*found, *self._setting.invariants(cluster, scenario)]
 
     def unsettled(self, cluster: SimulatedCluster) -> Iterator[str]:
-        """Yield what is not yet as the specs require; nothing once the system has settled. Lazy."""
+        """Yield a text for each deviation from the desired state; nothing once the system has settled. Lazy."""
         for trial in self.trials:
             yield from trial.unsettled(cluster)
         yield from self._setting.unsettled(cluster)
@@ -249,7 +262,7 @@ class Composition:
         return next(self.unsettled(cluster), None) is None
 
     def end_state(self, cluster: SimulatedCluster) -> dict[str, Any]:
-        """Return the part of the end state that the actions alone determine."""
+        """Return the part of the cluster's state that depends only on the user actions, and not on faults or timing."""
         state: dict[str, Any] = {}
         for part in (*(trial.end_state for trial in self.trials), self._setting.end_state):
             state |= part(cluster)
@@ -257,7 +270,7 @@ class Composition:
 
 
 def _check_counted(trials: Iterable[Trial], specs: Mapping[str, ControllerSpec]) -> None:
-    """Raise ValueError for a controller whose pods must be counted, but that sees only some of them."""
+    """Raise ValueError if a trial requires the pods of a controller to be counted that watches only some of them."""
     for trial in trials:
         counted = [owns for owns in trial.owns if owns.dependents == PODS and owns.wanted is not None]
         for resource in {dependent for owns in counted for dependent in (owns.owner, owns.dependents)}:

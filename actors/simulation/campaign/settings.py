@@ -1,6 +1,6 @@
 """Settings of seeded runs: `workloads` (setting.py), one setting per domain, `everything` and `swarm`.
 
-A setting is found by its name on the command line (`--setting`), in the replay of a failure and in other processes.
+The command line (`--setting`), the replay of a failure, and other processes find a setting by its name.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ CACHED_COMMAND_LINES = 256  # a setting has only a few
 
 @lru_cache(maxsize=CACHED_COMMAND_LINES)
 def flags(*arguments: str) -> Options:
-    """Return the options of managers with these flags of run-kcm. Parsed once for all runs."""
+    """Parse flags of run-kcm into the options of managers. The result is cached for all runs."""
     return read_options(arguments)
 
 
@@ -107,13 +107,16 @@ def _node_fleet(scenario: int) -> Fleet:
 
 
 def _tolerating_pod(scenario: int) -> Mapping[str, Any]:
-    """Return fields of pod specs: pods tolerate nodes that are not ready, and maintenance, for a limited time."""
+    """Return fields for pod specs, with tolerations of unready nodes and of maintenance that end after some seconds."""
     chance = random.Random(f"tolerations {scenario}")
     return {"tolerations": tolerations(chance.choice(SOON), maintenance=chance.choice(SOON))}
 
 
 def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """Draw faults; those of nodes and of calls are twice as likely. Sometimes all zones are silent together."""
+    """Draw a fault plan in which faults of nodes and of external calls are twice as likely as other faults.
+
+    A zone fault may silence one zone or all zones together.
+    """
     return draw_plan(
         seed,
         seconds=seconds,
@@ -257,7 +260,7 @@ AUTOSCALERS_SETTING = Setting(
 
 
 def _job_options(scenario: int) -> Options | None:
-    """Return options that enable gang scheduling of Jobs in every other scenario."""
+    """Return the options of a scenario: gang scheduling of Jobs is enabled in scenarios with an odd number."""
     if scenario % 2 == 0:
         return None
     return flags("--feature-gates=GenericWorkload=true,WorkloadWithJob=true")
@@ -328,7 +331,7 @@ SWARM_SHARES = {1 / 8: 8, 1 / 4: 4, 1 / 2: 2, 1: 1}  # share of trials whose use
 
 
 def _some_trials(scenario: Scenario, trials: Sequence[Trial]) -> Iterable[Trial]:
-    """Draw the trials whose users act: at least one, in the given order."""
+    """Draw the trials whose user actions are carried out: at least one, in the given order."""
     chance = scenario.chance("swarm")
     (share,) = chance.choices([*SWARM_SHARES], weights=[*SWARM_SHARES.values()])
     chosen = set(chance.sample(range(len(trials)), max(1, round(share * len(trials)))))
@@ -342,7 +345,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 
 
 def setting_named(name: str) -> Setting:
-    """Return a built-in setting, or import "module:ATTRIBUTE" of another package. Raises ValueError."""
+    """Return a built-in setting by its name, or import "module:ATTRIBUTE". Raises ValueError for an unknown name."""
     if name in SETTINGS:
         return SETTINGS[name]
     if ":" not in name:
@@ -357,9 +360,9 @@ def setting_named(name: str) -> Setting:
 
 
 def importable_name(setting: Setting) -> str:
-    """Return the name by which another process finds this setting.
+    """Return the name by which `setting_named` finds this setting in another process.
 
-    Raises ValueError if the name is unknown there, or belongs to another setting.
+    Raises ValueError if the name is unknown, or belongs to another setting.
     """
     try:
         found = setting_named(setting.name)

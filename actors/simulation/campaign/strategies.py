@@ -26,7 +26,7 @@ MOST_SEEDS = 1 << 16
 
 
 class Plan(tuple[Fault, ...]):
-    """Faults, whose repr is the text that --faults takes."""
+    """Fault plan. Its repr is an expression that contains the plan as a value of --faults."""
 
     __slots__ = ()
 
@@ -39,7 +39,8 @@ def user_actions(
 ) -> st.SearchStrategy[UserActions]:
     """Return a strategy of user actions: hypothesis draws all values that the setting's trials draw by chance.
 
-    actions: replaces the actions of the trials. Users must be able to do them in a run without faults.
+    actions: strategy that replaces the actions of the trials. It must be possible to carry out its actions without
+        faults.
     """
     most = MOST_SCENARIOS if setting.scenarios is None else setting.scenarios
 
@@ -58,7 +59,7 @@ def user_actions(
 
 
 def plans(setting: Setting = USUAL) -> st.SearchStrategy[Plan]:
-    """Return a strategy of faults: some of the faults that a seed of the setting draws; the simplest plan is empty."""
+    """Return a strategy of fault plans: a subset of the plan that a drawn seed has. The simplest plan is empty."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Plan:

@@ -1,4 +1,4 @@
-"""User actions of a setting as a value, drawn by hypothesis instead of a seed."""
+"""User actions of a setting as a value, which hypothesis draws instead of a seed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kcm.actors.simulation.trials.scenario import Action
 class UserActions:
     """User actions in order of time.
 
+    setting: setting of the run; the attribute is a copy that has these actions instead of those of its trials.
     number: number of the scenario, which determines nodes, options and elections.
-    setting: the setting that they were drawn for, with these actions instead of those of its trials.
     """
 
     def __init__(self, setting: Setting, number: int, actions: Iterable[Action]) -> None:
