@@ -1,10 +1,14 @@
-"""API types: merging, validation and protobuf.
+"""API types: type checks, field validation, patches, server-side apply and protobuf.
 
-api_types.json      generated facts about each field (generate/); api_types.py reads them
-scalars.py          checks of single values; kind_checks.py checks objects of built-in kinds
-protobuf.py         decoding of Kubernetes' protobuf into JSON; protobuf_encoder.py encodes
-field_validation.py unknown and duplicate fields
-merge_schemas.py    merge strategies of lists; strategic_merge.py and patches.py apply patches
+api_types.py        the fields of all built-in types, from api_types.json, which generate/ writes
+kind_checks.py      type checks of objects; scalars.py checks single values, nesting.py limits the depth
+field_validation.py unknown and duplicate fields (fieldValidation=Strict and Warn)
+patches.py          merge patches and JSON patches
+strategic_merge.py  strategic merge patches; merge_schemas.py contains the merge strategy of each built-in field
+merge_types.py      merge behaviour of types in server-side apply, for typed_merge.py and typed_errors.py
+field_sets.py       sets of fields as in managedFields; field_differences.py compares two versions of an object
+protobuf.py         decoder of Kubernetes' protobuf; protobuf_encoder.py encodes
+inner_forms.py      values in the form of kube-apiserver's internal types, for error messages
 
 The served OpenAPI documents are in presentation/openapi/.
 """

@@ -1,7 +1,7 @@
 """Built-in API types, read from api_types.json, which kcm.runtime.apiserver.schema.generate writes.
 
-The file is JSON with one line per field. It is read when the first type is requested, and each type is decoded when it
-is requested, because a server needs only some of them.
+The file is JSON with one line per field. It is read when the first type is looked up, and each type is decoded when it
+is first looked up, because a server needs only some of the types.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TYPE = re.compile(rb'^"([^"]+)":', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Field of an API type."""
+    """Field of an API type. Its form and kind together are the type of its value, such as a list of strings."""
 
     name: str  # in JSON
     kind: Kind  # of the value, or of the elements of a list or map
@@ -68,40 +68,40 @@ class Field:
 
     @property
     def struct(self) -> str:
-        """Name of the field's struct type; "" if it is no struct."""
+        """Name of the field's struct type; "" if the kind is not "struct"."""
         return self.type if self.kind == "struct" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiType:
-    """Type of an object, or of a part of it."""
+    """Type of an API object, or of a part of one."""
 
     name: str  # in OpenAPI: "io.k8s.api.core.v1.Pod"
     fields: Mapping[str, Field]
-    schema: Mapping[str, Any] | None  # of a type with its own encoding, which has no fields
-    extensions: Mapping[str, Any]  # "mapType", "unions"
+    schema: Mapping[str, Any] | None  # OpenAPI schema of a type with its own encoding, which has no fields; else None
+    extensions: Mapping[str, Any]  # x-kubernetes extensions of the type itself: "mapType", "unions"
 
     @property
     def go_name(self) -> str:
-        """Name in messages of Go's decoder: "v1.Pod"."""
+        """Name of the type in error messages of Go's decoder: "v1.Pod"."""
         return go_name(self.name)
 
 
 def go_name(name: str) -> str:
-    """Return the name in messages of Go's decoder: io.k8s.api.core.v1.Pod → v1.Pod."""
+    """Return the name of a type in error messages of Go's decoder: io.k8s.api.core.v1.Pod → v1.Pod."""
     return ".".join(name.split(".")[-2:])
 
 
 class ApiTypes:
-    """API types by name and by kind."""
+    """Index of the built-in API types, by OpenAPI name and by kind."""
 
     def __init__(self, data: bytes) -> None:
-        """Wrap the content of api_types.json."""
+        """Create the index. data: content of api_types.json, which is not decoded yet."""
         self._data = data
         self._known: dict[str, ApiType] = {}
 
     def find(self, name: str) -> ApiType | None:
-        """Return a type; None if upstream does not define it (custom resources)."""
+        """Return a type by its OpenAPI name; None if upstream does not define it, as for custom kinds."""
         found = self._known.get(name)
         if found is None and (place := self._places.get(name)) is not None:
             found = self._known[name] = self._decode(name, orjson.loads(self._data[place]))
@@ -130,13 +130,13 @@ class ApiTypes:
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """Names of the types, by "apps/v1/Deployment"."""
+        """OpenAPI type names of the kinds, by keys such as "apps/v1/Deployment" and "v1/Pod"."""
         found: dict[str, str] = orjson.loads(self._data[len(b'{"kinds":') : self._data.index(_TYPES) + 2])
         return found
 
     @cached_property
     def _places(self) -> Mapping[str, slice]:
-        """Slices of the file that contain the types."""
+        """Position of each type's JSON in the file, by OpenAPI name."""
         begin = self._data.index(_TYPES) + len(_TYPES)
         heads = [(found[1].decode(), found.start(), found.end()) for found in _TYPE.finditer(self._data, begin)]
         ends = [start - len(b",\n") for _, start, _ in heads[1:]] + [len(self._data) - len(b"\n}}\n")]

@@ -16,7 +16,10 @@ _ABSENT = object()
 
 
 class Comparison(NamedTuple):
-    """Removed, modified and added fields. Removed and added fields include everything below them."""
+    """Differences between two versions of an object: sets of removed, modified and added fields.
+
+    The sets are trees, see field_sets.py. A removed or added map or list is included with everything below it.
+    """
 
     removed: Tree
     modified: Tree
@@ -24,7 +27,10 @@ class Comparison(NamedTuple):
 
 
 def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
-    """Return the fields that differ between two maps. Passes the time (cel.effort), as maps may be large."""
+    """Return the fields that differ between two maps.
+
+    The work counts towards the allowance of the computation (cel/effort.py), because maps may be large.
+    """
     found = Comparison({}, {}, {})
     if old != new:
         _compare_maps(old, new, type_, found)
@@ -32,7 +38,7 @@ def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
 
 
 def set_in(value: Any, zero: Any, type_: MergeType) -> Tree | None:
-    """Return the fields that differ from the zero value; None if they are equal."""
+    """Return the fields in which a value differs from the zero value of its type; None if the two are equal."""
     if value == zero:
         return None
     found = Comparison({}, {}, {})
@@ -41,7 +47,7 @@ def set_in(value: Any, zero: Any, type_: MergeType) -> Tree | None:
 
 
 def whole(value: Any, type_: MergeType) -> Tree:
-    """Return the fields below an added or removed value, itself included."""
+    """Return the set of all fields of an added or removed value, including the value itself."""
     if not value or type_.atomic:
         return _LEAF
     if isinstance(value, dict):
@@ -63,7 +69,10 @@ def whole(value: Any, type_: MergeType) -> Tree:
 
 
 def _compare(step: str, old: Any, new: Any, type_: MergeType, found: Comparison) -> None:
-    """Record in `found` how two values of one field differ. null is a value."""
+    """Add the differences between the old and the new value of a field to `found`. null counts as a value.
+
+    step: key of the field in the trees of `found`, see field_sets.py.
+    """
     if not type_.atomic and (old or new):
         if isinstance(old or new, dict) and isinstance(old or {}, dict) and isinstance(new or {}, dict):
             inner = Comparison({}, {}, {})
@@ -102,7 +111,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], type_: MergeType, fo
 
 
 def _compare_lists(old: list[Any], new: list[Any], type_: MergeType, found: Comparison) -> None:
-    """Treat duplicate elements as one field."""
+    """Compare two associative lists. Several elements with the same key are compared as a single field."""
     before, after, element = by_step(old, type_), by_step(new, type_), type_.element
     for step, now in after.items():
         pass_time(3)

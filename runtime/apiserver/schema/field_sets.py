@@ -2,9 +2,10 @@
 
     {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
 
-A step into the tree is `f:<field>` of a map, `k:<keys as JSON>` of an element of a list that has keys, `v:<value as
-JSON>` of one of a list that is a set. A step that leads to {} is a member of the set; one that has steps below it is a
-member if "." is among them. The tree itself may be empty. Trees share parts with each other, and are never changed.
+A key of the tree is called a step (upstream: PathElement). It is `f:<name>` for a field of a map, `k:<key fields as
+JSON>` for an element of a list of maps, and `v:<value as JSON>` for an element of a list that is a set. The field that
+a step leads to is a member of the set if the value of the step is {} or contains the key ".". Trees share parts with
+each other, and are never changed.
 
 Source: kubernetes v1.36 structured-merge-diff, fieldpath (Set, serialize.go), typed (ToFieldSet).
 """
@@ -24,12 +25,12 @@ _MEMBER: Tree = {}
 
 
 def field_set(value: Any, type_: MergeType) -> Tree:
-    """Return the fields that the map contains."""
+    """Return the set of all fields of a map."""
     return _below(value, type_) or {}
 
 
 def _below(value: Any, type_: MergeType) -> Tree | None:
-    """Return the fields below a map or list; None for a leaf."""
+    """Return the set of all fields of a map or list; None for a scalar or an atomic value."""
     if type_.atomic:
         return None
     if isinstance(value, dict):
@@ -53,9 +54,9 @@ def _below(value: Any, type_: MergeType) -> Tree | None:
 
 
 def by_step(values: Sequence[Any], type_: MergeType) -> dict[str, list[Any]]:
-    """Return the elements of an associative list by step, in order; several elements of a step are duplicates.
+    """Return the elements of an associative list by step, in order. Several elements of a step are duplicates.
 
-    Those that have no step are left out: what they are is wrong, and refused elsewhere.
+    Invalid elements, which have no step, are left out; validation rejects them.
     """
     found: dict[str, list[Any]] = {}
     for each in values:
@@ -82,7 +83,7 @@ def step_of(element: Any, type_: MergeType) -> str | None:
 
 
 def has(fields: Tree, step: str) -> bool:
-    """Report whether the step is a member."""
+    """Report whether the field that a step leads to is a member of the set."""
     inner = fields.get(step)
     return inner is not None and (not inner or ITSELF in inner)
 
@@ -94,12 +95,12 @@ def has_path(fields: Tree, path: Sequence[str]) -> bool:
 
 
 def in_order(fields: Tree) -> Tree:
-    """Return the fields in the order in which upstream writes them."""
+    """Return the set with its steps in the order in which upstream writes them."""
     return {step: in_order(inner) if (inner := fields[step]) else inner for step in sorted(fields)}
 
 
 def minus(fields: Tree, other: Tree) -> Tree:
-    """Return the members that are not in other."""
+    """Return the difference of two sets: the members of `fields` that are not members of `other`."""
     return _minus(fields, other) if fields and other else fields
 
 
@@ -131,7 +132,7 @@ def _left(inner: Tree, against: Tree) -> Tree | None:
 
 
 def united(fields: Tree, other: Tree) -> Tree:
-    """Return the members of either, which is the first object itself if other adds nothing."""
+    """Return the union of two sets. The result is the object `fields` if `other` adds nothing."""
     if not fields or not other:
         return fields or other
     found: Tree | None = None
@@ -153,7 +154,7 @@ def _united_below(here: Tree, inner: Tree) -> Tree:
 
 
 def common(fields: Tree, other: Tree) -> Tree:
-    """Return the members of both."""
+    """Return the intersection of two sets."""
     found: Tree = {}
     for step, inner in fields.items():
         against = other.get(step)
@@ -172,7 +173,7 @@ def _plain(fields: Tree) -> Tree:
 
 
 def without(fields: Tree, others: Tree) -> Tree:
-    """Return the fields without the others and without everything below members of the others."""
+    """Return the members of `fields` that are neither members of `others` nor below one of its members."""
     if not others:
         return fields
     rest: Tree = {}
@@ -188,7 +189,7 @@ def without(fields: Tree, others: Tree) -> Tree:
 
 
 def with_named_members(fields: Tree, type_: MergeType) -> Tree:
-    """Return the set with all struct fields on the paths to its members."""
+    """Return the set with the struct fields on the paths to its members added, like EnsureNamedFieldsAreMembers."""
     found: Tree = {}
     for step, inner in fields.items():
         if step == ITSELF or not inner:

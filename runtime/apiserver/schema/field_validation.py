@@ -24,7 +24,7 @@ MOST_STRAYS = 100  # reported unknown and duplicate fields per body, as upstream
 
 
 class FieldValidator:
-    """Validator of request bodies against the types of built-in kinds."""
+    """Finder of unknown and duplicate fields in request bodies."""
 
     def __init__(self, types: ApiTypes) -> None:
         self._types = types
@@ -41,13 +41,14 @@ class FieldValidator:
         repeated: Sequence[str] = (),
         settle: Callable[[dict[str, Any], list[str] | None], None] | None = None,
     ) -> list[str]:
-        """Return the warnings for the client.
+        """Return a warning for each unknown or duplicate field of a body.
 
         Invalid JSON, and values of a wrong type, are ignored here and rejected later.
 
-        patch: the body is a merge or strategic merge patch of the kind.
+        directive: the value of fieldValidation: "Strict" or "Warn".
+        patch: whether the body is a merge or strategic merge patch of the kind.
         repeated: messages about keys that are duplicated in YAML.
-        settle: ResourceDefinition.settle of a custom kind.
+        settle: ResourceDefinition.settle of a custom kind, which finds fields that are not in its schema.
 
         Raises StatusError (400, or 422 for a patch) if the directive is "Strict" and a field is unknown or duplicate.
         """
@@ -93,7 +94,7 @@ class FieldValidator:
     def _strays(
         self, value: Mapping[str, Any] | _Pairs, type_: ApiType, path: Path | None, *, patch: bool
     ) -> Iterator[str]:
-        """Yield errors for unknown and duplicate fields, in order of appearance."""
+        """Yield a message for each unknown or duplicate field of a struct, in order of appearance."""
         seen = set()
         for name, inner in _fields(value):
             here = Path(path, name)
@@ -114,11 +115,10 @@ class FieldValidator:
 
 
 class Path(NamedTuple):
-    """Path of a field. Its text is only built for errors, since long names may have many fields below them."""
+    """Path of a field, as a linked list. Its text is built only for errors, because names can be long."""
 
     outer: Path | None
-    name: str | int
-    """int: an item of a list."""
+    name: str | int  # an int is the index of a list item
 
     def text(self) -> str:
         parts: list[str] = []
@@ -130,7 +130,7 @@ class Path(NamedTuple):
 
 
 def _first(texts: Iterable[str]) -> list[str]:
-    """Return the first distinct texts, as many as are reported."""
+    """Return the first MOST_STRAYS distinct texts."""
     found: dict[str, None] = {}
     for text in texts:
         found[text] = None
@@ -140,7 +140,7 @@ def _first(texts: Iterable[str]) -> list[str]:
 
 
 def _structs_in(value: Any, form: Form, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield (path, struct) for the structs in a field, and skip values of a wrong form."""
+    """Yield (path, struct) for each struct in the value of a field, and skip values of a wrong type."""
     match form:
         case "one" if _is_struct(value):
             yield path, value
@@ -182,9 +182,13 @@ def as_go_says(repeated: Sequence[str]) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """Return paths of the first fields that a JSON document sets more than once. Raises ValueError on invalid JSON."""
+    """Return the paths of fields that a JSON document sets more than once, at most MOST_STRAYS.
+
+    Raises ValueError for invalid JSON.
+    """
     with suppress(ValueError, TypeError):  # errors of our encoder for deep nesting included
-        if orjson.dumps(orjson.loads(body)) == body:  # No duplicates then: most clients write JSON as our encoder does.
+        # The JSON of most clients is as our encoder writes it, unless it contains duplicates.
+        if orjson.dumps(orjson.loads(body)) == body:
             return []
     try:
         document = json.loads(body, object_pairs_hook=_Pairs)
@@ -194,7 +198,7 @@ def duplicate_fields(body: bytes) -> list[str]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """JSON object with duplicate keys."""
+    """JSON object as a list of (key, value), which preserves duplicate keys."""
 
 
 def _duplicates(value: Any, path: Path | None) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Values as kube-apiserver's inner types have them, and its errors show them: Go's field names, zeros included.
+"""Values in the form of kube-apiserver's internal types, which its error messages show.
 
-The types are in inner_types.json, which kcm.runtime.apiserver.schema.generate.inner_types makes; it is read when an
-error first shows one.
+In this form a value has Go's field names and includes zero values: {"Replicas": 0} instead of {}. The internal types
+(Kubernetes' pkg/apis) are in inner_types.json, which generate/inner_types.py writes. The file is read when an error
+message first needs it.
 
 Source: apimachinery pkg/util/diff/diff.go, pkg/util/validation/field/errors.go (v1.36).
 """
@@ -19,7 +20,7 @@ from typing import Any
 import orjson
 
 FILE = Path(__file__).with_name("inner_types.json")
-# Fields of a pod's spec that are in the security context of the internal type.
+# Fields of a pod's spec in JSON that the internal type has in its security context.
 _OF_THE_HOST = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 _META_FIELDS = (
     *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
@@ -37,9 +38,9 @@ def _types() -> dict[str, Any]:
 
 
 def inner_form(value: Any, type_: str) -> Any:
-    """Convert a value as a client writes it to the fields of the internal type.
+    """Convert a value from its JSON form to the fields of an internal type.
 
-    type_: the internal type (`core.PodSpec`), or a pointer, list or map of one.
+    type_: name of the internal type (`core.PodSpec`), or of a pointer, list or map of one (`[]core.Container`).
     """
     if type_.startswith("*"):
         return None if value is None else inner_form(value, type_[1:])
@@ -60,7 +61,7 @@ def inner_form(value: Any, type_: str) -> Any:
 
 
 def difference(old: Any, new: Any, type_: str) -> str:
-    """A unified one of both in inner form, as lines."""
+    """Return the unified diff of two values in internal form. type_: see `inner_form`."""
     before, after = (_lines(inner_form(value, type_)) for value in (old, new))
     return "".join(list(difflib.unified_diff(before, after))[2:])
 
@@ -71,7 +72,11 @@ def _lines(value: Any) -> list[str]:
 
 
 def _fields(value: Mapping[str, Any], fields: list[list[str]]) -> Iterator[tuple[str, Any]]:
-    """A field is found by its name in small letters, in which Go and JSON agree."""
+    """Yield (Go's field name, value) for each field of an internal type.
+
+    A field of the value is found by its name in lower case, which is the same in Go and in JSON.
+    fields: [name, type] of each field, as in inner_types.json.
+    """
     given = {name.lower(): inner for name, inner in value.items()}
     for name, type_ in fields:
         if name:
@@ -92,7 +97,7 @@ def _arranged(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
 
 
 def _sorted(value: Any) -> Any:
-    """Sort the keys of Go maps, and of label selectors, whose fields are in reverse order."""
+    """Return a value with its keys in Go's order: sorted, except that matchLabels is before matchExpressions."""
     if isinstance(value, dict):
         selector = {"matchLabels", "matchExpressions"}
         names = sorted(value, reverse=bool(value) and value.keys() <= selector)

@@ -1,8 +1,8 @@
-"""Checks of the types of built-in kinds' fields, so that all code behind the decoder can rely on them.
+"""Type checks of objects of built-in kinds. They run right after decoding, and all later code relies on them.
 
-A check works in place: it removes nulls and fields that the kind does not have, as upstream's decoder drops them, makes
-a null in a list or map the zero of its type, and writes quantities and bytes canonically. A value of another type is a
-ShapeError that names the field as Go's decoder would.
+A check normalizes the object in place, as upstream's decoder and encoder do: it removes nulls and unknown fields,
+replaces a null in a list or map by the zero value of its type, and writes quantities and bytes in canonical form. For a
+value of a wrong type it raises ShapeError, which names the field as Go's decoder would.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
 class Shapes:
-    """Type checks of all kinds, each compiled when an object first has a field of the type.
+    """Type checks of all kinds. The check of a type is compiled when an object first contains a value of the type.
 
-    strays: how many fields were removed until now because the kind does not have them.
+    strays: number of unknown fields that were removed so far.
     """
 
     def __init__(self, types: ApiTypes) -> None:
@@ -34,8 +34,10 @@ class Shapes:
         self._metadata = self._struct(OBJECT_META)
 
     def check(self, definition: ResourceDefinition, obj: Object) -> None:
-        """Raises ShapeError. Of a kind that upstream does not define the metadata is checked, and a custom kind settled
-        by its schema.
+        """Check and normalize an object in place. definition: the resource of its kind. Raises ShapeError.
+
+        If upstream does not define the kind, only the metadata is checked; `definition.settle`, if set, normalizes the
+        rest by the schema of a custom kind.
         """
         kind = None if definition.dynamic else self._kind(definition)
         if kind is None:
@@ -51,13 +53,13 @@ class Shapes:
             obj.setdefault("spec", {})
 
     def check_type(self, name: str, value: Any) -> None:
-        """Check a part of an object against the OpenAPI type name. Raises ShapeError."""
+        """Check and normalize a part of an object in place. name: its OpenAPI type. Raises ShapeError."""
         self._struct(name)(value)
 
     def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
-        """Return the check of a kind and whether it has a spec; None if upstream does not define the kind.
+        """Return (check, has_spec) for a kind; None if upstream does not define it.
 
-        A spec is always there, even if nothing is specified: upstream's encoder never leaves it out.
+        has_spec: whether the kind has a spec. If so, a missing spec is added, as upstream's encoder always writes it.
         """
         place = definition.group, definition.version, definition.kind
         if place not in self._kinds:
@@ -70,7 +72,7 @@ class Shapes:
         return self._kinds[place]
 
     def _struct(self, name: str) -> Check:
-        """Return the check of a type, which may be recursive (JSONSchemaProps)."""
+        """Return the check of an OpenAPI type. The type may contain itself, as JSONSchemaProps does."""
         check = self._structs.get(name)
         if check is None:
             found = self._types.find(name)
@@ -129,9 +131,10 @@ class Shapes:
         return check
 
     def _schema_or(self, other: str) -> Check:
-        """Return the check of a schema or its alternative: "Bool", "Array" of schemas, "StringArray".
+        """Return the check of a value that is a schema or an alternative, such as JSONSchemaPropsOrBool.
 
-        As in Go's decoder, any other value is an error for "Bool", and ignored for the lists.
+        other: the alternative: "Bool", "Array" (of schemas) or "StringArray". As in Go's decoder, a value of any other
+        type is an error for "Bool", and is replaced by null for the lists.
         """
         schema, string = self._struct(SCHEMA), SCALARS["string"]
         lists: dict[str, Check] = {
@@ -156,7 +159,7 @@ def _is_plain(field: Field) -> bool:
 
 
 def _or_zero(check: Check, *, is_struct: bool, zero: Any) -> Check:
-    """Wrap the check of an element: null becomes the zero value of its type."""
+    """Return the check of a list element or map value, which replaces null by the zero value of its type."""
 
     def check_element(value: Any) -> Any:
         if value is None:

@@ -2,7 +2,7 @@
 
 A list without upstream's patch annotations is replaced as a whole, even where merging might be expected: a Node's
 taints, a Pod's tolerations and containerStatuses, a Service's externalIPs. The retainKeys strategy (volumes,
-resourceClaims, a Deployment's strategy) only concerns clients that make patches, which add $retainKeys to them.
+resourceClaims, a Deployment's strategy) concerns only clients, which add $retainKeys to the patches that they compute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
 
 
 class TypeMergeSchema(MergeSchema):
-    """Merge schema of an API type. The schema of a field is made when a patch first contains the field."""
+    """Merge schema of an API type. The rule of a field is created when a patch first contains the field."""
 
     def __init__(self, types: ApiTypes, name: str) -> None:
         super().__init__()
@@ -43,9 +43,9 @@ class TypeMergeSchema(MergeSchema):
 
 @lru_cache(maxsize=1024)  # bounds the schemas of deleted definitions
 def merge_schema_of(group: str, version: str, kind: str) -> MergeSchema:
-    """Return the schema of a built-in kind; for any other kind only metadata has a schema.
+    """Return the merge schema of a built-in kind. For any other kind, the schema contains only metadata.
 
-    Strategic merge is for built-in types only: a server responds with 415 for a custom resource.
+    The server supports strategic merge patches only for built-in kinds, and responds with 415 for custom resources.
     """
     types = built_in_types()
     name = types.name_of(group, version, kind)

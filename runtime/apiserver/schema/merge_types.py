@@ -1,7 +1,7 @@
-"""Merge types: structured-merge-diff's schema as a tree of MergeType.
+"""Merge types: how server-side apply merges the fields of a type, as in structured-merge-diff's schema.
 
-A type is made from the generated built-in types, or from the OpenAPI v3 schema of a custom kind, when a value of it is
-first merged.
+A merge type is created when a value of the type is first merged: from the generated built-in types (api_types.py), or
+from the OpenAPI v3 schema of a custom kind.
 
 Source: kube-openapi pkg/schemaconv (openapi.go, smd.go), structured-merge-diff schema/elements.go (v1.36).
 """
@@ -18,14 +18,18 @@ Make = Callable[[], "MergeType"]
 
 
 class MergeType:
-    """Merge behaviour of a type. A list is a set (is_set), associative (keys), or atomic.
+    """Merge behaviour of a type in server-side apply: a struct, a map, a list or a scalar.
 
-    atomic: the map or list is owned and replaced as a whole.
-    keys: key fields of the elements of a list of type map.
-    named: the fields of a struct.
-    zero: the fields that Go writes for an empty value of the type.
-    omitted: fields that Go leaves out if they are empty.
-    nulls: fields that Go writes as null if they are empty.
+    A list is merged if it is a set of scalars (is_set) or a list of maps with key fields (keys). Otherwise it is
+    atomic.
+
+    atomic: whether a value has a single owner and is replaced as a whole.
+    keys: names of the key fields of a list of maps; () for other types.
+    named: names of the declared fields of a struct; empty for other types.
+    defaults: default values of fields by name; used for key fields that are missing.
+    zero: the fields, with their values, that Go writes in JSON for the zero value of a struct.
+    omitted: names of fields that Go leaves out of JSON if they are empty (omitempty).
+    nulls: names of fields that Go writes as null if they are empty.
     """
 
     __slots__ = (
@@ -56,9 +60,11 @@ class MergeType:
         omitted: frozenset[str] = frozenset(),
         nulls: tuple[str, ...] = (),
     ) -> None:
-        """Make a type.
+        """Create a type. The other parameters are described at the class.
 
-        element: type of a list's elements or a map's values. defaults: default values of fields that are list keys.
+        fields: functions that return the types of the declared fields, by name; called when a field is first used.
+        element: returns the type of a list's elements or of a map's values; None: DEDUCED.
+        zero: returns the zero value.
         """
         self._making, self._element = fields or {}, element
         self._fields: dict[str, MergeType] = {}
@@ -68,7 +74,7 @@ class MergeType:
         self._zero, self.omitted, self.nulls = zero, omitted, nulls
 
     def field(self, name: str) -> MergeType:
-        """Return the merge type of a field."""
+        """Return the merge type of a declared field, or of the values of a map."""
         found = self._fields.get(name)
         if found is None:
             make = self._making.get(name)
@@ -85,7 +91,7 @@ class MergeType:
 
     @property
     def is_closed(self) -> bool:
-        """Report whether only the named fields are allowed."""
+        """Report whether only the declared fields are allowed."""
         return bool(self._making) and self._element is None
 
     @property
@@ -106,7 +112,7 @@ ATOMIC: Final = MergeType(atomic=True)
 
 @cache
 def built_in(name: str) -> MergeType:
-    """Return the merge type of an OpenAPI type; it is deduced from the value if the type is unknown."""
+    """Return the merge type of a built-in type, such as io.k8s.api.core.v1.Pod; DEDUCED if it is unknown."""
     found = built_in_types().find(name)
     if found is None or found.schema is not None:
         return DEDUCED
@@ -151,7 +157,10 @@ _ZEROS: Mapping[str, Any] = {"string": "", "boolean": False, "int32": 0, "int64"
 
 
 def _zero_of(field: Field) -> Any:
-    """A struct that is held by value is always written; a field that is required has no omitempty."""
+    """Return the value that Go writes for an empty field; _ABSENT if Go omits the field.
+
+    Go always writes a struct field that is not a pointer. A required field has no omitempty.
+    """
     if field.form == "one" and field.struct and not field.pointer and field.default == {}:
         return built_in(field.struct).zero
     if not field.required:
@@ -226,7 +235,7 @@ def _schema_maker(schema: Mapping[str, Any]) -> Make:
 
 
 def of_custom_kind(schema: Mapping[str, Any] | None) -> MergeType:
-    """Return the merge type of custom objects, whose metadata has the type of all kinds."""
+    """Return the merge type of a custom kind, whose metadata is an ObjectMeta. schema: see `of_schema`; may be None."""
     of_rest = {} if schema is None else schema.get("properties") or {}
     fields = {name: _schema_maker(schema) for name, schema in of_rest.items()}
     fields |= {"metadata": lambda: built_in(OBJECT_META), "kind": lambda: SCALAR, "apiVersion": lambda: SCALAR}

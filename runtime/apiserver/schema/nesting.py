@@ -1,7 +1,8 @@
 """Limits for the nesting of JSON and for the total length of field paths.
 
-The path of each field is built during the checks, so that the cost of many fields below a long name is their number
-times its length. Upstream builds a path only for an error, and has no such limit.
+Validation builds the path of each field, such as `spec.containers[0].name`. If many fields are below a field with a
+long name, this takes time and memory in proportion to their number times the length of the name. Upstream builds a path
+only for an error, and has no such limit.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 MOST_NESTED = 200  # levels; our JSON encoder's limit is 254
-MOST_WRITTEN = 500_000_000  # number of fields and items times the characters of the longest path
+MOST_WRITTEN = 500_000_000  # limit of the number of fields and list items times the characters of the longest path
 SMALL = 32 * 1024  # bytes of JSON that cannot exceed MOST_WRITTEN
 
 
 def check_nesting(value: Any, raw: bytes) -> None:
-    """Check a value that was parsed from raw. Raises ValueError."""
+    """Raise ValueError if a JSON value exceeds one of the limits. raw: the bytes that it was parsed from."""
     if len(raw) <= SMALL and raw.count(b"{") + raw.count(b"[") <= MOST_NESTED:
         return
     depth = count = longest = 0

@@ -17,8 +17,8 @@ from kcm.protocols.merge_patches import merge_patched
 from kcm.protocols.objects import Object
 
 MOST_OPERATIONS = 10_000  # limit for one JSON patch, as upstream; checked by callers
-MOST_COPIED = 3 * 1024 * 1024  # bytes that copy operations of one JSON patch may add, as upstream
-MOST_MOVED = 100_000_000  # items that insertions into and removals from lists may move, in one JSON patch
+MOST_COPIED = 3 * 1024 * 1024  # bytes of JSON that the copy operations of one JSON patch may add, as upstream
+MOST_MOVED = 100_000_000  # list items that the insertions and removals of one JSON patch may shift; upstream has none
 
 _PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's message about a failed test
 
@@ -26,7 +26,7 @@ _PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's message ab
 def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
     """Apply a JSON merge patch (RFC 7386): maps are merged, null deletes, everything else is replaced.
 
-    Raises ValueError if the patch is no JSON object.
+    Raises ValueError if the patch is not a JSON object.
     """
     if not isinstance(patch, dict):
         raise ValueError(f"a merge patch is a JSON object, got {type(patch).__name__}")
@@ -34,10 +34,10 @@ def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
 
 
 def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
-    """Apply a JSON patch (RFC 6902) atomically.
+    """Apply a JSON patch (RFC 6902): all of its operations, or none if one of them fails.
 
-    Raises ValueError if the patch is malformed, a path is not there, a test fails, no JSON object is left, or too
-    much is copied: else a few copies of copies would fill the memory.
+    Raises ValueError if the patch is malformed, a path does not exist, a `test` operation fails, the result is not a
+    JSON object, or the patch exceeds MOST_COPIED or MOST_MOVED: a few copies of copies would fill the memory.
     """
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise ValueError("a JSON patch is a list of operations, each a JSON object")
@@ -72,7 +72,7 @@ def _apply_all(document: Any, operations: list[Any]) -> Any:
 
 
 def _moved_items(document: Any, operation: Mapping[str, Any]) -> int:
-    """Return an upper bound of the list items that an operation moves: the length of the lists that it changes."""
+    """Return an upper bound of the list items that an operation shifts: the lengths of the lists that it changes."""
     longest = 0
     for member in ("path", "from"):
         pointer = operation.get(member)

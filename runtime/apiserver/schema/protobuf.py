@@ -1,7 +1,7 @@
 """Decoder of request bodies in Kubernetes' protobuf encoding.
 
-kubectl's `create deployment` and its kin, and all typed Go clients, send this to built-in resources and do not fall
-back. protobuf_encoder.py encodes.
+Typed Go clients send protobuf for built-in resources, and do not fall back to JSON. They include commands of kubectl
+such as `kubectl create deployment`. protobuf_encoder.py contains the encoder.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types.go, Unknown (v1.36).
 """
@@ -22,7 +22,7 @@ from kcm.runtime.apiserver.schema.api_types import META, ApiTypes, Field
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-UNIX_OF_YEAR_1 = -62135596800  # seconds; an unset time in Go
+UNIX_OF_YEAR_1 = -62135596800  # seconds: the Unix time of 0001-01-01T00:00:00Z, which is Go's zero time
 _IN_ANY_VERSION = frozenset({"DeleteOptions"})  # sent with the group and version of the addressed resource
 
 # Fields of a message by number; a nested mapping is a message that JSON inlines.
@@ -30,18 +30,18 @@ Numbers: TypeAlias = "dict[int, Field | Numbers]"
 
 
 class UnknownTypeError(ValueError):
-    """Kind with unknown field numbers."""
+    """Kind that cannot be encoded or decoded, because upstream does not define it."""
 
 
 class ProtobufDecoder:
-    """Decoder of bodies. The field numbers of a type are indexed when it is first decoded."""
+    """Decoder of protobuf bodies. The fields of a type are indexed by number when it is first decoded."""
 
     def __init__(self, types: ApiTypes) -> None:
         self._types = types
         self._numbers: dict[str, Numbers] = {}
 
     def decode(self, body: bytes) -> Object:
-        """Decode an object. Raises ValueError for invalid data, and UnknownTypeError."""
+        """Decode a body into an object as in JSON. Raises UnknownTypeError, and ValueError for invalid data."""
         if not body.startswith(MAGIC):
             raise ValueError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
         envelope = dict(_fields(body[len(MAGIC) :]))
@@ -74,7 +74,7 @@ class ProtobufDecoder:
         return numbers
 
     def _add(self, obj: Object, data: bytes, numbers: Numbers) -> None:
-        """Set the fields of a message in an object."""
+        """Decode the fields of a message into obj. numbers: the fields of its type by number."""
         for number, raw in _fields(data):
             match numbers.get(number):
                 case None:
@@ -141,7 +141,7 @@ class ProtobufDecoder:
                 return obj
 
     def _any(self, data: bytes, type_: str) -> Any:
-        """Types of apiextensions.k8s.io that JSON has in one of several forms."""
+        """Decode a type of apiextensions.k8s.io with several possible types in JSON, such as JSONSchemaPropsOrBool."""
         package, _, name = type_.rpartition(".")
         schemas = Field(name="", kind="struct", type=f"{package}.JSONSchemaProps")
         fields = list(_fields(data))
@@ -162,7 +162,10 @@ class ProtobufDecoder:
 
 
 def _fields(data: int | bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and value of each field of a message: an int for a varint, else bytes. Raises ValueError."""
+    """Yield (number, value) for each field of a message. A varint is an int, every other value is bytes.
+
+    Raises ValueError if the data is malformed.
+    """
     data, at = _bytes(data), 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -184,7 +187,7 @@ def _fields(data: int | bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a varint and its end. Raises ValueError."""
+    """Decode the varint at an offset; return it and the offset after it. Raises ValueError."""
     result = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]

@@ -1,7 +1,7 @@
-"""Encoder of built-in kinds in Kubernetes' protobuf format, byte by byte as upstream's generated code.
+"""Encoder of built-in kinds in Kubernetes' protobuf format, with the same bytes as upstream's generated code.
 
-A field without a pointer in Go is always written, even if it is empty; a pointer, list or map only if it is set. Fields
-are sorted by number, the entries of a map by key.
+A field that is not a pointer in Go is always written, even if it is empty; a pointer, list or map only if it is set.
+Fields are sorted by number, the entries of a map by key.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types_proto.go; generated.pb.go of the
 API's packages (v1.36).
@@ -27,7 +27,7 @@ from kcm.runtime.apiserver.schema.kind_checks import SCHEMA
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
 
-# Encodes a field with its tag, or a message without one.
+# Encodes the value of a field, with its tag, or the content of a message, without a tag.
 Encode: TypeAlias = Callable[[Any], bytes]
 
 _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))")
@@ -50,9 +50,9 @@ _DISCOVERY_LIST = f"{_DISCOVERY}.APIGroupDiscoveryList"
 
 
 def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> ApiType:
-    """Return a type of apidiscovery.k8s.io/v2, where field numbers count from 1.
+    """Return a type of apidiscovery.k8s.io/v2.
 
-    fields: name, kind, type and form of each.
+    fields: (name, kind, type, form) of each field, see Field. They are numbered from 1.
     """
     return ApiType(
         name,
@@ -137,7 +137,10 @@ class ProtobufEncoder:
         return encode(obj)
 
     def encode(self, obj: Mapping[str, Any]) -> bytes:
-        """Encode an object as a body; a discovery document may have no version. Raises UnknownTypeError."""
+        """Encode an object with its envelope, as a body. A discovery document may have no apiVersion.
+
+        Raises UnknownTypeError.
+        """
         api_version, kind = obj.get("apiVersion", ""), obj["kind"]
         return envelope(api_version, kind, self.message(obj, api_version, kind))
 
@@ -160,9 +163,9 @@ class ProtobufEncoder:
         return found
 
     def _compiled(self, fields: Iterable[Field], depth: int) -> Encode:
-        """Compile the encoder of a message.
+        """Return the encoder of a message with these fields.
 
-        depth: number of enclosing messages that JSON inlines; that part of the field numbers is already consumed.
+        depth: number of enclosing messages that are inlined in JSON; index into Field.number.
         """
         own: dict[str, Field] = {}
         inlined: dict[int, list[Field]] = {}
@@ -224,7 +227,7 @@ class ProtobufEncoder:
         return self._one(field, number)
 
     def _one(self, field: Field, number: int) -> Encode:
-        """Return the encoder of a value, a list's element or a map's value."""
+        """Return the encoder of a single value: of a field, of a list's element or of a map's value."""
         match field.kind:
             case "string":
                 return _string(number)
@@ -251,7 +254,10 @@ class ProtobufEncoder:
         return encode
 
     def _any(self, type_: str) -> Encode:
-        """Types of apiextensions.k8s.io that JSON has in one of several forms."""
+        """Return the encoder of a type of apiextensions.k8s.io with several possible types in JSON.
+
+        type_: OpenAPI name of the type, such as "….v1.JSONSchemaPropsOrBool" or "….v1.JSON".
+        """
         if not type_.startswith(SCHEMA):
             return _raw
         other = type_.removeprefix(f"{SCHEMA}Or")
@@ -270,7 +276,7 @@ class ProtobufEncoder:
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
-    """Wrap a message in runtime.Unknown with its apiVersion and kind."""
+    """Return a body: the prefix "k8s" and a runtime.Unknown with the encoded object, its apiVersion and its kind."""
     return b"".join((_head(api_version, kind), varint(len(message)), message, b"\x1a\0\x22\0"))
 
 
@@ -281,12 +287,12 @@ def _head(api_version: str, kind: str) -> bytes:
 
 
 def list_item(message: bytes) -> bytes:
-    """Encode an item of a list; the field number is the same for all list kinds."""
+    """Encode an item of a list with its tag. The field number of items is 2 in all list kinds."""
     return b"".join((b"\x12", varint(len(message)), message))
 
 
 def watch_event(type_: str, body: bytes) -> bytes:
-    """Return a watch frame: a metav1.WatchEvent after its size. body: the object with its envelope."""
+    """Return a watch frame: the size in four bytes, then a metav1.WatchEvent. body: the object with its envelope."""
     extension = b"".join((b"\x0a", varint(len(body)), body))
     head = _string(1)(type_)
     size = varint(len(extension))
@@ -294,7 +300,7 @@ def watch_event(type_: str, body: bytes) -> bytes:
 
 
 def _is_only_a_list(inside: list[Field]) -> bool:
-    """Report whether a nested message represents a list (and is no inlined struct)."""
+    """Report whether a nested message represents a list instead of an inlined struct. inside: its fields."""
     return len(inside) == 1 and inside[0].form == "list"
 
 
@@ -303,7 +309,7 @@ def _is_only_a_list(inside: list[Field]) -> bool:
 
 @cache
 def _short(number: int) -> list[bytes]:
-    """Return the tag with each size of one byte."""
+    """Return the tag of a field followed by a size, for each size from 0 to 127 bytes."""
     tag = field_tag(number, BYTES)
     return [tag + size for size in ONE_BYTE]
 
@@ -355,7 +361,7 @@ def _map_of(number: int, value: Encode) -> Encode:
 
 @bounded_cache(4096, longest=64)
 def _time(text: str) -> bytes:
-    """Encode metav1.Time in whole seconds, as in JSON. An unset time is empty."""
+    """Encode a metav1.Time in whole seconds, as in JSON. Go's zero time is encoded as an empty message."""
     seconds, _ = _unix(text)
     return b"" if seconds == UNIX_OF_YEAR_1 else _timestamp(seconds, 0)
 

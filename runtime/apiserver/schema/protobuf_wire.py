@@ -10,7 +10,7 @@ ONE_BYTE = [bytes((number,)) for number in range(0x80)]
 
 
 def varint(number: int) -> bytes:
-    """Encode a number >= 0."""
+    """Encode a number >= 0 as a varint."""
     if number < 0x80:
         return ONE_BYTE[number]
     if number < 0x4000:
@@ -25,5 +25,5 @@ def varint(number: int) -> bytes:
 
 @cache
 def field_tag(number: int, wire: int) -> bytes:
-    """Return the tag before a value. wire: one of the wire types above."""
+    """Return the tag that precedes the value of a field. wire: VARINT, FIXED64 or BYTES."""
     return varint(number << 3 | wire)

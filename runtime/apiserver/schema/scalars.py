@@ -1,4 +1,4 @@
-"""Checks of values that are no structs, and what upstream's encoder makes of them.
+"""Type checks of scalar values. A check returns the value in the form in which upstream's encoder writes it.
 
 Source: encoding/json, encoding/base64; apimachinery pkg/api/resource/quantity.go, pkg/apis/meta/v1/time.go (v1.36).
 """
@@ -16,7 +16,7 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.quantities import canonical_quantity
 from kcm.runtime.apiserver.schema.api_types import Kind
 
-# Returns the value as upstream's encoder writes it. Raises ShapeError.
+# Returns the checked value as upstream's encoder writes it. Raises ShapeError.
 Check = Callable[[Any], Any]
 
 _TIME = re.compile(  # checks hours too: since Python 3.13 datetime accepts 24:00
@@ -28,10 +28,18 @@ _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class ShapeError(ValueError):
-    """Value of a wrong type. Callers add the path of the field from the inside out."""
+    """Value of a wrong type. The text is that of Go's JSON decoder.
+
+    While the error is raised through the enclosing structs, each of them adds the name of its field with `inside`.
+    """
 
     def __init__(self, found: str, expected: str, *, why: str = "") -> None:
-        """Make an error for a wrong type; why replaces the whole text for other errors."""
+        """Create an error.
+
+        found: type of the value in JSON, see `json_type`.
+        expected: type in Go.
+        why: the whole text, for an error other than a wrong type.
+        """
         super().__init__()
         self._found, self._expected, self._struct, self._why = found, expected, "", why
         self._fields: list[str] = []
@@ -48,7 +56,7 @@ class ShapeError(ValueError):
 
 
 class Scalar(NamedTuple):
-    """Scalar type: its check, its name in Go, and the value that replaces null in a list or map."""
+    """Scalar type. zero: the value that replaces null in a list or map."""
 
     check: Check
     go_type: str
@@ -56,7 +64,7 @@ class Scalar(NamedTuple):
 
 
 def json_type(value: Any) -> str:
-    """Return the type of a value as Go's decoder names it."""
+    """Return the name that Go's decoder gives to the type of a JSON value in its error messages."""
     match value:
         case bool():
             return "bool"
@@ -118,7 +126,7 @@ def _is_time(text: str) -> bool:
         return False
     moment = text[:SECONDS] if text[:4] != "0000" else f"2000{text[4:SECONDS]}"
     try:
-        datetime.fromisoformat(moment)  # Implemented in C, and fast: heartbeats bring thousands of new times.
+        datetime.fromisoformat(moment)  # Implemented in C, and fast: heartbeats contain thousands of new times.
     except ValueError:
         return False
     return int(found[1] or 0) <= 24 and int(found[2] or 0) <= 60

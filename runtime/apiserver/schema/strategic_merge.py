@@ -1,20 +1,22 @@
 """Strategic merge patches: merge patches in which lists may be merged by key.
 
-Fields without a schema behave as in a JSON merge patch: maps are merged, everything else is replaced. The lists that
-merge and their keys are properties of each built-in type: merge_schemas.py. Directives in the patch:
+Fields without a schema behave as in a JSON merge patch: maps are merged, everything else is replaced. Which lists are
+merged, and by which key, depends on the built-in type: merge_schemas.py. Directives in the patch:
 
     $patch: replace                    in a map: replace the map by the patch; in a list's element: the whole list
-    $patch: delete                     in a map: empty it; in a list's element: delete those with the same merge key
+    $patch: delete                     in a map: empty it; in a list's element: delete elements with its merge key
     $deleteFromPrimitiveList/<field>   [values] to delete from a list of strings or numbers
     $setElementOrder/<field>           [elements] in the new order; others keep their relative position
     $retainKeys                        [fields] of this map to keep; all others are deleted
 
-New elements are placed before those that are only in the object; a merged list follows the order of the patch. Values
-from the patch are added without nulls; a new map or list is also added without the maps in it that carry a directive.
+In a merged list, the elements of the patch are in the order of the patch, and new elements precede the elements that
+only the object contains. Nulls in added values are dropped. Maps with a directive inside an added map or list are
+dropped too.
 
-Source: apimachinery pkg/util/strategicpatch/patch.go. `$patch: merge` is an error there and here. Where upstream leaves
-directives to the typed decoder that drops unknown fields (new elements; replaced lists and maps), we drop them. Two
-kinds of $setElementOrder are applied here and are a 500 upstream: for an empty list, and for a replaced one.
+Source: apimachinery pkg/util/strategicpatch/patch.go (v1.36). `$patch: merge` is an error, as upstream.
+Differs from upstream: directives inside new elements, and inside replaced lists and maps, are dropped here; upstream
+keeps them until the typed decoder drops them as unknown fields. $setElementOrder is applied for an empty list and for a
+list that is replaced; upstream responds with 500.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _SET_ORDER = "$setElementOrder/"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
-_OF_ELEMENT = 10  # cost units of an element of a patch
+_OF_ELEMENT = 10  # cost of merging one list element, in the units of cel/effort.py
 
 
 class MergeSchema:
-    """Merge schema of a type. Fields that are not named are merged if they are maps, and replaced otherwise."""
+    """Strategic merge rules of a type's fields. A field without a rule is merged if it is a map, else replaced."""
 
     def __init__(self, fields: Mapping[str, MergeField] | None = None) -> None:
         self._fields = fields or {}
@@ -48,7 +50,7 @@ _NO_FIELDS = MergeSchema()
 
 @dataclass(frozen=True, slots=True)
 class MergeField:
-    """Merge schema of a field."""
+    """Strategic merge rule of a field."""
 
     schema: MergeSchema = _NO_FIELDS  # of the map or of a list's elements
     merge: bool = False  # whether a list is merged instead of replaced
@@ -60,7 +62,7 @@ _UNNAMED = MergeField()
 
 
 def apply_strategic_merge(obj: Mapping[str, Any], patch: Any, *, schema: MergeSchema) -> Object:
-    """Return the patched object. obj and patch are not changed; the result shares unchanged parts with them.
+    """Apply a strategic merge patch. obj and patch are not changed; the result shares parts with them.
 
     Raises ValueError for a patch that is not a JSON object, a misused directive, an element without its merge key, and
     for lists whose elements are of different types.
@@ -109,7 +111,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
 
 
 def _set_merged(result: Object, name: str, value: Any, rule: MergeField) -> None:
-    """Merge a field of a patch into result, in place."""
+    """Merge the value that a patch has for a field into result, in place."""
     former = result.get(name)
     if isinstance(value, dict) and isinstance(former, dict):
         result[name] = _without_directives(value) if rule.replace else _merged_map(former, value, rule.schema)
@@ -122,7 +124,10 @@ def _set_merged(result: Object, name: str, value: Any, rule: MergeField) -> None
 
 
 def _retained(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
-    """Return a copy of original with the fields in $retainKeys, or with all fields without the directive."""
+    """Return a copy of original with only the fields in the patch's $retainKeys; with all fields if it has none.
+
+    Raises ValueError if the patch sets a field that is not in $retainKeys.
+    """
     if _RETAIN_KEYS not in patch:
         return dict(original)
     kept = set(_primitives(patch[_RETAIN_KEYS], _RETAIN_KEYS))
@@ -158,7 +163,7 @@ def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeFi
 
 
 def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
-    """Merge elements into those of the same key (the first, if the object has several), or add them."""
+    """Merge each element of the patch into the first element with the same merge key, or add it to the list."""
     merged = list(original)
     places: dict[Hashable, int] = {}
     for place, element in enumerate(merged):
@@ -177,7 +182,7 @@ def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: Mer
 
 
 def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: MergeField) -> list[Any]:
-    """Merge a list and then put it into the order of a $setElementOrder directive."""
+    """Merge a list, and sort it by a $setElementOrder directive. order: the value of the directive."""
     if not isinstance(order, list) or not isinstance(patch, list | None) or not isinstance(original, list | None):
         raise ValueError(f"{_SET_ORDER}{name} goes with lists")
     if patch is None:
@@ -200,10 +205,11 @@ def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: Mer
 def _order_before(
     merged: list[Any], original: list[Any], wanted: list[Hashable], name: str, rule: MergeField
 ) -> list[Hashable]:
-    """Return the object's order, in which new elements take the place of deleted ones at the end.
+    """Return the merge keys in the order that counts as the object's: new elements replace deleted ones in it.
 
-    Upstream takes them from the array in which it has deleted and appended in place; `kubectl apply` shows it where one
-    container makes way for another beside one that only the server has.
+    Upstream deletes and appends elements in the array from which it then reads the object's order. The effect is
+    visible when `kubectl apply` replaces a container of a pod that also has a container which is not in the manifest.
+    wanted: merge keys of the patch's elements without a directive.
     """
     former = [_merge_key_of(each, name, rule) for each in original]
     present = {_merge_key_of(each, name, rule) for each in merged}
@@ -214,7 +220,7 @@ def _order_before(
 
 
 def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> None:
-    """Check that all elements of the patch are in the requested order."""
+    """Raise ValueError unless the keys of the patch are in the order of the $setElementOrder directive."""
     places = iter(order)
     if order and not all(key in places for key in patch):  # consumes the iterator: a subsequence test
         raise ValueError(f"{name}: the elements of the patch are not in the order of {_SET_ORDER}{name}")
@@ -233,9 +239,10 @@ def _in_order(merged: Iterable[Hashable], order: list[Hashable], original: list[
 
 
 def _interleaved(keys: list[Hashable], order: list[Hashable], original: list[Hashable]) -> list[int]:
-    """Sort the positions of keys: keys in order by it, the others by their position in the original list.
+    """Return the positions of keys in their new order. order: value of $setElementOrder. original: the former list.
 
-    Two sorted runs are merged; one of the original goes first only if it stood before the other there.
+    The keys in `order` are sorted by it, the others by their former position. The two sorted runs are then merged: a
+    key of the second run precedes a key of the first only if it preceded that key in the former list.
     """
     rank = {key: place for place, key in reversed(list(enumerate(order)))}
     before = {key: place for place, key in reversed(list(enumerate(original)))}
@@ -279,7 +286,7 @@ def _primitives(values: Any, name: str) -> list[Hashable]:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return a value of the patch without nulls and without maps that carry a directive."""
+    """Return a copy of an added value without nulls, directives, and the maps inside it that contain a directive."""
     if isinstance(value, dict):
         return {
             name: _cleaned(each)
@@ -292,7 +299,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return a replacing value without nulls and directive fields; its elements are kept."""
+    """Return a copy of a value without nulls and directives. Maps inside it that contain a directive are kept."""
     if isinstance(value, dict):
         return {
             name: _without_directives(each)

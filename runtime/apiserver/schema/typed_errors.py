@@ -1,4 +1,4 @@
-"""Schema errors of applied objects.
+"""Validation of applied objects against their merge type, before they are merged.
 
 Source: structured-merge-diff typed/validate.go, typed/helpers.go (v1.36).
 Differs from upstream: values of a wrong type are rejected later, by the decoder.
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from kcm.runtime.apiserver.schema.field_sets import in_words, step_of
 from kcm.runtime.apiserver.schema.merge_types import MergeType
 
-MOST = 300  # limit of reported errors; upstream has none
+MOST = 300  # number of errors that are reported; upstream reports all
 
 
 class _Path(NamedTuple):
-    """Path as a linked list. Its text is only built for errors, since list keys can be long."""
+    """Path of a field, as a linked list. Its text is built only for errors, because list keys can be long."""
 
     outer: _Path | None
     step: str
@@ -32,7 +32,7 @@ class _Path(NamedTuple):
 
 
 def typed_errors(obj: Any, type_: MergeType) -> list[str]:
-    """Return errors for unknown fields of structs, and for list elements that are duplicate or have no key."""
+    """Return error texts for unknown fields of structs, and for duplicate list elements and those without a key."""
     found = list(islice(_errors(obj, type_, None), MOST + 1))
     return found if len(found) <= MOST else [*found[:MOST], "and more"]
 

@@ -1,4 +1,4 @@
-"""Merge of applied objects, and removal of fields, by merge type.
+"""Merging and removal of fields for server-side apply, according to the merge types of the values.
 
 Source: structured-merge-diff typed/{merge,remove}.go (v1.36).
 """
@@ -16,7 +16,11 @@ class DuplicateError(ValueError):
 
 
 def merge(live: Any, applied: Any, type_: MergeType) -> Any:
-    """Return a new value that shares parts with live, which is not changed. Raises DuplicateError."""
+    """Return the live value with the applied value merged into it.
+
+    The result shares parts with `live`, which is not changed. Raises DuplicateError if an applied list contains two
+    elements with the same key.
+    """
     if type_.atomic or not (live or applied):
         return applied
     if isinstance(applied, dict) and isinstance(live or {}, dict):
@@ -37,7 +41,11 @@ def _merged(live: Any, applied: Any, type_: MergeType) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], type_: MergeType) -> list[Any]:
-    """Return the applied order, with live-only elements at their position relative to the shared ones."""
+    """Merge two associative lists.
+
+    The elements are in the order of the applied list. Elements of only the live list keep their position relative to
+    the elements that both lists contain.
+    """
     theirs, ours = _steps(live, type_), _steps(applied, type_)
     after = dict(zip(ours, applied, strict=True))
     if len(after) != len(ours):
@@ -86,7 +94,7 @@ def _steps(values: list[Any], type_: MergeType) -> list[str]:
 
 
 def removed(value: Any, fields: Tree, type_: MergeType) -> Any:
-    """Return the value without these fields. Maps and lists that become empty are kept."""
+    """Return the value without the given fields. Maps and lists that become empty are kept."""
     if type_.atomic or not value or not fields:
         return value
     if isinstance(value, dict):

@@ -1,1 +1,4 @@
-"""Makes api_types.json, the facts about the API's types: `python -m kcm.runtime.apiserver.schema.generate --help`."""
+"""Generators of api_types.json and similar files, which describe Kubernetes' API types.
+
+Usage: `python -m kcm.runtime.apiserver.schema.generate --help`.
+"""

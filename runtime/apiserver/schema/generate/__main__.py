@@ -1,10 +1,11 @@
-"""Generate api_types.json and protocols/semantic_facts.py from a server or a release's files.
+"""Generate api_types.json and protocols/semantic_facts.py from a server or from the files of a Kubernetes release.
 
     … --openapi-dir kubernetes/api/openapi-spec/v3 --protos kubernetes/staging/src/k8s.io --out FILE
     … --server https://127.0.0.1:6443 --token TOKEN --ca-file FILE --protos kubernetes/staging/src/k8s.io --out FILE
 
-A server must have all groups on: --runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true.
---protos may also be a former file: its facts about the wire are taken over, to compare the types of a server with it.
+The server must serve all API groups: --runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true.
+--protos may also be an earlier api_types.json. Its protobuf facts are copied, so that the output differs from that file
+only where the types of the server do.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def generate(given: argparse.Namespace) -> str:
-    """Write the files, and return a summary."""
+    """Write the output files, and return a summary for the terminal. given: the parsed command line."""
     if given.server:
         context = ssl.create_default_context(cafile=given.ca_file) if given.server.startswith("https:") else None
         found: Iterable[Json] = read_server(given.server, token=given.token, context=context)
@@ -78,7 +79,7 @@ def generate(given: argparse.Namespace) -> str:
 
 
 def take_over(types: Mapping[str, Facts], former: Mapping[str, Facts]) -> None:
-    """Merge the protobuf facts of the same fields from another file."""
+    """Copy the protobuf facts ("pointer", "number") of each field to `types`. former: types of an earlier file."""
     for name, facts in types.items():
         known = former.get(name, {}).get("fields", {})
         for field, of_field in facts.get("fields", {}).items():

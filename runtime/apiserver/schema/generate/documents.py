@@ -1,8 +1,8 @@
-"""Facts about types from OpenAPI v3 documents: a server's, or the files that a release has of them.
+"""Facts about API types, from OpenAPI v3 documents of a server or of a Kubernetes release.
 
-Descriptions are left out. So is what differs between servers and the release's files for the same types: enumerations,
-which only a server has, and the kinds of DeleteOptions and WatchEvent, which are those of every group that is on.
-A server's custom resources and aggregated APIs are left out too.
+The following parts of the documents are left out: descriptions; types of custom resources and of aggregated APIs; and
+what differs between a server and the files of a release. These differences are enumerations, which only a server
+publishes, and the kinds of DeleteOptions and WatchEvent, which depend on the enabled API groups.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-Facts = dict[str, Any]  # facts about a type or a field
+Facts = dict[str, Any]  # what api_types.json contains for a type or a field
 
 # Name prefixes of upstream's modules with API types.
 MODULES = tuple(f"io.k8s.{name}." for name in ("api", "apiextensions-apiserver", "apimachinery", "kube-aggregator"))
@@ -41,7 +41,7 @@ _PROSE_AND_ENUMERATIONS = {"description", "enum"}
 
 
 class NoTypesError(ValueError):
-    """Documents without upstream's schemas."""
+    """OpenAPI documents that contain no type of upstream's API."""
 
 
 class UnknownVocabularyError(ValueError):
@@ -49,13 +49,13 @@ class UnknownVocabularyError(ValueError):
 
 
 def read_directory(directory: Path) -> Iterator[Json]:
-    """Yield the documents of a release (api/openapi-spec/v3)."""
+    """Yield the OpenAPI documents in a release's directory api/openapi-spec/v3."""
     for file in sorted(directory.glob("*_openapi.json")):
         yield json.loads(file.read_text(encoding="utf-8"))
 
 
 def read_server(url: str, *, token: str, context: ssl.SSLContext | None) -> Iterator[Json]:
-    """Yield the documents of a server's /openapi/v3."""
+    """Yield the OpenAPI documents that a server lists at /openapi/v3. token: bearer token, or ""."""
     for place in _get(url, "/openapi/v3", token, context)["paths"].values():
         yield _get(url, place["serverRelativeURL"], token, context)
 
@@ -69,7 +69,7 @@ def _get(url: str, path: str, token: str, context: ssl.SSLContext | None) -> Jso
 
 
 def collect(documents: Iterable[Json]) -> tuple[dict[str, Facts], dict[str, str]]:
-    """Return facts by type name, and type names by "<apiVersion>/<kind>".
+    """Return the facts about each upstream type by its name, and type names by "<apiVersion>/<kind>".
 
     Raises UnknownVocabularyError and NoTypesError.
     """
@@ -120,7 +120,7 @@ def _field_facts(name: str, schema: Json) -> Facts:
 
 
 def _value_facts(schema: Json) -> Facts:
-    """{"type": name}, {"list": name} or {"map": name}; {"map": {"list": name}}."""
+    """Return the type of a value: {"type": name}, {"list": name}, {"map": name} or {"map": {"list": name}}."""
     match {word: value for word, value in schema.items() if word not in _PROSE_AND_ENUMERATIONS}:
         case {"allOf": [{"$ref": str(reference)}], **rest} | {"$ref": str(reference), **rest} if not rest:
             return {"type": reference.removeprefix(REFERENCE)}

@@ -1,4 +1,6 @@
-"""Make protocols/go_structs.py: Go's structs of pod templates, whose fields and their order a hash depends on.
+"""Generate protocols/go_structs.py: Go's structs in pod templates, with their fields in Go's order.
+
+The label pod-template-hash is computed from Go's dump of these structs.
 
     python -m kcm.runtime.apiserver.schema.generate.go_structs --source kubernetes/staging/src/k8s.io --out FILE
 
@@ -47,13 +49,13 @@ class _Field(NamedTuple):
 
 
 class AmbiguousStructError(ValueError):
-    """Two structs have the same name as Go prints it."""
+    """Two structs of different packages have the same name in Go's dump, such as "v1.Time"."""
 
 
 def go_structs(texts: Sequence[str], root: str = ROOT) -> str:
-    """Return the content of protocols/go_structs.py. Raises AmbiguousStructError.
+    """Return the content of protocols/go_structs.py: the struct `root` and all structs in it.
 
-    texts: Go files of packages named v1.
+    texts: contents of Go files, of packages named v1. Raises AmbiguousStructError.
     """
     found = [(f"v1.{struct[1]}", list(_fields(struct[2]))) for text in texts for struct in _STRUCT.finditer(text)]
     structs = dict(found)
@@ -73,7 +75,7 @@ def _fields(body: str) -> Iterator[_Field]:
 
 
 def _closure(structs: Mapping[str, Sequence[_Field]], root: str) -> set[str]:
-    """Return the structs that a value may contain, and the struct itself."""
+    """Return the names of the struct `root` and of all structs that its values may contain."""
     known, left = {root}, [root]
     while left:
         held = {name for field in structs[left.pop()] for name in _NAME.findall(field.type)}

@@ -1,8 +1,9 @@
-"""Make inner_types.json: the fields of the types that kube-apiserver works with inside, in Go's order.
+"""Generate inner_types.json: the fields of kube-apiserver's internal types, in Go's order.
 
     python -m kcm.runtime.apiserver.schema.generate.inner_types --source kubernetes/pkg/apis --out FILE
 
---source: a release's pkg/apis. Errors show values in this form, since the inner types have no JSON names of their own.
+--source: a release's pkg/apis. kube-apiserver's error messages show values in the form of these types, see
+inner_forms.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ _QUALIFIED = re.compile(r"\b(\w+)\.([A-Z]\w*)")
 
 
 def read(group: str, text: str) -> Iterator[tuple[str, object]]:
-    """Yield (name, fields as [name, type] or the renamed type). The field of an embedded type has no name."""
+    """Yield (name, definition) for each type in a types.go. text: content of the file. group: such as "core".
+
+    The definition of a struct is a list of [field name, type], where an embedded struct has the name "". The definition
+    of any other type is the name of its underlying type.
+    """
     fields: list[list[str]] = []
     name = ""
     for raw in text.splitlines():
@@ -51,7 +56,7 @@ def _qualified(group: str, type_: str) -> str:
 
 
 def written(types: Mapping[str, object]) -> str:
-    """Return the JSON with one line per type."""
+    """Return the content of inner_types.json, with one line per type."""
     lines = (f"{json.dumps(name)}:{json.dumps(type_, separators=(',', ':'))}" for name, type_ in sorted(types.items()))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -27,7 +27,7 @@ def _lines(types: Mapping[str, Facts], kinds: Mapping[str, str]) -> Iterator[str
 
 
 def _type(name: str, facts: Facts) -> str:
-    """Write a type as a line that begins with its quoted name, by which the reader finds it."""
+    """Return the lines of a type. The first line begins with its quoted name, by which api_types.py finds the type."""
     head = [
         f"{_json(word)}:{_json(value, sort_keys=True)}" for word, value in sorted(facts.items()) if word != "fields"
     ]

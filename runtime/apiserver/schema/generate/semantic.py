@@ -1,4 +1,4 @@
-"""Generator of protocols/semantic_facts.py: the facts by which controllers compare objects."""
+"""Generator of protocols/semantic_facts.py: the facts about types by which controllers compare objects semantically."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FACTS = """
 
 
 class AmbiguousTypeError(ValueError):
-    """Two types have the same short name."""
+    """Two types have the same short name, see `short_name`."""
 
 
 def semantic_facts(types: ApiTypes) -> str:

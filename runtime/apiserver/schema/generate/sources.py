@@ -1,7 +1,7 @@
-"""Facts about types from upstream's modules: generated.proto, and the Go types beside it.
+"""Facts about API types from Kubernetes' source: generated.proto, and the Go files beside it.
 
-generated.proto has the numbers and types of the fields on the wire. Which field has which name in JSON, is held by
-pointer or is inlined stands only in the struct tags of the Go types.
+generated.proto contains the protobuf numbers and types of the fields. Their names in JSON, and whether a field is a
+pointer or an inlined struct, are only in the Go files.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ _WIRE = {
 
 
 class MismatchError(ValueError):
-    """Upstream's modules and OpenAPI disagree about a type."""
+    """Kubernetes' source and the OpenAPI documents disagree about a type."""
 
 
 class ProtoField(NamedTuple):
     """Field of a protobuf message.
 
-    The form is "optional", "repeated" or "map". The type of the value includes its package if that is another one.
+    form: "optional", "repeated" or "map".
+    type: type of the value, or of an element or map value; with its package if that differs from the message's.
+    number: field number on the wire.
     """
 
     form: str
@@ -48,7 +50,11 @@ class ProtoField(NamedTuple):
 
 
 class GoField(NamedTuple):
-    """Field of a Go struct. json is "" if it is inlined; number is 0 if it has no protobuf encoding."""
+    """Field of a Go struct.
+
+    json: name in JSON; "" if the field is an inlined struct.
+    number: protobuf field number; 0 if the field is not encoded in protobuf.
+    """
 
     json: str
     number: int
@@ -57,14 +63,18 @@ class GoField(NamedTuple):
 
 
 class GoPackage(NamedTuple):
-    """Types of a Go package: fields of each struct, and full names of the underlying types of others."""
+    """Types of a Go package.
+
+    structs: fields of each struct by its name.
+    named_as: full names of the underlying types of the other types, by name.
+    """
 
     structs: dict[str, list[GoField]]
     named_as: dict[str, str]
 
 
 class Sources:
-    """Upstream's modules in one directory: staging/src/k8s.io."""
+    """Kubernetes' API packages in a directory, usually a release's staging/src/k8s.io."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -72,7 +82,7 @@ class Sources:
         self._go: dict[str, GoPackage] = {}
 
     def complete(self, name: str, facts: Facts) -> None:
-        """Add "pointer" and "number" to the fields of a type. Raises MismatchError."""
+        """Add "pointer" and "number" to the facts about the fields of a type. Raises MismatchError."""
         package, _, struct = name.rpartition(".")
         fields: dict[str, Facts] = facts.get("fields", {})
         if not fields:
@@ -101,7 +111,7 @@ class Sources:
         return [field[:2] + field[3:] for field in self._message(package, message)] == [("repeated", _WIRE[element], 1)]
 
     def _flat(self, package: str, struct: str) -> Iterator[GoField]:
-        """Return the fields of a type in JSON, including inlined ones."""
+        """Yield the fields that a struct has in JSON, including the fields of inlined structs."""
         for field in self._struct(package, struct):
             if field.json:
                 yield field
@@ -109,7 +119,10 @@ class Sources:
                 yield from self._flat(package, field.type)
 
     def _numbered(self, package: str, struct: str) -> Iterator[tuple[list[int], str, ProtoField]]:
-        """Yield (path of numbers, JSON name, field) for every encoded field; the path includes inlined messages."""
+        """Yield (path, JSON name, field) for every field that is encoded in protobuf.
+
+        path: the field's number, preceded by the numbers of the inlined messages that contain it.
+        """
         go_fields = {field.number: field for field in self._struct(package, struct) if field.number}
         for proto in self._message(package, struct):
             go = go_fields.get(proto.number)
@@ -129,7 +142,7 @@ class Sources:
         return self._messages[package].get(name, [])
 
     def _struct(self, package: str, name: str) -> list[GoField]:
-        """Return the fields of a struct. A name of another package is prefixed with that package."""
+        """Return the fields of a struct. name: with its package if that differs from `package`."""
         elsewhere, _, name = name.rpartition(".")
         package = elsewhere or package
         if package not in self._go:
@@ -138,7 +151,7 @@ class Sources:
         return self._struct(package, go.named_as[name]) if name in go.named_as else go.structs.get(name, [])
 
     def _texts(self, package: str, pattern: str) -> Iterator[str]:
-        """Yield the texts of a package's files; io.k8s.api.core.v1 is in api/core/v1.
+        """Yield the contents of a package's files that match a pattern. io.k8s.api.core.v1 is in api/core/v1.
 
         Raises MismatchError if the directory does not exist.
         """
