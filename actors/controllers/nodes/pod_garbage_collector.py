@@ -79,7 +79,7 @@ class PodGarbageCollectorOptions(ControllerOptions):
 
 
 class Reason(StrEnum):
-    """Reason why a pod is deleted, as in the label of upstream's metrics."""
+    """Reason why a pod is deleted. The values are those of the label `reason` in upstream's metrics."""
 
     TERMINATED = "terminated"
     OUT_OF_SERVICE = "out-of-service"
@@ -89,16 +89,17 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionMeter:
-    """Counters of deletions, called with namespace and reason."""
+    """Callbacks that count deletions in the metrics. Their arguments are the pod's namespace and the reason."""
 
     attempted: Callable[[str, Reason], None]  # before each deletion
     failed: Callable[[str, Reason], None]  # after each failed deletion
 
 
 def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[Entry], bool]) -> list[Entry]:
-    """Return the terminated pods beyond the threshold: evicted pods first, then the oldest.
+    """Return the terminated pods to delete: evicted pods first, then the oldest.
 
-    threshold: number of pods to keep; 0 or less keeps all.
+    ended: all terminated pods.
+    threshold: number of terminated pods to keep; 0 or less keeps all.
     """
     count = len(ended) - threshold
     if threshold <= 0 or count <= 0:
@@ -119,7 +120,11 @@ def is_out_of_service(node: Object) -> bool:
 
 
 class PodGarbageCollector:
-    """The pass over all pods, with the missing nodes and the ends of their quarantine."""
+    """Periodic pass that deletes the pods that no kubelet will delete.
+
+    It records which nodes are missing. The pods of a missing node are deleted after a quarantine of 40 s, if a live
+    read does not find the node either.
+    """
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, meter: DeletionMeter, threshold: int
@@ -130,7 +135,7 @@ class PodGarbageCollector:
         self._missing: dict[str, float] = {}  # by missing node that pods are bound to, when its quarantine ends
 
     def collect(self) -> Reconciliation:
-        """Delete the pods for which a reason applies. Source: gc."""
+        """Delete all pods to which one of the reasons applies. Source: gc."""
         pods = [pod for pod in self._pods.entries() if self._is_readable(pod)]
         nodes = {node.key: node for node in self._nodes.entries()}
         done: set[str] = set()  # uids
@@ -155,7 +160,10 @@ class PodGarbageCollector:
         return None
 
     def _is_readable(self, pod: Entry) -> bool:
-        """Report whether the pod and its node are readable: the last readable version proves nothing."""
+        """Report whether the current versions of the pod and its node could be decoded.
+
+        If not, the tables contain earlier versions, on which no deletion may be based.
+        """
         node = pod.facts.node
         return not self._pods.is_unreadable(pod.key) and not (node and self._nodes.is_unreadable(node))
 
@@ -169,7 +177,13 @@ class PodGarbageCollector:
         return OUT_OF_SERVICE_TAINT.encode() in node.raw and is_out_of_service(self._nodes.object_of(node))
 
     def _gone_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
-        """Return the nodes that pods are bound to, whose quarantine is over, and which a live read does not find."""
+        """Return the names of the deleted nodes that pods are still bound to.
+
+        A node counts as deleted once it has been missing from the table for the quarantine, and a live read does not
+        find it.
+
+        present: names of the nodes in the table.
+        """
         now = self._clock.monotonic()
         missing = {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
         self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in sorted(missing)}
@@ -192,9 +206,9 @@ class PodGarbageCollector:
             yield from self._together(rest, [_deletion(pod) for pod in rest], reason)
 
     def _still_deletable(self, pods: Sequence[Entry], reason: Reason) -> Sequence[Entry]:
-        """Return the pods to which the reason still applies, because requests take time.
+        """Return those of the pods to which the reason still applies. Called before each batch of writes.
 
-        A node may have been created again, or put into service, since the pass began.
+        During the requests before it, a node may have been created again, or put back into service.
         """
         if reason not in (Reason.ORPHANED, Reason.OUT_OF_SERVICE):
             return pods
@@ -205,7 +219,7 @@ class PodGarbageCollector:
         return [pod for pod in pods if pod.facts.node in out]
 
     def _mark(self, pod: Entry, reason: Reason) -> Command:
-        """Set the pod to Failed."""
+        """Return a command that sets the pod's phase to Failed, with condition DisruptionTarget if it is orphaned."""
         obj = self._pods.object_of(pod)
         changes: Object = {"phase": "Failed", **observed_generation(obj)}
         if reason is Reason.ORPHANED:

@@ -1,14 +1,16 @@
-"""Taint eviction controller: deletes pods that do not tolerate a NoExecute taint of their node, or no longer do so.
+"""Taint eviction controller: deletes pods that do not tolerate the NoExecute taints of their node.
+
+A pod that tolerates them only for a time (tolerationSeconds) is deleted when this time has expired.
 
 In: nodes whose NoExecute taints change, pods on nodes that have such taints. Out: the condition DisruptionTarget, then
 the deletion; events on the pod. Key: "namespace/name" of a pod.
 
-The tolerationSeconds of a pod are counted from when this controller first observed the taints. Other taints or
-tolerations do not change this start, as long as all taints are tolerated.
+The tolerationSeconds of a pod are counted from when this controller first observed the taints. If taints or tolerations
+change later, they are still counted from this time, as long as the pod tolerates all taints.
 
-Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_workers}.go. As there, the time
-of every pod starts over after a restart. Differences:
-- When the time has expired the node is fetched, so that no eviction is based on a late watch.
+Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_workers}.go. As there, tolerationSeconds are
+counted from zero again after a restart of the controller. Differences:
+- When the tolerationSeconds have expired, the node is fetched, so that no eviction is based on a watch that lags.
 - A failed deletion is retried until it succeeds or is no longer needed, not five times.
 - An eviction can be cancelled until its deletion has been sent; upstream only until the eviction has begun.
 - The deletion has the pod's uid as precondition. A pod that this controller is already deleting is not marked again.
@@ -83,7 +85,7 @@ def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
 
 
 class Stay(NamedTuple):
-    """Time for which a pod tolerates a set of taints."""
+    """Time for which a pod tolerates the NoExecute taints of its node."""
 
     tolerated: bool  # all taints are tolerated, at least for a time
     seconds: float  # >= 0; math.inf without a limit
@@ -92,10 +94,11 @@ class Stay(NamedTuple):
 def stay(
     tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]], *, comparing: bool = False
 ) -> Stay:
-    """Return how long a pod with these tolerations may stay.
+    """Return for how long a pod with these tolerations may stay on a node with these NoExecute taints.
 
-    For each taint the first toleration that matches it is used; the shortest of these times applies. comparing: whether
-    the operators Lt and Gt are supported.
+    For each taint the first toleration that matches it is used, and the shortest tolerationSeconds of these applies.
+
+    comparing: whether tolerations may have the operators Lt and Gt, which compare numbers.
     """
     seconds = math.inf
     for taint in taints:
@@ -111,7 +114,8 @@ def stay(
 def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
     """Enqueue all pods on a node that is new, or whose NoExecute taints (including timeAdded) have changed.
 
-    Pods on a deleted node are not enqueued: their time continues, and the pod garbage collector deletes them.
+    Pods on a deleted node are not enqueued: their planned evictions remain, and the pod garbage collector deletes them
+    in any case.
     """
     if change.deleted:
         return ()
@@ -152,7 +156,7 @@ class _Eviction:
 
 
 class TaintEvictionReconciler:
-    """Reconciler of pods by "namespace/name", with the planned evictions."""
+    """Reconciler of pods, with the planned eviction of each pod in memory. Key: "namespace/name"."""
 
     def __init__(
         self,
@@ -165,7 +169,7 @@ class TaintEvictionReconciler:
     ) -> None:
         """Create the reconciler.
 
-        evicted: called for each deleted pod with the seconds between its due time and its deletion.
+        evicted: callback for each deleted pod; its argument is the seconds by which the deletion was late.
         comparing: whether tolerations may have the operators Lt and Gt.
         """
         self._pods, self._nodes = tables[PODS], tables[NODES]
@@ -193,7 +197,11 @@ class TaintEvictionReconciler:
         return None if left is None else RequeueAfter(max(0.0, left.due - self._clock.monotonic()))
 
     def _planned(self, key: Key) -> Step[_Eviction | None]:
-        """Return the pod's planned eviction by the tables; None if the pod may stay. Raises UnreadableError."""
+        """Plan, keep or cancel the eviction of a pod, as its tolerations and its node's taints require.
+
+        Returns the planned eviction; None if the pod does not have to be evicted. Raises UnreadableError if the pod or
+        its node cannot be decoded.
+        """
         self._pods.require(key)
         pod = self._pods.entry(key)
         eviction = self._evictions.get(key)
@@ -225,7 +233,7 @@ class TaintEvictionReconciler:
         return stay(tolerations, taints, comparing=self._comparing)
 
     def _is_evicted(self, pod: Entry) -> bool:
-        """Report whether this controller (or an earlier incarnation) has already evicted the pod."""
+        """Report whether this controller has already deleted the pod, possibly before a restart."""
         if not pod.facts.deleting:
             return False
         conditions = (self._pods.object_of(pod).get("status") or {}).get("conditions")
@@ -237,11 +245,14 @@ class TaintEvictionReconciler:
             yield _event(key, f"Cancelling deletion of Pod {key}")
 
     def _fetch_node(self, key: Key, node: str) -> Step[float]:
-        """Fetch the node, so that the overlay shows its live version.
+        """Fetch the pod's node from the API server, so that the lister returns its live version afterwards.
 
-        The pods of one node are due together: the sync of one pod fetches the node for all of them, also after a
-        failure. Returns 0.0, or the seconds after which the pod's sync must be repeated. Raises Retry if the fetch
-        failed.
+        The pods of one node are often due at the same time. Then the sync of one pod fetches the node for all of them,
+        and the others wait; a node fetched in the last 10 s is not fetched again.
+
+        key: the pod.
+        Returns the seconds to wait before the pod is reconciled again; 0.0 if the node has been fetched. Raises Retry
+        if the fetch failed.
         """
         now = self._clock.monotonic()
         if now - self._fetched.get(node, -math.inf) < FRESH:
@@ -281,7 +292,7 @@ class TaintEvictionReconciler:
             del self._evictions[key]
 
     def _is_current(self, key: Key, eviction: _Eviction) -> Step[bool]:
-        """Report whether the pod must still be evicted: requests take time, and the taints may have changed."""
+        """Report whether the pod must still be evicted. Taints may have changed during the previous request."""
         return (yield from self._planned(key)) is eviction
 
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
@@ -298,7 +309,7 @@ class TaintEvictionReconciler:
 
 
 def _event(key: Key, message: str) -> Record:
-    """Return an event about the pod of this name, without its uid, as upstream."""
+    """Return an event about the pod with this key. As upstream, the event does not contain the pod's uid."""
     namespace, name = split_key(key)
     return Record(PODS.api_version, PODS.kind, namespace, name, "", "", "Normal", "TaintManagerEviction", message)
 

@@ -24,9 +24,12 @@ ANNOTATION = "node.alpha.kubernetes.io/ttl"
 
 
 class TtlBoundary(NamedTuple):
-    """Range of cluster sizes with one TTL, as upstream's ttlBoundary. Ranges overlap, so that the TTL does not flap."""
+    """Range of cluster sizes that share one TTL (upstream: ttlBoundary).
 
-    size_min: int
+    Adjacent ranges overlap, so that adding and removing one node does not switch the TTL back and forth.
+    """
+
+    size_min: int  # number of nodes
     size_max: float
     ttl_seconds: int
 
@@ -41,7 +44,10 @@ TTL_BOUNDARIES = (
 
 
 def boundary_for(nodes: int, *, current: int) -> int:
-    """Return the index in TTL_BOUNDARIES for this number of nodes. current: the index until now."""
+    """Return the index in TTL_BOUNDARIES of the range to use for a cluster with this number of nodes.
+
+    current: index of the range in use. It is returned again as long as its range contains the number.
+    """
     boundary = current
     while nodes > TTL_BOUNDARIES[boundary].size_max:
         boundary += 1
@@ -51,14 +57,14 @@ def boundary_for(nodes: int, *, current: int) -> int:
 
 
 class TtlReconciler:
-    """Reconciler of nodes, with the current TTL range of the cluster."""
+    """Reconciler of the TTL annotation of nodes. It records which TTL range the cluster is in."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._nodes = tables[NODES]
         self._step = 0
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Patch the annotation of a node if it differs. Source: updateNodeIfNeeded."""
+        """Patch the TTL annotation of a node if it differs from the cluster's TTL. Source: updateNodeIfNeeded."""
         self._step = boundary_for(len(self._nodes.entries()), current=self._step)
         node = self._nodes.get(key)
         if node is None:

@@ -1,4 +1,4 @@
-"""Blocks that a cluster CIDR is divided into, and which of them are taken.
+"""Allocator of the blocks that a cluster CIDR is divided into; each node is given one block for its pods.
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/cidrset/cidr_set.go. Difference: reserved blocks are never freed.
 """
@@ -12,7 +12,7 @@ from kcm.protocols.late_methods import dataclass
 
 
 class RangeExhaustedError(Exception):
-    """No block is free."""
+    """Raised if no block of a cluster CIDR is free."""
 
     def __init__(self) -> None:
         super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
@@ -20,17 +20,23 @@ class RangeExhaustedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AllocatedBlock:
-    """Block that was free. skipped: number of taken blocks that were skipped to find it."""
+    """Block that has just been allocated."""
 
     network: Network
-    skipped: int
+    skipped: int  # number of allocated blocks that the search passed before it found this one
 
 
 class CidrSet:
-    """Blocks of one cluster CIDR by index, all of one size. NodeCidrs records which node has which block."""
+    """Bit map of the free and allocated blocks of one cluster CIDR. All blocks have the same size.
+
+    It does not record which node has which block; NodeCidrs does.
+    """
 
     def __init__(self, cluster: Network, *, mask: int) -> None:
-        """Create the set, with all blocks free. mask: prefix length of a block; not shorter than the cluster's."""
+        """Create the set, with all blocks free.
+
+        mask: prefix length of each block, at least that of the cluster CIDR.
+        """
         self.cluster, self.mask = cluster, mask
         self.size = 1 << (mask - cluster.prefixlen)
         self.used = 0
@@ -44,7 +50,7 @@ class CidrSet:
         return type(self.cluster)((address, self.mask))
 
     def span(self, network: Network) -> range:
-        """Return the indexes of the blocks that overlap a network. Raises ValueError if none does."""
+        """Return the indexes of the blocks that overlap a network. Raises ValueError if no block overlaps it."""
         if network.version != self.cluster.version or not network.overlaps(self.cluster):
             raise ValueError(f"cidr {network} is out the range of cluster cidr {self.cluster}")
         if network.prefixlen <= self.cluster.prefixlen:
@@ -54,7 +60,7 @@ class CidrSet:
         return range(first, last + 1)
 
     def allocate(self) -> AllocatedBlock:
-        """Take the next free block, round robin. Raises RangeExhaustedError."""
+        """Allocate the next free block, round robin. Raises RangeExhaustedError if no block is free."""
         if self.used == self.size:
             raise RangeExhaustedError
         free = ~self._taken & (1 << self.size) - 1
@@ -65,17 +71,26 @@ class CidrSet:
         return AllocatedBlock(self.block(index), skipped)
 
     def occupy(self, network: Network) -> int:
-        """Take all blocks that overlap a network; returns how many were free. Raises ValueError like span."""
+        """Allocate all blocks that overlap a network. Returns how many of them were free.
+
+        Raises ValueError if no block overlaps the network.
+        """
         return self._take(_bits(self.span(network)))
 
     def reserve(self, network: Network) -> int:
-        """Take all blocks that overlap a network, so that release does not free them."""
+        """Allocate all blocks that overlap a network permanently: `release` does not free them.
+
+        Returns how many of them were free. Raises ValueError if no block overlaps the network.
+        """
         bits = _bits(self.span(network))
         self._reserved |= bits
         return self._take(bits)
 
     def release(self, network: Network) -> int:
-        """Free the blocks of a network; returns how many were taken. Raises ValueError like span."""
+        """Free all blocks that overlap a network, except reserved blocks. Returns how many blocks were freed.
+
+        Raises ValueError if no block overlaps the network.
+        """
         bits = _bits(self.span(network)) & self._taken & ~self._reserved
         self._taken &= ~bits
         self.used -= bits.bit_count()

@@ -1,4 +1,4 @@
-"""Cluster CIDRs that node CIDRs are allocated from, as the flags configure them.
+"""Parse the flags with the cluster CIDRs, from which the pod CIDRs of nodes are allocated.
 
 Source of the error texts and of the order of the checks: kubernetes v1.36
 cmd/kube-controller-manager/app/core.go (startNodeIpamController,
@@ -21,15 +21,18 @@ LARGEST_IPV6_SET = 16  # an IPv6 cluster CIDR may have at most 2**16 blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCidrs:
-    """Cluster CIDRs, and the service CIDRs that are never allocated to nodes."""
+    """Parsed --cluster-cidr and --service-cluster-ip-range."""
 
     clusters: tuple[tuple[Network, int], ...]  # in the order of the flag, each with the prefix length of its blocks
-    services: tuple[Network, ...]
+    services: tuple[Network, ...]  # never allocated to nodes
     unreadable: tuple[str, ...] = ()  # invalid service CIDRs, which are ignored
 
 
 def cluster_cidrs(cloud: Cloud, ipam: NodeIpamOptions) -> ClusterCidrs:
-    """Read the flags. Raises ValueError, with upstream's text, if flags contradict each other."""
+    """Parse the flags for cluster CIDRs, service CIDRs and mask sizes.
+
+    Raises ValueError, with upstream's text, if a cluster CIDR is invalid or flags contradict each other.
+    """
     clusters = cluster_ranges(cloud.cluster_cidr)
     services, unreadable = _service_ranges(ipam.service_cluster_ip_range)
     masks = _masks(clusters, ipam)
@@ -58,7 +61,7 @@ def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
 
 
 def _masks(clusters: Sequence[Network], ipam: NodeIpamOptions) -> list[int]:
-    """Return the prefix length of the blocks of each cluster CIDR."""
+    """Return the prefix length of a node's block for each cluster CIDR. Raises ValueError as cluster_cidrs."""
     by_version = {4: ipam.mask_size_ipv4, 6: ipam.mask_size_ipv6}
     version = clusters[0].version
     if len(clusters) > 1:

@@ -1,4 +1,7 @@
-"""CIDRs of each node: read from the nodes, and updated before each patch of a node is sent."""
+"""Record of the pod CIDRs of each node.
+
+It is filled from the existing nodes. A new allocation is recorded before the node is patched.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ Cidrs = tuple[Network, ...]  # the CIDRs of one node: the i-th is part of the i-
 
 
 class _MeteredSet:
-    """CidrSet with its metrics."""
+    """CidrSet with the metrics of its cluster CIDR."""
 
     def __init__(self, blocks: CidrSet, metrics: Metrics) -> None:
         label = str(blocks.cluster)
@@ -60,10 +63,14 @@ class _MeteredSet:
 
 
 class NodeCidrs:
-    """CIDRs of each node. A block that two nodes have is freed only when both are deleted."""
+    """Record of the pod CIDRs of each node. A block that two nodes share is freed only when both are deleted."""
 
     def __init__(self, sets: Sequence[CidrSet], *, services: Iterable[Network], metrics: Metrics) -> None:
-        """Create the record. services: CIDRs that are never allocated to nodes."""
+        """Create the record, without nodes.
+
+        sets: one for each cluster CIDR, in the order of --cluster-cidr.
+        services: CIDRs of Services, whose blocks are never allocated to nodes.
+        """
         self._sets = [_MeteredSet(blocks, metrics) for blocks in sets]
         self._cidrs: dict[Key, Cidrs] = {}
         self._node_counts: Counter[tuple[int, Network]] = Counter()
@@ -80,9 +87,10 @@ class NodeCidrs:
         return list(self._cidrs)
 
     def occupy(self, node: Key, cidrs: Cidrs) -> list[Network]:
-        """Record the CIDRs of a node, in place of earlier ones. Returns those that overlap another node's CIDRs.
+        """Record the CIDRs of a node, instead of those recorded before.
 
-        Raises ValueError, and changes nothing, if a CIDR is not part of the cluster CIDRs.
+        Returns those of its CIDRs that overlap another node's CIDRs. Raises ValueError, and changes nothing, if a CIDR
+        is not part of the cluster CIDRs.
         """
         if self._cidrs.get(node) == cidrs:
             return []
@@ -102,9 +110,9 @@ class NodeCidrs:
         return taken
 
     def allocate(self, node: Key) -> Cidrs:
-        """Allocate a free block of each cluster CIDR.
+        """Allocate a free block of each cluster CIDR to a node, and return the blocks.
 
-        Raises ClusterCidrExhaustedError, and takes no block, if a cluster CIDR has no free block.
+        Raises ClusterCidrExhaustedError, and allocates nothing, if a cluster CIDR has no free block.
         """
         found: list[Network] = []
         try:
@@ -136,7 +144,7 @@ class NodeCidrs:
 
 
 class ClusterCidrExhaustedError(Exception):
-    """The cluster CIDR with this index has no free block."""
+    """Raised if the cluster CIDR with this index has no free block."""
 
     def __init__(self, index: int, why: RangeExhaustedError) -> None:
         super().__init__(f"failed to allocate cidr from cluster cidr at idx:{index}: {why}")

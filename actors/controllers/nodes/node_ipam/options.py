@@ -1,4 +1,4 @@
-"""Flags of node-ipam."""
+"""Flags of node-ipam-controller."""
 
 from __future__ import annotations
 

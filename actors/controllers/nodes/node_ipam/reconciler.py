@@ -1,15 +1,16 @@
-"""Allocates pod CIDRs for each node without them, one from each cluster CIDR.
+"""Reconciler of node-ipam-controller: allocates pod CIDRs to nodes, one from each cluster CIDR.
 
 In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node.
 
-Before the first allocation, the CIDRs of all nodes are occupied from a live list: a late table might not contain the
-allocations of an earlier incarnation. All nodes wait for this pass, so that a failed list is not retried per node.
+Before the first allocation, the nodes are listed from the API server, and the CIDRs in their specs are recorded as
+allocated. The table of nodes would not do: it may lag, and miss allocations made before a restart. All nodes wait for
+this list, so that a failed list is not retried for each node.
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
 - A node with a CIDR outside the cluster CIDRs does not prevent allocations for other nodes.
 - A block that was chosen for a node is kept until the node is deleted: a patch with unknown outcome is retried with the
   same block, and no block is leaked by a failed attempt.
-- Blocks reserved for services are never freed, and a block that two nodes have is freed only when both are deleted.
+- Blocks reserved for Services are never freed, and a block that two nodes share is freed only when both are deleted.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ LIST_AGAIN = 10.0  # seconds. Source: nodePollInterval
 
 
 class NodeIpamReconciler:
-    """Reconciler of nodes by name. The existing CIDRs of all nodes are occupied once, before the first allocation."""
+    """Reconciler of the pod CIDRs of nodes. Key: name of the node.
+
+    It allocates nothing before `occupy_cidrs` has recorded the CIDRs of all existing nodes.
+    """
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: ClusterCidrs) -> None:
         self._nodes, self._log = tables[NODES], log
@@ -60,7 +64,7 @@ class NodeIpamReconciler:
         self._assigning: set[Key] = set()  # nodes whose patch is in flight
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Allocate the CIDRs of a node, or release those of a deleted one. Source: syncNode."""
+        """Allocate CIDRs to a node that has none, or free the CIDRs of a deleted node. Source: syncNode."""
         if not self._occupied:
             self._waiting.add(key)
             return None
@@ -81,7 +85,10 @@ class NodeIpamReconciler:
         return None
 
     def occupy_cidrs(self) -> Reconciliation:
-        """Occupy the CIDRs of all existing nodes."""
+        """Record the CIDRs of all existing nodes as allocated, from a live list, and enqueue the waiting nodes.
+
+        Raises Retry if the nodes could not be listed.
+        """
         try:
             found = yield from must_object(list_live(NODES))
         except CommandError as err:
@@ -100,7 +107,10 @@ class NodeIpamReconciler:
         return None
 
     def _occupy(self, node: Object) -> None:
-        """Record the CIDRs in the node's spec. Raises ValueError if one is invalid, or outside the cluster CIDRs."""
+        """Record the CIDRs in the node's spec as allocated.
+
+        Raises ValueError if a CIDR is invalid, or is not part of the cluster CIDRs.
+        """
         name, texts = name_of(node), pod_cidrs(node)
         if not texts:
             return
@@ -130,7 +140,11 @@ class NodeIpamReconciler:
             raise
 
     def _release_deleted_nodes(self) -> None:
-        """Release nodes that were in the live list, and were deleted before the table contained them."""
+        """Free the CIDRs of nodes that do not exist any more.
+
+        Usually the deletion event of a node does this, but there is no such event for a node of the first live list
+        that was deleted before the watch began.
+        """
         for name in self._node_cidrs.nodes():
             exists = self._nodes.entry(name) is not None or self._nodes.is_unreadable(name)
             if name not in self._assigning and not exists:

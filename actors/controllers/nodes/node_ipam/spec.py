@@ -23,7 +23,10 @@ def service_range_entries(options: Options) -> Iterator[str]:
 
 
 def ranges_fit(options: Options) -> Iterator[str]:
-    """Check the CIDR flags. Upstream checks them when it builds the controller, and exits too."""
+    """Yield an error message if the CIDR flags are invalid or contradict each other.
+
+    Only checked if the controller is enabled. Upstream exits with the same message when it builds the controller.
+    """
     if options.cloud.allocate_node_cidrs and is_enabled(NAME, options.generic.controllers, on_by_default=True):
         try:
             cluster_cidrs(options.cloud, options[NodeIpamOptions])

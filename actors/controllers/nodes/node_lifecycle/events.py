@@ -1,4 +1,4 @@
-"""Events about nodes, and outcomes in log lines."""
+"""Construction of events about nodes, and of texts for log lines about failed commands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def node_record(name: str, uid: str, reason: str, message: str) -> Record:
 
 
 def node_event(name: str, uid: str, reason: str, message: str) -> Record:
-    """Return an event in the form of upstream's RecordNodeEvent."""
+    """Return an event about a node, with the message of upstream's RecordNodeEvent: "Node … event: …"."""
     return node_record(name, uid, reason, f"Node {name} event: {message}")
 
 
 def describe(outcome: Outcome) -> str:
-    """Return a text about a failed command for a log line."""
+    """Return the type and message of a failed command's outcome, for a log line."""
     return f"{type(outcome).__name__}: {getattr(outcome, 'message', '')}"

@@ -1,17 +1,18 @@
-"""Health of nodes: which of them still report, measured by this process's monotonic clock.
+"""Health of nodes: when each kubelet last sent a heartbeat, by this process's monotonic clock.
 
-A node reports when the heartbeat of its condition Ready or the renewTime of its Lease changes. These times are compared
-only with their earlier values, so that the clocks of other machines, and a change of the wall clock, have no effect.
+A heartbeat is a change of the lastHeartbeatTime of the node's condition Ready, or of the renewTime of its Lease. These
+times are compared only with their earlier values, so that clock skew between machines has no effect.
 
-A silent node is only doubtful while its watch is silent too: with --live-heartbeat-reads its Lease is fetched,
-otherwise the watch has to recover first.
+A node that exceeds its grace period without a heartbeat is silent. While the watch that would show its heartbeats
+receives nothing either, the node counts only as doubtful: with --live-heartbeat-reads its Lease is fetched from the
+server, otherwise the watch has to recover first.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth. Differences:
 - The grace period of a node that never posted a status begins when it was first observed, not at its creationTimestamp.
-- A Lease that is renewed with an earlier time than before (its holder's clock was set back) counts as a report too.
+- A Lease that is renewed with an earlier time than before (its holder's clock was set back) counts as a heartbeat too.
 - A node that is registered again under the same name has a new grace period.
-- Silence counts only while the watch is fresh (`heard` below). After a long silence of the server every node has a new
-  grace period.
+- A node is silent only while the watch is not stale (`heard` below). After a long time without data from the server the
+  grace period of every node starts over.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealth:
-    """Last observed health of a node (upstream: nodeHealthData). Times are monotonic seconds."""
+    """Last observed health of a node (upstream: nodeHealthData)."""
 
     uid: str
-    probed: float  # time of the last report
-    changed: float  # time at which a change of condition Ready was observed
-    ready: str | None  # this and the next two as in NodeFacts
-    heartbeat: str | None
-    transitioned: str | None
-    renewed: float | None  # renewTime of the Lease
+    probed: float  # monotonic seconds: when the last heartbeat was observed
+    changed: float  # monotonic seconds: when the last change of condition Ready was observed
+    ready: str | None  # status of condition Ready; None if the node has no such condition
+    heartbeat: str | None  # lastHeartbeatTime of condition Ready
+    transitioned: str | None  # lastTransitionTime of condition Ready
+    renewed: float | None  # renewTime of the Lease, Unix seconds by the kubelet's clock
 
 
 class Liveness(Enum):
-    """Liveness of a node.
+    """Liveness of a node by its heartbeats.
 
-    A SILENT node is marked Unknown. A DOUBTFUL node has exceeded its grace period too, but the table may have missed
-    its reports.
+    A SILENT node has sent no heartbeat for its grace period, and its conditions are set to Unknown. A DOUBTFUL node has
+    exceeded its grace period too, but its watch is stale and may have missed heartbeats, so the node is not changed.
     """
 
     ALIVE = "alive"
@@ -63,8 +64,9 @@ class Liveness(Enum):
 
 
 def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, now: float) -> NodeHealth:
-    """Return the health after an observation; the same object if nothing has changed.
+    """Return the health of a node after one more observation of the node and its Lease.
 
+    before: the health recorded so far, which is returned itself if nothing has changed; None for a new node.
     renewed: renewTime of the node's Lease; None if it has no Lease.
     """
     if before is None or before.uid != node.uid or (before.ready is None and node.ready is not None):
@@ -93,7 +95,7 @@ def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, n
 
 
 def is_over(elapsed: float, period: float) -> bool:
-    """Report whether more seconds than the period have passed, rounding errors aside."""
+    """Report whether the elapsed seconds exceed the period by more than a rounding error."""
     return elapsed - period > 1e-6
 
 
@@ -102,7 +104,8 @@ def liveness(
 ) -> Liveness:
     """Return the liveness of a node.
 
-    heard: when the table that would show the node's next report last received anything from the server; None if never.
+    heard: monotonic time of the last watch event or bookmark of the resource that would show the node's next heartbeat
+        (Leases, or nodes if it has no Lease); None if there was none.
     """
     if not is_over(now - health.probed, periods.of(node)):
         return Liveness.ALIVE
@@ -110,7 +113,10 @@ def liveness(
 
 
 def marked_unknown(health: NodeHealth, written: NodeFacts, now: float) -> NodeHealth:
-    """Return the health after the node's conditions were set to Unknown. written: the node after the write."""
+    """Return the health to record after the controller has set the node's conditions to Unknown.
+
+    written: facts of the node as the server returned it after the write.
+    """
     return replace(
         health, changed=now, ready=written.ready, heartbeat=written.heartbeat, transitioned=written.transitioned
     )
@@ -122,7 +128,7 @@ DEAF = 75.0
 
 
 class NodeHealths:
-    """The health of each node, by name."""
+    """Record of the last observed health of each node, by the node's name."""
 
     def __init__(
         self,
@@ -141,11 +147,11 @@ class NodeHealths:
         self._leases_heard: float | None = None  # at the last observation of all nodes
 
     def of(self, node: str) -> NodeHealth | None:
-        """Return the health of a node; None before its first observation."""
+        """Return the recorded health of a node; None if it has not been observed yet."""
         return self._healths.get(node)
 
     def unreadable(self) -> set[str]:
-        """Return the names of the nodes that are unreadable, or whose Lease is: their liveness is unknown."""
+        """Return the names of the nodes whose liveness is unknown, because they or their Leases cannot be decoded."""
         leases = self._leases.unreadable(LEASE_NAMESPACE)
         return {node.key for node in self._nodes.unreadable()} | {split_key(lease.key)[1] for lease in leases}
 
@@ -153,13 +159,13 @@ class NodeHealths:
         self._healths.pop(node, None)
 
     def restart_grace_periods(self) -> None:
-        """Restart the grace period of every node, after a time without data from the server."""
+        """Restart the grace period of every node. Called after a time without data from the API server."""
         now = self._clock.monotonic()
         for name, health in self._healths.items():
             self._healths[name] = replace(health, probed=now, changed=now)
 
     def observe_all(self, entries: Iterable[Entry]) -> tuple[list[str], list[str]]:
-        """Observe all nodes. Returns the names of the silent nodes, and of the doubtful ones."""
+        """Observe all nodes and their Leases. Returns the names of the SILENT and of the DOUBTFUL nodes."""
         now = before = self._clock.monotonic()
         nodes_heard, leases_heard = self._heard(NODES), self._heard(LEASES)
         if self._leases_heard is not None and leases_heard is not None and leases_heard - self._leases_heard > DEAF:
@@ -188,9 +194,10 @@ class NodeHealths:
         return silent, doubtful
 
     def fetch_leases(self, doubtful: Sequence[str]) -> Step[list[str]]:
-        """Fetch the Leases of doubtful nodes. Returns the nodes that are silent by them.
+        """Fetch the Leases of doubtful nodes from the server, and return the names of the nodes that are silent.
 
-        A node whose Lease cannot be fetched stays doubtful.
+        A node whose Lease cannot be fetched stays doubtful. Without --live-heartbeat-reads nothing is fetched, and the
+        result is empty.
         """
         silent: list[str] = []
         if not self._settings.live_reads:
@@ -211,7 +218,7 @@ class NodeHealths:
         return silent
 
     def is_still_silent(self, name: str) -> bool:
-        """Observe one node again, because time passes between writes."""
+        """Observe one node again, and report whether it is still silent. Called just before its status is written."""
         entry = self._nodes.entry(name)
         if entry is None or entry.facts.ready == "Unknown" or name in self.unreadable():
             return False
@@ -221,9 +228,9 @@ class NodeHealths:
         return is_over(now - health.probed, self._settings.grace_periods.of(entry.facts))
 
     def record_unknown(self, name: str, written: NodeFacts) -> float:
-        """Record that a node's conditions were set to Unknown. Returns for how many seconds it was silent.
+        """Record that a node's conditions were set to Unknown. Returns the seconds since its last heartbeat.
 
-        written: the node after the write.
+        written: facts of the node as the server returned it after the write.
         """
         health, now = self._healths[name], self._clock.monotonic()
         self._healths[name] = marked_unknown(health, written, now)

@@ -1,6 +1,6 @@
-"""Metrics of node-lifecycle and of its zones' eviction queues.
+"""Metrics of node-lifecycle-controller, and of the eviction queue of each zone.
 
-Source of node_collector_*: kubernetes v1.36 pkg/controller/nodelifecycle/metrics.go. The others are ours.
+Source of node_collector_*: kubernetes v1.36 pkg/controller/nodelifecycle/metrics.go. Upstream does not have the others.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ QUEUE_LET_THROUGH = Family(
 
 
 class NodeLifecycleMetrics:
-    """The metrics that node-lifecycle writes."""
+    """Metrics that node-lifecycle-controller updates."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -72,7 +72,7 @@ class NodeLifecycleMetrics:
         return self._metrics.counter(EVICTIONS, zone_label(zone))
 
     def zone(self, zone: str, *, ready: int, not_ready: int) -> None:
-        """Set the gauges of a zone. A zone without counted nodes is 100 % healthy."""
+        """Set the gauges of a zone to these numbers of nodes. A zone with 0 nodes counts as 100 % healthy."""
         label, size = zone_label(zone), ready + not_ready
         self._metrics.gauge(ZONE_SIZE, label).set(size)
         self._metrics.gauge(ZONE_HEALTH, label).set(100 * ready / size if size else 100)

@@ -1,12 +1,14 @@
-"""Pass over all nodes: finds silent nodes, disrupted zones, and the nodes to evict.
+"""Periodic pass over all nodes: finds silent nodes, disrupted zones, and the nodes to evict.
+
+A node is silent if its kubelet has sent no heartbeat for the grace period.
 
 The order matters. First, new and deleted nodes are recorded, and the conditions of silent nodes are set to Unknown.
-Then zones are assessed, and their queues are sent first their rates, then their nodes. Thus the first token of a zone
-that has just failed is not spent before its rate is reduced (upstream's two loops race here).
+Then the state of each zone is computed, and the zone's eviction queue is sent first its rate, then its nodes. Thus the
+queue of a zone that has just failed does not release a node at the old rate (upstream's two loops race here).
 
-Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, monitorNodeHealth. Difference: a
-node's NoExecute taint is kept when a new incarnation first observes the node, if its condition still requires it.
-Upstream removes it and sets it again, and all tolerationSeconds start over.
+Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, monitorNodeHealth. Difference: after
+a restart of the controller, a node keeps its NoExecute taint if its condition still requires the taint. Upstream
+removes the taint and sets it again, so that all tolerationSeconds start over.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ BATCH = 50  # patches sent together
 
 
 class NodeMonitor:
-    """The pass over all nodes, run every --node-monitor-period."""
+    """Periodic check of all nodes, run every --node-monitor-period (upstream: monitorNodeHealth)."""
 
     def __init__(
         self,
@@ -58,16 +60,16 @@ class NodeMonitor:
         self._known: dict[str, str] = {}  # uids by name
 
     def health(self, node: str) -> NodeHealth | None:
-        """Return the health of a node; None before the first pass that observed it."""
+        """Return the recorded health of a node; None if no pass has observed the node yet."""
         return self._healths.of(node)
 
     def is_unreadable(self, node: str) -> bool:
-        """Report whether the node or its Lease is unreadable."""
+        """Report whether the current version of the node or of its Lease cannot be decoded."""
         return node in self._healths.unreadable()
 
     @property
     def spared(self) -> frozenset[str]:
-        """Zones whose nodes are not evicted, as of the last pass."""
+        """Names of the zones whose nodes must not be evicted, as of the last pass."""
         return self._zones.spared
 
     def run(self) -> Step[None]:
@@ -108,7 +110,10 @@ class NodeMonitor:
         self._known = present
 
     def _waiting(self, entries: Iterable[Entry], unclear: Container[str]) -> dict[str, WaitingNode]:
-        """Return the nodes to evict, by name; those that have been silent for longest come first."""
+        """Return the nodes that must wait for their eviction, by name; the longest silent nodes come first.
+
+        unclear: names of the nodes that this pass must ignore.
+        """
         by_taints, queues, now = self._settings.by_taints, self._queues, self._clock.monotonic()
         found = []
         for entry in entries:
@@ -123,7 +128,9 @@ class NodeMonitor:
         return {name: waiting for _, name, waiting in sorted(found)}
 
     def _timed_out(self, name: str, health: NodeHealth) -> bool:
-        """Report whether the pods of a node must be deleted, without taint-based evictions.
+        """Report whether a node has been silent or not ready for longer than --pod-eviction-timeout.
+
+        Used only without taint-based evictions. False for a node whose pods have already been deleted.
 
         Source: kubernetes 1.8 pkg/controller/node/node_controller.go, monitorNodeStatus.
         """
@@ -133,7 +140,7 @@ class NodeMonitor:
         return since is not None and is_over(self._clock.monotonic() - since, self._settings.pod_eviction_timeout)
 
     def _remove_taints(self, entries: Iterable[Entry]) -> Step[None]:
-        """Remove NoExecute taints from the nodes of spared zones. The next pass retries failed patches."""
+        """Remove NoExecute taints from the nodes of zones without evictions. The next pass retries failed patches."""
         tainted = [entry for entry in entries if entry.facts.no_execute and entry.facts.zone in self.spared]
         wall, nodes = self._clock.now(), self._nodes
         patches = [
@@ -148,9 +155,9 @@ class NodeMonitor:
 
 
 def last_evictions(entries: Iterable[Entry], now: float) -> dict[str, float | None]:
-    """Return, for each zone that has nodes, when its last node may have been evicted, in case its queue is new.
+    """Return the time of the last eviction in each zone, for zones whose queue is new and has no record of it.
 
-    This is now if a node of the zone is tainted NoExecute, otherwise None.
+    The time is estimated: `now` for a zone in which a node is tainted NoExecute, None for other zones.
     """
     last: dict[str, float | None] = {}
     for entry in entries:

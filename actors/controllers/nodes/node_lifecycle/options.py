@@ -1,4 +1,4 @@
-"""Flags of node-lifecycle, and the settings that they result in.
+"""Flags of node-lifecycle-controller, and the settings that are derived from them.
 
 Defaults: kubernetes v1.36 cmd/kube-controller-manager/app/options/nodelifecyclecontroller.go, except for
 --node-monitor-grace-period, which is 40s as in the releases that first had these flags.
@@ -95,33 +95,31 @@ class NodeLifecycleOptions(ControllerOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GracePeriods:
-    """Seconds of silence after which a node is unhealthy.
-
-    startup_grace is for a node that has never had a condition Ready.
-    """
+    """Seconds without a heartbeat after which a node is unhealthy."""
 
     grace: float
-    startup_grace: float
+    startup_grace: float  # for a node that has never had a condition Ready
 
     def of(self, node: NodeFacts) -> float:
         return self.startup_grace if node.ready is None else self.grace
 
     @property
     def stale_after(self) -> float:
-        """Seconds without an event or bookmark after which a table counts as stale.
+        """Seconds without a watch event or bookmark after which the table of nodes or Leases counts as stale.
 
-        A quarter of the grace period, in which a kubelet renews its Lease about once: a table that was silent for no
-        longer cannot have missed enough renewals for a healthy node to appear silent.
+        This is a quarter of the grace period, at most 10 s, in which a kubelet renews its Lease about once. A table
+        that is not stale can have missed one renewal, which is not enough for a healthy node to exceed its grace
+        period.
         """
         return min(10.0, self.grace / 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
-    """Settings of node-lifecycle that result from its flags.
+    """Settings of node-lifecycle-controller, derived from its flags.
 
-    With by_taints, nodes are tainted NoExecute and taint-eviction deletes their pods. Otherwise this controller deletes
-    the pods itself, pod_eviction_timeout seconds after the node's last report.
+    If by_taints is true, failed nodes are tainted NoExecute, and taint-eviction-controller deletes their pods.
+    Otherwise this controller deletes the pods itself, pod_eviction_timeout seconds after the node's last heartbeat.
     """
 
     grace_periods: GracePeriods = field(default_factory=lambda: GracePeriods(grace=40.0, startup_grace=60.0))
@@ -133,9 +131,9 @@ class LifecycleSettings:
 
 
 def lifecycle_settings(options: Options) -> LifecycleSettings:
-    """Return the settings for these flags.
+    """Derive the settings of node-lifecycle-controller from the flags.
 
-    Without taint-based evictions, --deleting-pods-qps (if given) is the eviction rate of healthy zones, as in the
+    Without taint-based evictions, --deleting-pods-qps (if given) replaces --node-eviction-rate, as in the Kubernetes
     releases that had this flag.
     """
     own = options[NodeLifecycleOptions]

@@ -1,9 +1,9 @@
-"""Pods of failed nodes: marked not ready and, without taint-based evictions, deleted.
+"""Pods of failed nodes: they are marked not ready and, without taint-based evictions, deleted.
 
-node-lifecycle itself deletes pods with --feature-gates=TaintBasedEvictions=false or --enable-taint-manager=false. A
-node is queued for eviction once it has been silent, or not ready, for longer than --pod-eviction-timeout. Its pods are
-deleted once, and again only after the node has been ready. When the node is ready again its eviction ends, but pods
-that were deleted stay deleted.
+Taint-based evictions are disabled by --feature-gates=TaintBasedEvictions=false or --enable-taint-manager=false. Then
+node-lifecycle-controller deletes the pods itself. A node is queued for eviction once its kubelet has sent no heartbeat,
+or the node has not been ready, for longer than --pod-eviction-timeout. Its pods are deleted once, and again only if the
+node has been ready in between. The eviction ends when the node is ready again.
 
 Source: kubernetes v1.36 pkg/controller/util/node/controller_utils.go, MarkPodsNotReady; kubernetes 1.8
 pkg/controller/node/node_controller.go and util/controller_utils.go (DeletePods); kubernetes 1.3
@@ -59,7 +59,10 @@ BATCH = 50  # updates sent together
 
 
 def not_ready_pod(pod: Object, now: float) -> Object:
-    """Return the pod with condition Ready False; reason and message are kept. now: Unix seconds."""
+    """Return a copy of the pod whose condition Ready is False; reason and message are kept.
+
+    now: Unix seconds, for lastTransitionTime.
+    """
     status = pod["status"]
     change = {"status": "False", "lastTransitionTime": format_time(now)}
     conditions = [{**each, **change} if each.get("type") == "Ready" else each for each in status["conditions"]]
@@ -67,7 +70,10 @@ def not_ready_pod(pod: Object, now: float) -> Object:
 
 
 def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
-    """Set condition Ready of the ready pods to False, each with an event. Raises CommandError if an update failed."""
+    """Set condition Ready of those pods that are ready to False, and record an event about each.
+
+    Raises CommandError after all updates have been sent, if one of them failed.
+    """
     failed: CommandError | None = None
     for batch in batches([pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")], BATCH):
         commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in batch]
@@ -88,13 +94,16 @@ _VERSION = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[-+.].
 
 
 def deletes_gracefully(kubelet: str) -> bool:
-    """Report whether a kubelet of this version deletes pods gracefully; False for an invalid version."""
+    """Report whether a kubelet of this version ("v1.36.0") deletes pods gracefully; False for an invalid version.
+
+    Kubelets before 1.1.0 do not honor the grace period, so their pods are deleted by force.
+    """
     found = _VERSION.fullmatch(kubelet)
     return found is not None and tuple(int(part or 0) for part in found.groups()) >= OLDEST_GRACEFUL_KUBELET
 
 
 def lost_pod(pod: Object, node: str) -> Object:
-    """Return the pod with status.reason NodeLost."""
+    """Return a copy of the pod with status.reason NodeLost, and upstream's message about the unresponsive node."""
     status: Mapping[str, Any] = pod.get("status") or {}
     message = f"Node {node} which was running pod {name_of(pod)} is unresponsive"
     return {**pod, "status": {**status, "reason": "NodeLost", "message": message}}
@@ -106,14 +115,20 @@ def is_of_daemon_set(pod: Object) -> bool:
 
 
 def dependencies(pod: Object) -> Sequence[Resource | tuple[Resource, Key]]:
-    """Return the objects that a pod's deletion is based on: the pod, its node and the node's Lease."""
+    """Return the objects that a pod's deletion is based on: the pod, its node and the node's Lease.
+
+    The deletion is delayed while the table of one of these objects is stale.
+    """
     node = (pod.get("spec") or {}).get("nodeName")
     of_node = ((NODES, node), (LEASES, make_key(LEASE_NAMESPACE, node))) if node else (NODES, LEASES)
     return ((PODS, key_of(pod)), *of_node)
 
 
 def exceeds_grace_period(pod: Object, elapsed: float) -> bool:
-    """Report whether the pod exceeds its grace period. elapsed: seconds since its node was evicted."""
+    """Report whether the pod has been terminating for longer than its grace period, or for more than 300 s.
+
+    elapsed: seconds since the eviction of its node.
+    """
     return elapsed > _grace_seconds(pod)
 
 
@@ -123,20 +138,25 @@ def _grace_seconds(pod: Object) -> float:
 
 
 class DirectEviction:
-    """Eviction without taints: deletes the pods of nodes, and records since when each node has been evicted."""
+    """Eviction without taints: deletes the pods of failed nodes.
+
+    It records when each node was evicted, so that pods that are still terminating after their grace period can be
+    deleted by force.
+    """
 
     def __init__(self, *, clock: Clock, log: FilteringBoundLogger) -> None:
         self._clock, self._log = clock, log
         self._since: dict[str, tuple[str, float]] = {}  # by node's name: its uid, and monotonic seconds
 
     def cancel(self, node: str) -> None:
-        """End the eviction of a node that is ready again, or deleted."""
+        """End the eviction of a node that is ready again or has been deleted. Deleted pods stay deleted."""
         self._since.pop(node, None)
 
     def evict(self, name: str) -> Step[bool]:
-        """Delete the node's pods (upstream: DeletePods). Returns False if the live node is ready.
+        """Delete the pods of a failed node, except those of DaemonSets (upstream: DeletePods).
 
-        Raises CommandError if a write failed: the caller retries.
+        Returns False, and deletes nothing, if the node as fetched from the server is ready. Raises CommandError if a
+        write failed; the caller retries.
         """
         outcome = yield from must(get_live(NODES, name), but=(NotFound,))
         if isinstance(outcome, Done):
@@ -170,10 +190,12 @@ class DirectEviction:
         yield from must_all(commands, but=(NotFound, Conflict))  # Conflict: the pod has changed, or was replaced
 
     def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
-        """Delete by force the pods that have been terminating for too long on an evicted node.
+        """Delete by force the pods on an evicted node that have been terminating for too long.
 
-        Upstream: terminatePods. pods: returns the pods bound to the node. Returns the seconds to requeue after; None if
-        no pod is terminating.
+        pods: callback that returns the pods bound to the node.
+        Returns the seconds after which the node must be reconciled again; None if no other pod is terminating.
+
+        Upstream: terminatePods.
         """
         uid, since = self._since.get(name, ("", 0.0))
         if uid != facts.uid:
@@ -196,7 +218,7 @@ class DirectEviction:
         return max(left) + 0.001  # the comparison is strict
 
     def force(self, pods: Sequence[Object]) -> Step[None]:
-        """Delete these pods with grace period 0."""
+        """Delete these pods at once, with grace period 0."""
         commands = [delete(PODS, pod, grace_seconds=0, depends_on=dependencies(pod)) for pod in pods]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
@@ -204,7 +226,7 @@ class DirectEviction:
 
 
 def pods_of(node: str) -> Step[list[Object]]:
-    """List the pods bound to a node from the server."""
+    """List the pods bound to a node, from the API server and not from the table."""
     found = yield from must_object(list_live(PODS, field_selector=f"spec.nodeName={node}"))
     items: list[Object] = found.get("items") or []
     return items

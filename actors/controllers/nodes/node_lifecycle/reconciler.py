@@ -1,13 +1,13 @@
 """Node lifecycle controller: detects failed nodes, and evicts their pods.
 
-In: changes of Nodes; pods that are bound to a node which is not ready, or deleted on a node whose kubelet is too old;
-NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and ResumeEvictions from users. Leases are
-read, but enqueue nothing.
+In: changes of Nodes; pods that are bound to a node which is not ready, or terminating on a node whose kubelet is too
+old to delete them gracefully; NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and
+ResumeEvictions from users. Leases are read, but enqueue nothing.
 Out: nodes' status (conditions Unknown), taints and labels; pods' status (not ready); events. Pods are deleted only
 without taint-based evictions (pods.py).
 
-Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent its whole state. The pass over all
-nodes (monitor.py) runs every --node-monitor-period.
+Work queues: nodes by name; pods by "namespace/name"; zones by name, to send a zone's state to its eviction queue. The
+pass over all nodes (monitor.py) runs every --node-monitor-period.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go. Differences, besides
 those in the other files of this package:
@@ -49,7 +49,10 @@ ZONE_QUEUE = "node_lifecycle_controller_zones"
 
 
 def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue a pod bound to a node that is not ready, or deleted on a node whose kubelet is too old to do it."""
+    """Enqueue a pod that was just bound to a node which is not ready, or is terminating on one with an old kubelet.
+
+    Kubelets before 1.1.0 do not delete pods gracefully, so this controller deletes them by force.
+    """
     entry = tables[PODS].entry(change.key)
     if entry is None or change.deleted:
         return
@@ -69,7 +72,7 @@ BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), change
 
 
 class NodeLifecycleReconciler:
-    """Reconciler of nodes, pods and zones, with the pass over all nodes."""
+    """Reconciler of nodes, pods and zones, which also runs the periodic pass over all nodes."""
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class NodeLifecycleReconciler:
         return None
 
     def reconcile_zone(self, zone: str) -> Reconciliation:
-        """Send the whole state of a zone to its eviction queue."""
+        """Send the zone's rate, its waiting nodes and whether it is paused to the zone's eviction queue."""
         yield from self._queues.introduce(zone)
         return None
 
@@ -135,11 +138,11 @@ class NodeLifecycleReconciler:
         return None
 
     def _keep_taints(self, name: str) -> Step[None]:
-        """Write the taints of a node.
+        """Set the taints of a node that its conditions require.
 
-        A release for eviction is used up even if the taint could not be written, and is not used while another node of
-        the zone is being tainted. If releases accumulated while the server fails, a whole zone could be tainted at once
-        afterwards.
+        A NoExecute taint is added only after the zone's eviction queue has released the node. Each release permits one
+        attempt, even if the write fails, and is lost if another node of the zone is being tainted at that time. If
+        releases accumulated while the API server fails, a whole zone could be tainted at once afterwards.
         """
         entry = self._nodes.entry(name)
         if entry is None:

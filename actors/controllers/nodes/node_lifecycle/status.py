@@ -1,4 +1,4 @@
-"""Status of silent nodes: their conditions are set to Unknown.
+"""Write the status of silent nodes: the conditions that a kubelet maintains are set to Unknown.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth.
 """
@@ -28,7 +28,10 @@ KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 def silent_node(node: Object, now: float) -> Object:
-    """Return the node with the conditions that its kubelet reports set to Unknown. now: Unix seconds."""
+    """Return a copy of the node in which the conditions that a kubelet maintains are Unknown.
+
+    Missing conditions are added. now: Unix seconds, for lastTransitionTime.
+    """
     status = node.get("status") or {}
     conditions = [dict(condition) for condition in status.get("conditions") or ()]
     stamp = format_time(now)
@@ -64,7 +67,7 @@ def mark_unknown(
 ) -> Step[set[str]]:
     """Set the conditions of silent nodes to Unknown.
 
-    Returns the nodes that could not be written: they are excluded from all further decisions of the pass.
+    Returns the names of the nodes that could not be updated, which the rest of the monitor's pass must ignore.
     """
     unclear: set[str] = set()
     for names in batches(silent, BATCH):
@@ -87,7 +90,11 @@ def _write(
     clock: Clock,
     log: FilteringBoundLogger,
 ) -> Step[list[str]]:
-    """Send the updates. Returns the nodes with a conflict, whose live versions have been fetched."""
+    """Update the status of these nodes, and add the names of nodes whose update failed to `unclear`.
+
+    Returns the names of the nodes whose update met a conflict. Their live versions have been fetched, so that the
+    update can be retried.
+    """
     entries = [entry for name in names if (entry := nodes.entry(name)) is not None]
     wall = clock.now()
     commands = [update(NODES, silent_node(nodes.object_of(entry), wall), subresource="status") for entry in entries]

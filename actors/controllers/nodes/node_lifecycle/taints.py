@@ -1,4 +1,4 @@
-"""Taints and labels that node-lifecycle maintains on nodes.
+"""Taints and labels that node-lifecycle-controller maintains on nodes.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, doNoScheduleTaintingPass,
 processTaintBaseEviction, doNoExecuteTaintingPass, reconcileNodeLabels; controller_utils.go, AddOrUpdateTaintOnNode.
@@ -38,8 +38,11 @@ _NO_EXECUTE_FOR = {"False": frozenset({NOT_READY}), "Unknown": frozenset({UNREAC
 def wanted_no_execute(node: NodeFacts, *, due: bool, spared: bool) -> frozenset[str]:
     """Return the keys of the NoExecute taints that the node should have now.
 
-    due: its zone's queue has released it. spared: its zone is not evicted, see Disruption. Only the first taint has to
-    be due: a node that has one of the two taints is given the other as soon as its condition changes.
+    The keys are not-ready or unreachable, by the node's condition Ready. The eviction rate limits only the first taint
+    of a node: one taint is replaced by the other as soon as the condition changes.
+
+    due: the eviction queue of the node's zone has released the node.
+    spared: evictions are stopped in the node's zone, see Disruption.
     """
     if node.ready is None:
         return node.no_execute
@@ -49,7 +52,7 @@ def wanted_no_execute(node: NodeFacts, *, due: bool, spared: bool) -> frozenset[
 
 
 def waits_for_eviction(node: NodeFacts) -> bool:
-    """Report whether the node should be tainted NoExecute, and is not."""
+    """Report whether the node's condition requires a NoExecute taint that the node does not have yet."""
     return node.ready in _NO_EXECUTE_FOR and not node.no_execute
 
 
@@ -58,10 +61,13 @@ def taints_are_right(node: NodeFacts, no_execute: frozenset[str]) -> bool:
 
 
 def taint_patch(node: Object, facts: NodeFacts, no_execute: frozenset[str], now: float) -> Object:
-    """Return a patch that sets and removes the taints of this controller, with the resourceVersion as precondition.
+    """Return a patch that adds and removes the taints of this controller, with the resourceVersion as precondition.
 
-    The order of other taints is kept. facts: derived from this version of the node. now: Unix seconds, the timeAdded of
-    new taints.
+    Taints of other controllers are kept in their order.
+
+    facts: derived from this version of the node.
+    no_execute: keys of the NoExecute taints that the node should have.
+    now: Unix seconds, for the timeAdded of new taints.
     """
     wanted = {NO_SCHEDULE: facts.wanted_no_schedule, NO_EXECUTE: no_execute}
     ours = {NO_SCHEDULE: NO_SCHEDULE_KEYS, NO_EXECUTE: NO_EXECUTE_KEYS}
@@ -87,12 +93,12 @@ def format_keys(keys: Iterable[str]) -> str:
     return ",".join(sorted(keys))
 
 
-# Label → its older name, which must have the same value.
+# Label → its deprecated name, which is set to the same value.
 TWINS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
 
 def missing_labels(node: Object) -> dict[str, str]:
-    """Return the labels to set."""
+    """Return the deprecated labels to set, where they are missing or differ from the current labels."""
     labels = labels_of(node)
     return {
         older: labels[newer] for newer, older in TWINS.items() if newer in labels and labels.get(older) != labels[newer]
@@ -110,10 +116,12 @@ def keep_taints(
     clock: Clock,
     log: FilteringBoundLogger,
 ) -> Step[bool]:
-    """Patch the node until it has the NoSchedule taints for its conditions, and the wanted NoExecute taints.
+    """Patch the node so that it has the NoSchedule taints for its conditions, and the wanted NoExecute taints.
 
-    wanted: returns the keys of the NoExecute taints for the current node. Returns whether the node was given its first
-    NoExecute taint. Raises CommandError.
+    A conflict is retried with the live node, five times.
+
+    wanted: callback that returns the keys of the NoExecute taints for the given version of the node.
+    Returns True if the node had no NoExecute taint before, and has one now. Raises CommandError if the patch failed.
     """
     for _ in range(TRIES):
         entry = nodes.entry(name)
@@ -138,13 +146,16 @@ def keep_taints(
             return False
         if not isinstance(outcome, Conflict):
             raise CommandError(command, outcome)
-        # The lister shows the fetched node from now on.
+        # After this the lister returns the fetched version.
         yield from must(get_live(NODES, name), but=(NotFound,))
     raise CommandError(command, outcome)
 
 
 def keep_labels(nodes: Lister, name: str) -> Step[None]:
-    """Copy labels to their older names. Raises CommandError."""
+    """Copy the labels for operating system and architecture to their deprecated names.
+
+    Raises CommandError if the patch failed.
+    """
     node = nodes.get(name)
     labels = missing_labels(node) if node is not None else {}
     if labels:

@@ -1,15 +1,16 @@
-"""Eviction queue of one zone: releases nodes for eviction, limited to the zone's rate.
+"""Eviction queue of one zone: an actor that releases failed nodes for eviction at a limited rate.
 
-Receives SetEvictionRate, EvictNode, SpareNode, StartOver, PauseEvictions and ResumeEvictions from node-lifecycle,
-Describe from users, and Wake. Sends ZoneQueueReady and NodeDue. There is one actor, named `zone-eviction-queue:<zone>`,
-for each zone that has nodes, so that the eviction of a zone neither waits for another zone nor fails with it.
+Receives SetEvictionRate, EvictNode, SpareNode, StartOver, PauseEvictions and ResumeEvictions from the
+node-lifecycle-controller, Describe from users, and Wake. Sends ZoneQueueReady and NodeDue. There is one actor, named
+`zone-eviction-queue:<zone>`, for each zone that has nodes, so that evictions in one zone neither wait for another zone
+nor fail with it.
 
-The queue starts empty, and releases no node before its owner has sent the rate, so that a failure never speeds up
-evictions. A released node is removed from the queue; the owner ensures that the node is tainted.
+The queue starts empty, and releases no node before it has received a rate, so that a restart never speeds up evictions.
+A released node is removed from the queue, and the controller taints it.
 
-Source of the limiter's behaviour: kubernetes v1.36 pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go.
-Differences: nodes are released in order of arrival (upstream, each pass of the monitor moves all of them to the end), a
-token is spent only on a node that is released, and a rate of 1 can be set and changed like any other.
+Source of the rate limiter: kubernetes v1.36 pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go. Differences:
+nodes are released in order of arrival (upstream moves all of them to the end at each pass of the monitor), a token is
+spent only on a node that is released, and a rate of 1 node per second is handled like any other.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ def zone_queue_name(zone: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneMeter:
-    """Metrics of a queue: number of waiting nodes, its rate (nodes per second), number of released nodes."""
+    """Metrics of the eviction queue of one zone."""
 
-    depth: Gauge
-    rate: Gauge
-    let_through: Counter
+    depth: Gauge  # number of waiting nodes
+    rate: Gauge  # nodes per second
+    let_through: Counter  # number of released nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneQueueDescription:
-    """Reply to Describe."""
+    """State of an eviction queue, as the reply to a Describe message."""
 
     zone: str
     waiting: tuple[str, ...]  # nodes, in order
@@ -63,10 +64,13 @@ class ZoneQueueDescription:
 
 
 class ZoneEvictionQueue(Actor):
-    """Actor with the waiting nodes in order of arrival, and the token bucket that limits their evictions."""
+    """Actor that queues the nodes of one zone, and releases them for eviction as its token bucket permits."""
 
     def __init__(self, context: Context, *, zone: str, owner: str, meter: ZoneMeter) -> None:
-        """Create the queue. owner: name of the actor that receives its messages."""
+        """Create an empty queue, which releases no nodes before SetEvictionRate.
+
+        owner: name of the controller's actor, which receives ZoneQueueReady and NodeDue.
+        """
         super().__init__(context)
         self._zone, self._owner, self._meter = zone, owner, meter
         self._bucket: TokenBucket | None = None  # None until the owner has sent the rate

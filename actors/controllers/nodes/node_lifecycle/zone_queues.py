@@ -1,13 +1,14 @@
-"""The reconciler's record of the eviction queues: which queues exist, and which nodes wait or have been released.
+"""Record of the zones' eviction queues in the reconciler: which queues exist, which nodes wait or have been released.
 
-A queue is sent nothing before its ZoneQueueReady, and then its whole state. Thus a new queue, a restarted queue, and a
-queue of an earlier incarnation of the controller are handled alike. A NodeDue is accepted only for a node that waits: a
-request that was made by an earlier incarnation, or was cancelled, evicts no node.
+An eviction queue is an actor that limits the rate of evictions in its zone. It is sent nothing before it has sent
+ZoneQueueReady, and then its whole state. Thus a new queue, a restarted queue, and a queue that outlived a restart of
+the controller are handled alike. A NodeDue is accepted only for a node that waits: a request that was cancelled, or
+made before a restart of the controller, evicts no node.
 
-The rate is kept across failures. A queue that survives the controller keeps its token bucket. A restarted queue is sent
-the time at which the zone's last node was released, and fills its bucket from that time on. After a restart of the
-whole process this time is unknown: a zone with a node that is tainted NoExecute is then assumed to be in an outage. Its
-bucket starts empty, and the next node waits for a whole token.
+The rate limit outlasts failures. If only the controller restarts, the queue keeps its token bucket. A restarted queue
+is sent the time at which the zone's last node was released, and fills its bucket from that time on. After a restart of
+the whole process this time is unknown. Then a zone with a node that is tainted NoExecute is assumed to be in an outage:
+its bucket starts empty, and the next node waits for a whole token.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TURN = 5.0  # seconds within which a released node must be tainted; otherwise it
 
 
 class WaitingNode(NamedTuple):
-    """Node that waits in the queue of its zone."""
+    """Node that waits for its release in the eviction queue of its zone."""
 
     zone: str
     uid: str
@@ -42,7 +43,7 @@ class WaitingNode(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """State of the queue of one zone."""
+    """Recorded state of the eviction queue of one zone."""
 
     ready: bool = False  # it has sent ZoneQueueReady
     known_to_manager: bool = True  # the current incarnation of the manager was sent StartChild for it
@@ -51,14 +52,14 @@ class _Queue:
 
 
 class ZoneQueues:
-    """Eviction queues of all zones. Its generators yield messages to the manager and to the queues."""
+    """Record of the eviction queues of all zones. Its generators yield the messages to send."""
 
     def __init__(self, *, manager: str, controller: str, burst: int) -> None:
         """Create the record, without queues.
 
-        manager: name of the actor that starts the queues.
-        controller: name of their owner.
-        burst: see SetEvictionRate.
+        manager: name of the manager's actor, which starts and stops the queues.
+        controller: name of the controller that the queues belong to.
+        burst: number of nodes that a queue may release at once.
         """
         self._manager, self._controller, self._burst = manager, controller, burst
         self._queues: dict[str, _Queue] = {}
@@ -75,7 +76,10 @@ class ZoneQueues:
     # Messages received.
 
     def is_ready(self, message: ZoneQueueReady) -> bool:
-        """Record that a queue has started. Returns whether it must be sent its state: it belongs to a known zone."""
+        """Record that a queue has started. Returns False if no queue is needed for its zone any more.
+
+        If the result is True, the caller must send the queue its state.
+        """
         queue = self._queues.get(message.zone)
         if queue is None:
             return False
@@ -85,7 +89,10 @@ class ZoneQueues:
         return True
 
     def let_through(self, message: NodeDue, now: float) -> bool:
-        """Record that a queue has released a node. Returns whether the node was waiting, and is now due."""
+        """Record that a queue has released a node. Returns whether the node may be evicted.
+
+        False if the node does not wait any more, or was registered again with another uid.
+        """
         queue = self._queues.get(message.zone)
         if queue is not None:
             queue.last = now
@@ -96,7 +103,7 @@ class ZoneQueues:
         return True
 
     def pause(self, zone: str | None) -> list[str]:
-        """Pause the evictions of a zone, or of all zones (None). Returns the zones to introduce again."""
+        """Pause the evictions of a zone, or of all zones (None). Returns the zones whose queues need their state."""
         if zone is None:
             self._all_paused = True
             return self.zones
@@ -112,9 +119,9 @@ class ZoneQueues:
         return [zone]
 
     def manager_restarted(self) -> list[str]:
-        """Record that a new incarnation of the manager has started, which has no queues yet.
+        """Record that the manager has restarted, and runs no queues yet.
 
-        Returns the zones to introduce again.
+        Returns the zones whose queues must be started again: all zones.
         """
         for queue in self._queues.values():
             queue.known_to_manager = False
@@ -123,9 +130,9 @@ class ZoneQueues:
     # Messages sent.
 
     def keep(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
-        """Start and stop queues, so that there is one for each of these zones.
+        """Start and stop queues, so that there is one queue for each of these zones.
 
-        zones: by zone, when its last node was released, for a queue that is new.
+        zones: by zone, the monotonic time at which its last node was released; None if unknown. Used for new queues.
         """
         for zone in [zone for zone in self._queues if zone not in zones]:
             del self._queues[zone]
@@ -137,7 +144,7 @@ class ZoneQueues:
                 yield Tell(zone_queue_name(zone), StartOver())  # in case a queue of an earlier incarnation still runs
 
     def introduce(self, zone: str) -> Iterator[Tell]:
-        """Send the whole state of a zone to the manager and the queue."""
+        """Start the queue of a zone if the manager does not run it, or send it its rate, nodes and pause."""
         queue = self._queues.get(zone)
         if queue is None:
             return
@@ -157,7 +164,7 @@ class ZoneQueues:
                 yield Tell(name, EvictNode(node, waiting.uid))
 
     def set_rates(self, rates: Mapping[str, float]) -> Iterator[Tell]:
-        """Send rates (nodes per second, by zone) that have changed."""
+        """Send each queue its rate if it has changed. rates: nodes per second, by zone."""
         for zone, qps in rates.items():
             queue = self._queues[zone]
             if queue.qps == qps:
@@ -169,7 +176,7 @@ class ZoneQueues:
                 yield Tell(zone_queue_name(zone), SetEvictionRate(qps, self._burst, queue.last))
 
     def set_waiting(self, wanted: Mapping[str, WaitingNode]) -> Iterator[Tell]:
-        """Make exactly these nodes wait. Nodes that wait already keep their places."""
+        """Add and remove nodes, so that exactly these nodes wait in the queues. Other nodes keep their places."""
         for node in [node for node, waiting in self._waiting.items() if wanted.get(node) != waiting]:
             yield from self._tell(self._waiting.pop(node).zone, SpareNode(node))
         for node, waiting in wanted.items():
@@ -180,7 +187,7 @@ class ZoneQueues:
     # Released nodes.
 
     def is_due(self, node: str, uid: str, now: float) -> bool:
-        """Report whether the node was released less than TURN seconds ago."""
+        """Report whether the node has been released, at most 5 s ago, and not been evicted since."""
         due = self._due.get(node)
         return due is not None and due[0] == uid and now - due[1] <= TURN
 
@@ -189,7 +196,7 @@ class ZoneQueues:
         return node in self._evicted
 
     def dealt_with(self, node: str) -> None:
-        """Record that a released node has been tainted, or does not have to be."""
+        """Record that the release of a node has been used: it has been tainted, or does not have to be."""
         self._due.pop(node, None)
 
     def pods_deleted(self, node: str) -> None:
@@ -198,7 +205,7 @@ class ZoneQueues:
         self._evicted.add(node)
 
     def forget(self, nodes: Iterable[str]) -> None:
-        """Remove nodes that are ready again, deleted, or must not be evicted."""
+        """Remove the records of released and evicted nodes that are ready again, deleted, or must not be evicted."""
         for node in nodes:
             self._due.pop(node, None)
             self._evicted.discard(node)

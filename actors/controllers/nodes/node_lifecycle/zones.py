@@ -1,9 +1,8 @@
-"""States of zones, and the eviction rates that follow from them.
+"""Disruption states of zones, and the eviction rates that follow from them.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, ComputeZoneState, handleDisruption,
-setLimiterInZone. Differences: a rate follows the state and the size of the zone as they are, not as they were when the
-state last changed; and whether a zone counts as disrupted before does not depend on the order of the zones
-(kubernetes/kubernetes#111385).
+setLimiterInZone. Differences: the rate is computed from the current state and size of the zone, not only when the state
+changes; and the result does not depend on the order of the zones (kubernetes/kubernetes#111385).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ZoneState(StrEnum):
-    """State of a zone; INITIAL before its first assessment."""
+    """Disruption state of a zone, by its share of nodes that are not ready. INITIAL before it is first computed."""
 
     INITIAL = "Initial"
     NORMAL = "Normal"
@@ -31,7 +30,7 @@ class ZoneState(StrEnum):
 
 
 class Mode(StrEnum):
-    """Change of master disruption mode (all zones are fully disrupted) by an assessment."""
+    """Change of the master disruption mode, in which all zones are fully disrupted, by a pass over all nodes."""
 
     ENTERED = "entered"
     LEFT = "left"
@@ -40,10 +39,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ZoneHealth:
-    """Number of nodes of a zone whose condition Ready is True, and of those where it is not, or is missing."""
+    """Numbers of the nodes of a zone that count for its disruption state."""
 
-    ready: int
-    not_ready: int
+    ready: int  # nodes whose condition Ready is True
+    not_ready: int  # nodes whose condition Ready is False, Unknown or missing
 
     @property
     def size(self) -> int:
@@ -52,7 +51,7 @@ class ZoneHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionLimits:
-    """Limits of evictions. Rates are in nodes per second."""
+    """Eviction rates, in nodes per second, and the thresholds that determine which of them applies to a zone."""
 
     eviction_rate: float = 0.1  # --node-eviction-rate
     # --secondary-node-eviction-rate, in a partially disrupted zone of more than large_zone nodes; 0 in a smaller one
@@ -65,7 +64,7 @@ class EvictionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """Outcome of an assessment, by zone."""
+    """Disruption of all zones: the state and the eviction rate (nodes per second) of each zone."""
 
     states: Mapping[str, ZoneState]
     rates: Mapping[str, float]
@@ -75,9 +74,11 @@ class Disruption:
 
 
 def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
-    """Return the state of a zone (upstream: ComputeZoneState).
+    """Return the disruption state of a zone (upstream: ComputeZoneState).
 
-    An empty zone is NORMAL. One or two nodes that are not ready are a disruption only if the zone has no others.
+    An empty zone is NORMAL. One or two nodes that are not ready disrupt a zone only if it has no ready nodes.
+
+    unhealthy_threshold: fraction of nodes that must be not ready for PARTIAL_DISRUPTION
     """
     if health.ready == 0 and health.not_ready > 0:
         return ZoneState.FULL_DISRUPTION
@@ -87,7 +88,10 @@ def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
 
 
 def eviction_rate(state: ZoneState, size: int, limits: EvictionLimits) -> float:
-    """Return the eviction rate of a zone (upstream: setLimiterInZone). size: number of counted nodes in the zone."""
+    """Return the eviction rate of a zone in nodes per second (upstream: setLimiterInZone).
+
+    size: number of nodes in the zone, without those that are excluded from disruption checks.
+    """
     match state:
         case ZoneState.PARTIAL_DISRUPTION:
             return limits.secondary_rate if size > limits.large_zone else 0.0
@@ -98,12 +102,13 @@ def eviction_rate(state: ZoneState, size: int, limits: EvictionLimits) -> float:
 
 
 def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_down: bool) -> Disruption:
-    """Assess all zones (upstream: handleDisruption).
+    """Return the disruption state and eviction rate of all zones (upstream: handleDisruption).
 
-    When all zones are down, it is more likely that the controller is disconnected than that every node has failed.
+    If all zones are fully disrupted, all rates are 0: it is more likely that the controller is disconnected than that
+    every node has failed.
 
-    zones: every zone that has nodes, including zones without counted nodes. was_all_down: all_down of the last
-    assessment.
+    zones: every zone that has nodes, including zones whose nodes are all excluded from disruption checks.
+    was_all_down: all_down of the previous result.
     """
     states = {
         zone: zone_state(health, unhealthy_threshold=limits.unhealthy_threshold) for zone, health in zones.items()
@@ -135,9 +140,12 @@ def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_d
 
 
 def zone_healths(entries: Iterable[Entry], unclear: Container[str]) -> dict[str, ZoneHealth]:
-    """Count the nodes of every zone that has nodes.
+    """Count the ready and the other nodes of each zone.
 
-    Nodes that are excluded from disruption checks are not counted, nor are unclear nodes, given by name.
+    Nodes with the label that excludes them from disruption checks are not counted. A zone of such nodes has counts of
+    0.
+
+    unclear: names of nodes whose liveness is unknown, which are not counted either.
     """
     counts: dict[str, list[int]] = {}
     for entry in entries:
@@ -149,7 +157,7 @@ def zone_healths(entries: Iterable[Entry], unclear: Container[str]) -> dict[str,
 
 
 class ZoneStates:
-    """States of all zones since the last pass, with their log lines and metrics."""
+    """Disruption states of all zones as of the last pass over the nodes. Logs changes and updates the metrics."""
 
     def __init__(self, *, log: FilteringBoundLogger, metrics: NodeLifecycleMetrics, limits: EvictionLimits) -> None:
         self._log, self._metrics, self._limits = log, metrics, limits
