@@ -1,4 +1,4 @@
-"""Cache of owners that are known not to exist: the server is asked once for an owner with a thousand dependents.
+"""Cache of owners that the server does not have, so that an owner with many dependents is read only once.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/uid_cache.go (ReferenceCache, with 500 entries).
 """
@@ -14,9 +14,9 @@ MOST = 5000
 
 
 class AbsentOwners:
-    """LRU cache of absent owners.
+    """LRU cache of owners that were not found on the server.
 
-    The entries are digests, because names in owner references may have any length.
+    The keys of the cache are digests, because names in owner references may have any length.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -26,7 +26,10 @@ class AbsentOwners:
         return self._elsewhere.get(_digest(owner)) is not None
 
     def add(self, owner: Item, *, elsewhere: bool) -> None:
-        """Add an owner. elsewhere: an object with its uid exists in another namespace."""
+        """Record that an owner does not exist.
+
+        elsewhere: whether an object with its uid exists in another namespace.
+        """
         self._elsewhere.put(_digest(owner), elsewhere)
 
     def is_elsewhere(self, owner: Item) -> bool:

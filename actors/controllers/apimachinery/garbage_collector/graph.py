@@ -1,8 +1,8 @@
-"""The owner graph of the debug page, and its text in DOT, the language of Graphviz.
+"""The owner graph for the debug page /graph, and its conversion to DOT, the language of Graphviz.
 
-Nodes are the objects that have owners or dependents, and the owners that are in no table: such an owner is `virtual`
-until the server has reported that it does not exist, then `missing`. The graph is built from the tables for each
-request.
+The nodes are the objects that have owners or dependents, and the owners that are in no table. Such an owner is
+`virtual` until the server has reported that it does not exist; then it is `missing`. The graph is built from the tables
+for each request.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/dump.go. Difference: a missing owner has one node for all of
 its dependents; upstream's graph contains no owner that is known to be missing.
@@ -41,16 +41,17 @@ class GraphNode(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Sorted nodes and edges."""
+    """Owner graph: objects as nodes, and an edge from each dependent to each of its owners. Both lists are sorted."""
 
     nodes: list[GraphNode]
-    edges: list[tuple[str, str]]  # uids of dependent and owner
+    edges: list[tuple[str, str]]  # (uid of the dependent, uid of the owner)
 
 
 def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> Graph:
-    """Build the graph of all discovered resources.
+    """Build the owner graph from the tables of all discovered resources.
 
-    is_absent: reports whether the owner that a reference of an object names is known not to exist.
+    is_absent: called with an object's key and one of its owner references; reports whether the server has reported
+        that this owner does not exist.
     """
     shown = {entry.uid: (lister, entry) for lister in _listers(tables) for entry in lister.entries()}
     nodes: dict[str, GraphNode] = {}
@@ -76,7 +77,7 @@ def _listers(tables: Tables) -> Iterator[Lister]:
 
 
 def _references(lister: Lister, entry: Entry) -> Iterable[Reference]:
-    # Most objects have at most one owner reference; for them nothing is decoded.
+    # Most objects have at most one owner reference, which is part of the table entry, so the object is not decoded.
     if any(index == FURTHER_OWNER for index, _ in entry.values):
         return references_of(lister.object_of(entry))
     owner = entry.controller
@@ -115,7 +116,7 @@ def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> Grap
 
 
 def graph_around(graph: Graph, uids: Iterable[str]) -> Graph:
-    """Return the part of the graph that is connected to these uids. Unknown uids are ignored."""
+    """Return the subgraph of all nodes that are connected to the nodes with these uids. Unknown uids are ignored."""
     neighbours: dict[str, list[str]] = {node.uid: [] for node in graph.nodes}
     for dependent, owner in graph.edges:
         neighbours[dependent].append(owner)
@@ -133,7 +134,7 @@ def graph_around(graph: Graph, uids: Iterable[str]) -> Graph:
 
 
 def dot(graph: Graph) -> str:
-    """Return the graph in DOT, formatted as upstream does."""
+    """Return the graph as text in DOT, formatted as by kube-controller-manager."""
     lines = ["strict digraph full {"]
     if graph.nodes:
         lines.append("  // Node definitions.")

@@ -1,6 +1,6 @@
-"""The keys of the garbage collector, and the keys that a change enqueues.
+"""The type of the garbage collector's queue keys, and the function that maps changes of objects to keys.
 
-There is no owner graph in memory: dependents are found by the tables' index of owners.
+There is no owner graph in memory: the dependents of an owner are found with the tables' index of owner uids.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, processGraphChanges.
 """
@@ -24,29 +24,30 @@ DELETE_QUEUE = "garbage_collector_attempt_to_delete"
 LOOKUP_QUEUE = "garbage_collector_look_up_owners"
 ORPHAN_QUEUE = "garbage_collector_attempt_to_orphan"
 
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"  # the finalizers
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"  # finalizers that the garbage collector handles
 FINALIZERS = frozenset({FOREGROUND, ORPHAN})
 COLLECTED = frozenset({"delete", "list", "watch"})  # verbs that a resource must support to be collected
-EVENTS = frozenset({"", "events.k8s.io"})  # API groups whose events are ignored
+EVENTS = frozenset({"", "events.k8s.io"})  # API groups of Events, which are not collected
 
-# Additions, deletions, changed owner references, and deletions that wait for one of the finalizers above.
+# Changes that are observed: additions, deletions, changed owner references, and all updates of objects with one of the
+# finalizers above.
 INTERESTS = (Interest(owners=True), Interest(types=(EventType.MODIFIED,), finalizers=tuple(sorted(FINALIZERS))))
 
 
 class Item(NamedTuple):
-    """Coordinates of an object, which may or may not exist."""
+    """Identity of an object in the garbage collector's queues: resource, key and uid. The object need not exist."""
 
     resource: str  # Resource.id
     key: Key
     uid: str
-    gone: bool = False  # only in keys: the object was removed from its table, or the table was
+    gone: bool = False  # only in queue keys: the object, or its whole table, was removed from the tables
 
     def __str__(self) -> str:
         return f"{name_of_resource(self.resource)} {self.key} {self.uid}"
 
 
 def turn_of(item: Item) -> str:
-    """Return the namespace, so that the queues are fair between namespaces."""
+    """Return the namespace of an item. The queues serve namespaces round robin."""
     return split_key(item.key)[0]
 
 
@@ -59,34 +60,45 @@ def references_of(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def owner_key(of: Resource, item: Key, name: str) -> Key:
-    """Return the key of an owner: in the namespace of its dependent, unless its kind is cluster-scoped."""
+    """Return the key of the owner with this name.
+
+    of: resource of the owner. item: key of the dependent, whose namespace is the owner's, unless the owner's resource
+        is cluster-scoped.
+    """
     return make_key(split_key(item)[0] if of.namespaced else "", name)
 
 
 def shown(
     tables: Tables, item: Key, *, api_version: str, kind: str, name: str, uid: str
 ) -> tuple[Lister, Entry] | None:
-    """Return the owner that a reference of this object names; None if it is in no table."""
+    """Look up an owner in the tables, by the fields of an owner reference. Return None if no table contains it.
+
+    item: key of the object that has the owner reference.
+    """
     lister = tables.of_kind(api_version, kind)
     entry = None if lister is None else lister.entry(owner_key(lister.resource, item, name))
     return None if lister is None or entry is None or entry.uid != uid else (lister, entry)
 
 
 def waits_for_dependents(lister: Lister, entry: Entry) -> bool:
-    """Report whether the object is being deleted in the foreground."""
+    """Report whether a foreground deletion of the object is waiting for its dependents to be deleted."""
     return FOREGROUND in entry.finalizers and is_deleting(lister, entry)
 
 
 def is_deleting(lister: Lister, entry: Entry) -> bool:
-    # The bytes are searched first: of thousands of dependents only the few that match are decoded.
+    # The bytes are searched first, because decoding the thousands of dependents that an owner may have takes long.
     return b'"deletionTimestamp"' in entry.raw and is_being_deleted(lister.object_of(entry))
 
 
 def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[Item]:
-    """Return the keys that a change enqueues.
+    """Yield the keys to enqueue for a change of an object.
 
-    These are the object itself if its owners must be checked or it has one of the finalizers, the owners that waited
-    for it, and the object as `gone` if it was deleted and has dependents. Source: processGraphChanges.
+    - the object itself, if an owner is not in the tables or waits for its dependents, or if the object has the
+      finalizer foregroundDeletion or orphan
+    - the owners whose foreground deletion the object does not block any more
+    - the object with gone=True, if it was deleted and has dependents
+
+    Source: processGraphChanges.
     """
     if change.type == EventType.DELETED:
         yield from _gone(resource, change.key, change.new, tables)
@@ -130,9 +142,9 @@ def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables
 
 
 def _has_its_owners(entry: Entry, change: Change, tables: Tables) -> bool:
-    """Report whether all owners are in the tables and none of them waits for its dependents.
+    """Report whether all owners of the object are in the tables, and none of them waits for its dependents.
 
-    This is true for most changes, so nothing is decoded for an object with one owner.
+    This is called for most changes, so an object with a single owner is not decoded.
     """
     if any(index == FURTHER_OWNER for index, _ in entry.values):
         return all(_stays(_owner(tables, entry.key, reference)) for reference in references_of(change.new))

@@ -1,8 +1,8 @@
-"""Progress of live lookups of the owners of each object, and the requests in flight.
+"""Progress of the live lookups of each object's owners, and the lookups in flight.
 
-The server is asked for a few owners of an object at a time, so that an object with thousands of owners does not delay
-others. The result is kept with the object until the object was processed, because the cache of absent owners may evict
-the first owner before the last one is known.
+A few owners of an object are read from the server at a time, so that an object with thousands of owners does not delay
+others. The results are kept until the object has been processed, because the cache of absent owners (absent.py) may
+evict the first owner before the last one has been looked up.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
 from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, OwnerState, Reference
 from kcm.protocols.objects import encode_object
 
-BATCH = 5  # owners of one object that are looked up at once
+BATCH = 5  # maximum number of owners of one object that are looked up concurrently
 
 
 class Lookup:
-    """Lookup state of the owners of one object, in one byte for each owner reference."""
+    """Progress and results of the live lookups of one object's owners.
+
+    Owners are identified by their position in the object's owner references. Each takes one byte.
+    """
 
     __slots__ = ("_absent", "_digest", "position", "version")
 
@@ -26,7 +29,7 @@ class Lookup:
         self.version = version  # resourceVersion of the object
         self._digest = digest  # digest of the owner references
         self._absent = bytearray(count)  # 1 for owners that do not exist
-        self.position = 0  # owners before this one are known
+        self.position = 0  # index of the first owner reference that was not looked up yet
 
     @property
     def is_complete(self) -> bool:
@@ -39,7 +42,10 @@ class Lookup:
         self._absent[number] = 1
 
     def refined(self, number: int, owner: Owner) -> Owner:
-        """Return the owner, as absent if the server has reported that it does not exist."""
+        """Return `owner`, with state ABSENT instead of UNSEEN if its lookup has found that it does not exist.
+
+        number: position of the owner in the owner references.
+        """
         if owner.state is OwnerState.UNSEEN and self._absent[number]:
             return Owner(OwnerState.ABSENT, owner.item)
         return owner
@@ -47,9 +53,11 @@ class Lookup:
     def next_unseen(
         self, references: Sequence[Reference], look: Callable[[Reference], Owner]
     ) -> list[tuple[int, Item]]:
-        """Return numbers and items of the next owners to get from the server, at most BATCH, and advance the position.
+        """Return the next owners to read from the server, at most BATCH, and advance the position past them.
 
-        An empty list means that all owners are known.
+        references: the object's owner references. look: returns the known state of the owner of a reference.
+
+        Returns (position in the references, item of the owner) pairs; an empty list if all owners are known.
         """
         found: list[tuple[int, Item]] = []
         while not self.is_complete and len(found) < BATCH:
@@ -66,22 +74,30 @@ class Lookup:
 
 
 class Lookups:
-    """The lookups of all objects, and the requests in flight."""
+    """Registry of the owner lookups of all objects.
+
+    It also keeps which owners are being read from the server now, so that no owner is read twice at the same time.
+    """
 
     def __init__(self) -> None:
         self._lookups: dict[Item, Lookup] = {}  # by the object whose owners are looked up
-        self._asked: dict[Item, list[Item]] = {}  # by owner: objects that wait for a request of another object
+        # Owners that are being read now, each with the objects that wait for the result besides the one that sent the
+        # request.
+        self._asked: dict[Item, list[Item]] = {}
 
     def __len__(self) -> int:
         return len(self._lookups)
 
     def is_under_way(self, item: Item, version: int) -> bool:
-        """Report whether the lookup for this version of the object is incomplete."""
+        """Report whether a lookup of the owners of this object has begun for this resourceVersion and is incomplete."""
         lookup = self._lookups.get(item)
         return lookup is not None and lookup.version == version and not lookup.is_complete
 
     def known(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup | None:
-        """Return the lookup for these references of the object; None if it has not begun."""
+        """Return the lookup of this object's owners; None if it has not begun, or if the owner references differ.
+
+        If only the resourceVersion differs, the lookup remains valid and takes over the new version.
+        """
         lookup = self._lookups.get(item)
         if lookup is None:
             return None
@@ -93,12 +109,12 @@ class Lookups:
         return lookup
 
     def begun(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup:
-        """Return the lookup to continue, or a new one."""
+        """Return the existing lookup of this object's owners, or begin a new one. A complete lookup starts over."""
         lookup = self.known(item, version, references)
         if lookup is None:
             lookup = self._lookups[item] = Lookup(version, _digest(references), len(references))
         elif lookup.is_complete:
-            lookup.position = 0  # an owner that was found has been removed from its table since
+            lookup.position = 0  # an owner that existed has been removed from its table since then
         return lookup
 
     def forget(self, item: Item) -> None:
@@ -107,9 +123,12 @@ class Lookups:
     # Requests in flight.
 
     def ask(self, owners: Iterable[tuple[int, Item]], *, for_: Item) -> list[tuple[int, Item]]:
-        """Return the owners without a request in flight; the caller must call `answered` for each of them.
+        """Return those of the owners that no other object is reading now, and mark them as being read.
 
-        The object is registered as waiting for the other owners.
+        The caller reads the returned owners from the server, and then calls `answered` for each of them.
+
+        owners: (position in the owner references, item) pairs.
+        for_: the object whose owners are looked up; it is registered as waiting for the owners that are not returned.
         """
         free = []
         for number, owner in owners:
@@ -122,7 +141,7 @@ class Lookups:
         return free
 
     def answered(self, owner: Item) -> list[Item]:
-        """Return the objects that wait for this owner."""
+        """Mark the read of this owner as finished. Return the other objects that wait for its result."""
         return self._asked.pop(owner, [])
 
 

@@ -1,4 +1,7 @@
-"""Concurrent metadata patches: strategic merge patches, or JSON merge patches where these are not supported."""
+"""Concurrent patches of object metadata.
+
+Strategic merge patches are sent to resources that support them, JSON merge patches to others (custom resources).
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,28 @@ UNSUPPORTED_MEDIA_TYPE = 415
 
 
 class MakePatch(Protocol):
-    """Builds the patch for an object.
+    """Function that builds the patch command for an object.
 
-    strategic: return a strategic merge patch; otherwise a JSON merge patch with the resourceVersion as precondition.
+    strategic: whether to build a strategic merge patch. Otherwise it is a JSON merge patch that contains the object's
+        resourceVersion as precondition, because such a patch replaces lists as a whole.
     """
 
     def __call__(self, resource: Resource, obj: Object, *, strategic: bool) -> Patch: ...
 
 
 class Patching:
-    """Sends patches, and keeps the resources that reject strategic merge patches (custom resources)."""
+    """Sends metadata patches, and remembers which resources reject strategic merge patches (custom resources)."""
 
     def __init__(self) -> None:
         self._merged: set[str] = set()  # Resource.ids
 
     def all_of(self, objects: Sequence[tuple[Lister, Object]], make: MakePatch) -> Step[None]:
-        """Patch all objects at once. Objects that do not exist are ignored. Raises CommandError for other failures."""
+        """Patch all objects concurrently. Objects that do not exist are ignored.
+
+        make: builds the patch of each object; it is called again for a JSON merge patch if a strategic one is rejected.
+
+        Raises CommandError if another patch fails.
+        """
         commands = [
             make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
         ]

@@ -1,8 +1,8 @@
-"""Event OwnerRefInvalidNamespace, for misplaced owner references.
+"""Tracking of misplaced owner references, for the event OwnerRefInvalidNamespace.
 
 An owner reference contains no namespace: the owner of a namespaced object is looked up in the object's namespace. A
 reference is misplaced if its uid belongs to an object in another namespace. The garbage collector treats such an owner
-as absent, which may delete the object, and records this event about it.
+as absent, which may cause the deletion of the dependent, and records this event on the dependent.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, addDependentToOwners and
 reportInvalidNamespaceOwnerRef.
@@ -18,23 +18,26 @@ from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
 from kcm.protocols.objects import Object, metadata
 
 REASON = "OwnerRefInvalidNamespace"
-OBJECTS = 5000  # number of objects whose reported references are kept
-REFERENCES = 50  # number of references of each object that are considered
+OBJECTS = 5000  # maximum number of objects whose reported references are kept
+REFERENCES = 50  # maximum number of misplaced references that are considered for each object
 
 
 class MisplacedOwners:
-    """Misplaced references that were reported, by object; LRU cache.
+    """LRU cache of the misplaced owner references that an event was recorded for, by object.
 
-    The event is recorded when a reference is added to an object, as upstream, and not again at every sync.
+    As upstream, the event is recorded when a reference is added to an object, and not again at every sync.
     """
 
     def __init__(self) -> None:
         self._reported: Recent[Item, frozenset[str]] = Recent(OBJECTS)
 
     def report(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
-        """Mark all references as reported. Return the first that was not reported before; None if all were.
+        """Return the misplaced reference to record an event for; None if all were reported before.
 
-        misplaced: all misplaced references of the object. One event is recorded for all that were added together.
+        All references are marked as reported, so that there is one event for several references that were added
+        together.
+
+        misplaced: all misplaced owner references of the object `item`.
         """
         considered = zip(range(REFERENCES), misplaced, strict=False)
         references = {str(reference.get("uid") or ""): reference for _, reference in considered}

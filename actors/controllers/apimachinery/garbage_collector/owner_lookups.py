@@ -1,4 +1,4 @@
-"""Live lookups of owners that are in no table: one owner for its dependents, or the owners of one object.
+"""Live lookups of owners that are in no table: of one owner for all of its dependents, or of the owners of one object.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, classifyReferences,
 isDangling).
@@ -29,18 +29,23 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 ARRIVAL_CHECK = 1.0  # seconds between two checks whether a new table has synced
-KIND_CHECK = 30.0  # seconds until an owner of a kind that is not served is checked again
-ANSWER_CHECK = 5.0  # seconds to wait for a request that was sent for another object
+KIND_CHECK = 30.0  # seconds until an owner is checked again whose kind is not served
+ANSWER_CHECK = 5.0  # seconds to wait for the result of a request that was sent for another object
 
 
 class OwnerLookups:
-    """Reads owners from the server, and records in KnownOwners and Lookups what it has found."""
+    """Reads owners live from the server, and records in KnownOwners and Lookups whether they exist."""
 
     def __init__(self, tables: Tables, owners: KnownOwners, lookups: Lookups) -> None:
         self._tables, self._owners, self._lookups = tables, owners, lookups
 
     def look_up_owner(self, item: Item, *, gone: bool) -> Reconciliation:
-        """Read an owner live for all of its dependents, unless its table may still sync."""
+        """Read an owner that is in no table live, and enqueue its dependents if they may have to be deleted now.
+
+        The lookup is postponed if the table of the owner's resource is new and may still sync.
+
+        gone: whether the owner, or its whole table, was removed from the tables.
+        """
         dependents = self._tables.dependents(item.uid)
         if dependents and self._owners.is_absent(item):
             yield from self._take_absent(item, dependents)
@@ -60,7 +65,14 @@ class OwnerLookups:
         return None
 
     def _live(self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, gone: bool) -> Object | None:
-        """Return the owner from the outcome of a live read; None if it does not exist. Raises Retry, CommandError."""
+        """Return the owner from the outcome of a live read; None if it does not exist.
+
+        gone: whether the owner, or its whole table, was removed from the tables. If the table still exists, the watch
+            has reported the deletion, and any 404 proves that the owner does not exist. Otherwise only a 404 that names
+            the owner proves it: the resource may not be served any more.
+
+        Raises CommandError if the read failed, and Retry if a 404 proves nothing.
+        """
         if isinstance(outcome, Done):
             live = decode_object(outcome.body)
             return live if uid_of(live) == item.uid else None
@@ -76,10 +88,10 @@ class OwnerLookups:
         yield from enqueue_for_deletion(dependents)
 
     def _take_unshown(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
-        """Handle an owner that exists.
+        """Handle an owner that exists although it was in no table, and schedule its next live read.
 
-        The live object is laid over its table, which will receive the object or its deletion. An owner without a table
-        is read again periodically.
+        If a table contains the owner by now, its dependents are enqueued and no further read is needed. Otherwise the
+        dependents are enqueued only if this result is new.
         """
         if self._owners.shown(item) is not None:
             self._owners.take_shown(item)
@@ -97,7 +109,10 @@ class OwnerLookups:
     # Queue look_up_owners.
 
     def look_up_owners(self, item: Item) -> Reconciliation:
-        """Read the next owners that are in no table, and enqueue the object for deletion when all are known."""
+        """Read the next few owners of an object that are in no table.
+
+        When all owners are known, enqueue the object in the queue attempt_to_delete, which decides about it.
+        """
         shown = self._owners.shown(item)
         if shown is None or is_deleting(*shown):
             self._lookups.forget(item)
@@ -113,7 +128,7 @@ class OwnerLookups:
         late = next((owner for _, owner in unseen if self._owners.may_still_arrive(owner.resource)), None)
         if late is not None:
             lookup.position = start
-            yield Enqueue(DELETE_QUEUE, late)  # where it waits for its table, for all of its dependents
+            yield Enqueue(DELETE_QUEUE, late)  # look_up_owner waits for the table, once for all dependents of the owner
             return None
         asked = self._lookups.ask(unseen, for_=item)
         if len(asked) < len(unseen):
@@ -133,7 +148,11 @@ class OwnerLookups:
         return None
 
     def _ask_for(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
-        """Read these owners live. Raises Retry or CommandError after all other outcomes were processed."""
+        """Read owners live and record whether each exists.
+
+        owners: (position in the owner references, item) pairs. If reads fail, the other results are recorded first;
+        then Retry or CommandError is raised.
+        """
         resources = [self._owners.resource_of(owner) for _, owner in owners]
         if None in resources:
             raise Retry("the kind of an owner is not served any more", after=KIND_CHECK)
@@ -168,7 +187,7 @@ def enqueue_for_deletion(dependents: Iterable[tuple[Lister, Entry]]) -> Step[Non
 
 
 def _names(outcome: NotFound, name: str) -> bool:
-    """Report whether a 404 is about the object, and not about a resource that is not served."""
+    """Report whether a 404 response names this object, rather than an unknown resource."""
     try:
         status = decode_object(outcome.status)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The state of owners, from tables, discovery, and live reads of owners that are in no table."""
+"""Determination of each owner's state (ownership.OwnerState), from tables, discovery and live reads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
-ARRIVES_WITHIN = 30.0  # seconds to wait for a new table; after that it is treated as missing
-UNSHOWN_CHECK = 5.0  # seconds until an existing owner that is in no table is looked up again; doubled each time
-UNSHOWN_CHECK_MOST = 300.0
+ARRIVES_WITHIN = 30.0  # seconds to wait until a new table has synced; after that the table is treated as missing
+UNSHOWN_CHECK = 5.0  # seconds until an existing owner that is in no table is read live again; doubled each time
+UNSHOWN_CHECK_MOST = 300.0  # maximum of these delays
 
 
 class KnownOwners:
-    """Keeps the owners that are absent, and those that exist although they are in no table."""
+    """Determines whether owners exist.
+
+    Owners in a table exist. For other owners it caches the results of live reads: the owners that are absent, and those
+    that exist although no table contains them.
+    """
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
         self._tables, self._clock = tables, clock
@@ -34,7 +38,11 @@ class KnownOwners:
     # What is served.
 
     def follow(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
-        """Update the resources. resources: those with a table now or soon. served: all that discovery reports."""
+        """Update the served resources after a discovery.
+
+        resources: the resources that have a table, or will have one when it has synced.
+        served: all resources that the server serves.
+        """
         now = self._clock.monotonic()
         self._announced = {
             resource.resource.id: self._announced.get(resource.resource.id, now) for resource in resources
@@ -42,7 +50,7 @@ class KnownOwners:
         self._served.follow(served)
 
     def resource_of(self, item: Item) -> Resource | None:
-        """Return the resource in the version that is served now; None if it is not served."""
+        """Return the item's resource, in the version that is served now; None if it is not served."""
         return self._served.resource(item.resource)
 
     def has_tables(self) -> bool:
@@ -50,7 +58,12 @@ class KnownOwners:
         return bool(self._announced)
 
     def may_still_arrive(self, resource_id: str = "") -> bool:
-        """Report whether this table, or any table, is not synced yet and was announced within ARRIVES_WITHIN."""
+        """Report whether the table of a resource is new and not synced yet, so that an owner may still appear in it.
+
+        A table is new for ARRIVES_WITHIN seconds after discovery has found its resource.
+
+        resource_id: Resource.id of the table; "" for any table.
+        """
         since = self._clock.monotonic() - ARRIVES_WITHIN
         return any(
             self._announced.get(resource.id, since) > since
@@ -70,20 +83,20 @@ class KnownOwners:
     # Owners in tables.
 
     def lister_of(self, item: Item) -> Lister | None:
-        """Return the table of its kind, in any version."""
+        """Return the lister of the item's kind, whichever version of the kind its table uses; None without a table."""
         resource = self.resource_of(item)
         return None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
 
     def shown(self, item: Item) -> tuple[Lister, Entry] | None:
-        """Return the object; None if it is in no table."""
+        """Return the item's object as (lister, table entry); None if no table contains an object with its uid."""
         lister = self.lister_of(item)
         entry = None if lister is None else lister.entry(item.key)
         return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)
 
     def elsewhere(self, items: Iterable[Item]) -> set[Item]:
-        """Return the items whose uid belongs to an object of the same kind in another namespace.
+        """Return those of the items whose uid belongs to an object of the same kind in another namespace.
 
-        Each table is searched once for all items.
+        Each table is scanned completely, but only once for all items.
         """
         tables: dict[str, tuple[Lister, dict[str, list[Item]]]] = {}
         for item in items:
@@ -102,7 +115,10 @@ class KnownOwners:
     # The owner that a reference names.
 
     def of(self, item: Key, reference: Reference) -> Owner:
-        """Return the owner that a reference of this object names."""
+        """Return the owner that an owner reference names, with its state.
+
+        item: key of the object that has the reference.
+        """
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
         served = self._served.find(api_version, kind)
         if served is None:
@@ -138,7 +154,7 @@ class KnownOwners:
         return item in self._absent
 
     def was_elsewhere(self, item: Item) -> bool:
-        """Report whether an object with the uid of this absent owner was in another namespace."""
+        """Report whether another namespace contained an object with this absent owner's uid when it was looked up."""
         return self._absent.is_elsewhere(item)
 
     def take_absent(self, items: Iterable[Item]) -> None:
@@ -150,9 +166,11 @@ class KnownOwners:
             self._absent.add(item, elsewhere=item in elsewhere)
 
     def take_unshown(self, item: Item, *, waits: bool) -> tuple[bool, float]:
-        """Record an owner that exists and is in no table. waits: it waits for its dependents.
+        """Record that an owner exists although it is in no table.
 
-        Returns whether this is new, and the seconds until the owner is looked up again.
+        waits: whether its foreground deletion waits for its dependents.
+
+        Returns (whether this differs from the last record, seconds until the next live read of the owner).
         """
         before = self._unshown.get(item)
         lookups = 0 if before is None else before.lookups + 1
@@ -161,12 +179,16 @@ class KnownOwners:
         return is_news, min(UNSHOWN_CHECK * 2.0 ** min(lookups, 10), UNSHOWN_CHECK_MOST)
 
     def take_shown(self, item: Item) -> None:
-        """Drop an owner that is in a table now, or has no dependents any more."""
+        """Drop the record of an owner that is in a table now, or that has no dependents any more."""
         self._unshown.pop(item, None)
 
 
 class _Unshown:
-    """Owner that exists and is in no table. waits: it waits for its dependents. lookups: number of live reads."""
+    """Record of an owner that exists although it is in no table.
+
+    waits: whether its foreground deletion waits for its dependents.
+    lookups: number of live reads after the first.
+    """
 
     __slots__ = ("lookups", "waits")
 

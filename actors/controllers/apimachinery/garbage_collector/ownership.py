@@ -1,4 +1,4 @@
-"""The owner references of one object with the state of each owner, and the patches that change them.
+"""The owner references of one object with the state of each owner, and patches of owner references.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,patch}.go.
 """
@@ -19,23 +19,25 @@ Reference = Mapping[str, Any]
 
 
 class OwnerState(Enum):
-    SOLID = auto()  # it exists
-    WAITING = auto()  # it is being deleted in the foreground
+    """State of the owner that an owner reference names."""
+
+    SOLID = auto()  # it exists and does not wait for its dependents
+    WAITING = auto()  # it exists, and its foreground deletion waits for its dependents
     ABSENT = auto()  # it does not exist
-    UNSEEN = auto()  # no table shows it, and the server has not been asked
-    UNKNOWN_KIND = auto()  # its kind is not served
-    MISPLACED = auto()  # a namespaced owner of a cluster-scoped dependent
+    UNSEEN = auto()  # it is in no table, and was not read live yet
+    UNKNOWN_KIND = auto()  # its kind is not served, so it cannot be looked up
+    MISPLACED = auto()  # it is namespaced, but its dependent is cluster-scoped, so its namespace is unknown
 
 
 class Owner(NamedTuple):
-    """Owner that a reference names."""
+    """Owner that an owner reference names, and whether it exists."""
 
     state: OwnerState
-    item: Item | None = None  # None if its kind is not served
+    item: Item | None = None  # identity of the owner; None if its kind is not served
 
 
 class OwnerReferences:
-    """The references of one object, each with its owner."""
+    """The owner references of one object, each with the state of its owner."""
 
     def __init__(self, found: Iterable[tuple[Reference, Owner]]) -> None:
         self._found = list(found)
@@ -55,9 +57,10 @@ class OwnerReferences:
 
 
 def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, strategic: bool) -> Patch:
-    """Return a patch that removes the references to these owners.
+    """Return a patch that removes the object's references to the owners with these uids.
 
-    strategic: a strategic merge patch; otherwise a JSON merge patch with the resourceVersion as precondition.
+    strategic: whether to return a strategic merge patch; otherwise a JSON merge patch with the resourceVersion as
+        precondition.
     """
     if strategic:
         gone = [{"$patch": "delete", "uid": uid} for uid in uids]
@@ -66,7 +69,10 @@ def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, st
 
 
 def unblocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
-    """Return a patch after which the object blocks no owner. Source: unblockOwnerReferencesStrategicMergePatch."""
+    """Return a patch that sets blockOwnerDeletion to false in the object's owner references.
+
+    strategic: as in without_owners. Source: unblockOwnerReferencesStrategicMergePatch.
+    """
     references = references_of(obj)
     if strategic:
         blocking = [reference for reference in references if reference.get("blockOwnerDeletion")]

@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Mapping with the `most` entries that were used last."""
+    """LRU cache: a mapping that keeps only its `most` most recently used entries."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -4,19 +4,20 @@ Input: metadata of all objects that discovery finds, and live reads of owners th
 with uid and resourceVersion as preconditions, patches of owner references and of the finalizers `foregroundDeletion`
 and `orphan`, and the event OwnerRefInvalidNamespace. Key: an Item.
 
-An object is deleted if each of its owners is absent or waits for its dependents. An owner is absent only if the server
-has reported it, because a table may be stale. Owners that are in no table are looked up live in a queue of its own, a
-few owners of one object at a time, and the queues are fair between namespaces. One object with 10,000 absent owners
-delays no other object; upstream spends its workers and its rate limit on it for minutes.
+An object is deleted if each of its owners is absent or waits for its dependents. An owner counts as absent only if a
+live read has not found it, because a table may be stale. The queue look_up_owners reads the owners that are in no
+table, a few owners of one object at a time, and all queues serve namespaces round robin. So one object with 10,000
+absent owners does not delay other objects; upstream's workers and rate limit are occupied by it for minutes.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,operations}.go. Differences:
-- There is no graph: the tables' index of owners replaces it, and there is no queue garbage_collector_graph_changes.
+- There is no graph in memory: the tables' index of owner uids replaces it, and there is no queue
+  garbage_collector_graph_changes.
 - An object is not read live before its deletion: the resourceVersion in the deletion proves that the table is current.
 - Owners in a table are not read live; a deletion that depends on a waiting owner is held while that table is stale.
 - A kind is found by its group, in any served version that a reference names.
 - A 404 that does not name the object (its version is not served any more) does not prove that an owner is absent.
-- An owner in another namespace is searched among the objects of its kind. OwnerRefInvalidNamespace is recorded when it
-  is found; upstream records it when its graph contains both objects.
+- An absent owner is searched in other namespaces among the objects of its kind. OwnerRefInvalidNamespace is recorded
+  when it is found; upstream records the event when its graph contains both objects.
 - An owner is read live even if a watch has reported its deletion. If the server then reports that the resource is not
   served, the watch event counts as proof: deleting a CustomResourceDefinition deletes its objects, and so the objects
   that they own. A table that was removed proves nothing: the API may be unavailable, or served in another version.
@@ -91,13 +92,16 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-RECHECKED = 5000  # objects with misplaced owners that are kept
+RECHECKED = 5000  # maximum number of objects with misplaced owners that are kept in memory
 LOGGED = 10  # maximum number of uids in a log line
 
 
 class GarbageCollectorReconciler:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, failed: Callable[[], None]) -> None:
-        """Create the collector. failed: increments the counter of resource sync errors."""
+        """Initialize the reconciler.
+
+        failed: increments the metric garbagecollector_controller_resources_sync_error_total.
+        """
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
         self._began = clock.monotonic()
         self._owners, self._patching = KnownOwners(tables, clock), Patching()
@@ -137,7 +141,11 @@ class GarbageCollectorReconciler:
         return (yield from self._process(item, lister, entry))
 
     def _process(self, item: Item, lister: Lister, entry: Entry) -> Reconciliation:
-        """Delete an object without owners, or remove its dangling references. Source: attemptToDeleteItem."""
+        """Delete an object if none of its owners is left, or remove references to absent and waiting owners.
+
+        Nothing is done while the state of an owner is unknown; then the object is checked again later.
+        Source: attemptToDeleteItem.
+        """
         if self._lookups.is_under_way(item, entry.resource_version):
             yield Enqueue(LOOKUP_QUEUE, item)  # which enqueues the object again when all of its owners are known
             return None
@@ -196,7 +204,7 @@ class GarbageCollectorReconciler:
         return OwnerReferences(zip(references, found, strict=True))
 
     def _owners_shown(self, ownership: OwnerReferences) -> Iterable[tuple[Lister, Entry]]:
-        """Return the owners that wait for their dependents and are in a table."""
+        """Yield the (lister, entry) of each owner that waits for its dependents, if a table contains the owner."""
         for _, owner in ownership.items(OwnerState.WAITING):
             shown = self._owners.shown(owner)
             if shown is not None:
@@ -211,9 +219,10 @@ class GarbageCollectorReconciler:
         propagation: str,
         depends_on: Sequence[tuple[Resource, Key]],
     ) -> Step[None]:
-        """Delete the object in the version that was read, or in a newer version with the same owner references.
+        """Delete the object, with the uid and resourceVersion of `entry` as preconditions.
 
-        Raises CommandError.
+        After a conflict the object is read live, and deleted with only the uid as precondition if its owner references
+        are the same. Raises CommandError if the deletion fails.
         """
         resource = lister.resource
         command = delete(resource, entry, unchanged=True, propagation=propagation, depends_on=depends_on)
@@ -233,7 +242,7 @@ class GarbageCollectorReconciler:
             raise CommandError(command, outcome)
 
     def _report_misplaced(self, item: Item, lister: Lister, obj: Object, ownership: OwnerReferences) -> Step[None]:
-        """Record OwnerRefInvalidNamespace once for references that were added."""
+        """Record the event OwnerRefInvalidNamespace if the object has misplaced references that were not reported."""
         suspects = ownership.items(OwnerState.MISPLACED)
         elsewhere = self._owners.elsewhere(owner for _, owner in suspects)
         misplaced = [
@@ -256,7 +265,10 @@ class GarbageCollectorReconciler:
     # Owners that wait for their dependents.
 
     def _finish(self, lister: Lister, entry: Entry) -> Reconciliation:
-        """Enqueue the dependents, and remove the finalizer when none of them blocks the owner any more."""
+        """Continue a foreground deletion: enqueue the owner's dependents for deletion.
+
+        The finalizer foregroundDeletion is removed from the owner once no dependent with blockOwnerDeletion is left.
+        """
         if self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
         dependents = self._tables.dependents(entry.uid)
@@ -274,7 +286,10 @@ class GarbageCollectorReconciler:
     # Queue attempt_to_orphan.
 
     def attempt_to_orphan(self, item: Item) -> Reconciliation:
-        """Remove the owner from its dependents, then its finalizer. Source: attemptToOrphanWorker."""
+        """Remove the owner references of an owner's dependents, then its finalizer orphan.
+
+        Source: attemptToOrphanWorker.
+        """
         shown = self._owners.shown(item)
         if shown is None or ORPHAN not in shown[1].finalizers or not is_deleting(*shown):
             return None
@@ -291,7 +306,10 @@ class GarbageCollectorReconciler:
     # Debug page.
 
     def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
-        """Return /graph: the owner graph in DOT; with `?uid=…` the part that is connected to these uids."""
+        """Return the debug page /graph: the owner graph in DOT, or None for another path.
+
+        With `?uid=…` (repeatable) the page contains only the nodes that are connected to these uids.
+        """
         if path != "/graph":
             return None
         graph = owner_graph(self._tables, self._is_absent)
@@ -305,7 +323,10 @@ class GarbageCollectorReconciler:
     # Pass.
 
     def check_resources(self) -> Reconciliation:
-        """Log the resources that cannot be watched: their objects and dependents are not collected."""
+        """Log the resources whose tables have not synced, and count a sync error if there are any.
+
+        Objects of these resources, and dependents of such objects, are not collected.
+        """
         yield from ()
         if self._clock.monotonic() - self._began < ARRIVES_WITHIN:
             return None
@@ -327,6 +348,6 @@ def _without(owners: Sequence[str]) -> MakePatch:
 
 
 def _own_propagation(obj: Object) -> str:
-    """Return the propagation policy that the object's finalizers request."""
+    """Return the propagation policy that the object's finalizers request; "Background" if they request none."""
     finalizers = FINALIZERS.intersection(finalizers_of(obj))
     return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"

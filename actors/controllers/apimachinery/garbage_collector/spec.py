@@ -31,9 +31,9 @@ def _workers(options: Options) -> int:
 
 
 def _lookups(options: Options) -> int:
-    """Return the number of concurrent lookups.
+    """Return the number of workers that look up owners: a fifth of --concurrent-gc-syncs.
 
-    Lookups share the rate limit with deletions, which must not wait behind many lookups.
+    Lookups share the client's rate limit with deletions, so more workers would delay the deletions.
     """
     return max(1, _workers(options) // 5)
 

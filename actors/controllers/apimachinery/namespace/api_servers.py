@@ -1,9 +1,9 @@
-"""The time during which objects may still be created in a namespace after its deletion was observed.
+"""Estimate of the time during which API servers may still create objects in a namespace that is being deleted.
 
-An API server rejects creations in a namespace from the moment it observes the deletion. The server that handled the
-deletion observes it at once, and objects that it admitted before are stored within moments. Other servers depend on a
-watch, which may be late; for this reason upstream waits 5 s before it starts. This controller starts at once, and does
-not consider a namespace empty before that time is over.
+An API server rejects creations in a namespace once it has observed the namespace's deletion. The server that handled
+the deletion observes it at once, and stores the objects that it admitted before within moments. Other servers learn of
+it from a watch, which may be late; for this reason upstream waits 5 s before it deletes the content. This controller
+deletes at once, but does not finalize a namespace as empty before that time is over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import decode_object
 from kcm.protocols.resources import ENDPOINT_SLICES, LEASES
 
-ALONE = 1.0  # seconds with a single API server
+ALONE = 1.0  # seconds if there is a single API server
 SEVERAL = 5.0  # seconds, as upstream's namespaceDeletionGracePeriod
 IDENTITIES = "apiserver.kubernetes.io/identity=kube-apiserver"
 OF_KUBERNETES = "kubernetes.io/service-name=kubernetes"
@@ -21,9 +21,10 @@ OF_KUBERNETES = "kubernetes.io/service-name=kubernetes"
 
 @step
 def creations_end_after() -> Step[float]:
-    """Return the seconds after which no objects can be created, which depend on the number of API servers.
+    """Return how many seconds after a namespace's deletion objects may still be created in it: ALONE or SEVERAL.
 
-    The servers are counted by their Leases, or else by the endpoints of the Service kubernetes.
+    This depends on the number of API servers, which are counted by their identity Leases, or, without Leases, by the
+    endpoints of the Service kubernetes. If the Leases cannot be listed, the result is SEVERAL.
     """
     outcome = yield from perform(list_live(LEASES, "kube-system", label_selector=IDENTITIES))
     if not isinstance(outcome, Done):

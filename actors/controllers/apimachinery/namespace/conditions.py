@@ -17,11 +17,11 @@ from kcm.protocols.objects import Object
 
 @dataclass(slots=True)
 class Findings:
-    """Result of one sync of a namespace."""
+    """Errors and remaining objects that one sync of a terminating namespace has found, for its conditions."""
 
-    discovery: str = ""  # error of discovery
-    parsing: str = ""  # error of parsing group versions
-    failures: list[str] = field(default_factory=list)  # errors of deletions
+    discovery: str = ""  # error of discovery; "" if it succeeded
+    parsing: str = ""  # error for an invalid group version; "" if all are valid
+    failures: list[str] = field(default_factory=list)  # texts of failed deletions
     remaining: Counter[str] = field(default_factory=Counter)  # number of remaining objects by "plural.group"
     finalizers: Counter[str] = field(default_factory=Counter)  # number of remaining objects by finalizer
 
@@ -60,7 +60,10 @@ _FINALIZERS = _Form(
 
 
 def with_findings(status: Mapping[str, Any], found: Findings, *, now: float) -> Object:
-    """Return the status of a namespace with all five conditions; equal to the given one if nothing has changed."""
+    """Return a copy of a namespace's status with all five deletion conditions set from `found`.
+
+    now: Unix seconds, for lastTransitionTime. The result is equal to `status` if no condition changes.
+    """
     conditions = status.get("conditions") or []
     for form, message in _messages(found):
         reason, text = (form.bad, message) if message else form.good
@@ -69,7 +72,7 @@ def with_findings(status: Mapping[str, Any], found: Findings, *, now: float) -> 
 
 
 def _messages(found: Findings) -> Iterator[tuple[_Form, str]]:
-    """Return each condition with its message, in upstream's order; "" if its status is False."""
+    """Yield each condition with its message, in upstream's order. An empty message means that its status is False."""
     yield _DISCOVERY, found.discovery
     yield _PARSING, found.parsing
     failures = found.failures

@@ -1,4 +1,4 @@
-"""Deletion of all objects of some resources in a namespace, and the objects that remain.
+"""Deletion of all objects of given resources in a namespace, and a count of the objects that remain.
 
 1. find_any lists each resource in pages of 50 objects. Resources without objects need no further request.
 2. delete_content deletes the collection of each resource, or its objects one by one if the server does not support
@@ -6,9 +6,9 @@
 
 Requests for several resources are sent concurrently, and the failure of one resource does not stop the others.
 
-A long collection is deleted with one request for each page, all sent at once, because an API server deletes the objects
-of one request sequentially (--delete-collection-workers=1). This is as safe as a single request, which reads pages and
-deletes by name as well, and halves the load of server and etcd:
+A collection of several pages is deleted with one request for each page, all sent at once, because an API server deletes
+the objects of one request sequentially (--delete-collection-workers=1). This is as safe as a single request, for which
+the server also reads pages and deletes by name, and it halves the load of server and etcd:
 docs/decisions/2026-11-23-long-collections-page-by-page.md.
 
 Source: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
@@ -40,24 +40,24 @@ BACKGROUND = "Background"
 
 RecordFailure = Callable[[ServedResource, Command, Failure], None]
 Pages = tuple[str, ...]  # the continue token of each page of a list; "" for the first page
-WHOLE: Pages = ("",)
+WHOLE: Pages = ("",)  # a single page: one request deletes the whole collection
 
 
 @dataclass(slots=True)
 class Content:
-    """Objects that remain after a deletion, and the failures."""
+    """Result of the deletion of a namespace's objects: the objects that remain, by resource, and the failures."""
 
     numbers: dict[Resource, int] = field(default_factory=dict)  # number of remaining objects
-    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)  # number of remaining objects with each one
+    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)  # number of remaining objects by finalizer
     failures: list[CommandError] = field(default_factory=list)  # the first failure of each resource
     has_unknown: bool = False  # the outcome of a deletion is unknown: the server may carry it out later
 
 
 @step
 def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
-    """Return the resources that have objects in the namespace, with the pages of their lists.
+    """List each resource in the namespace. Return the resources that have objects, with the pages of their lists.
 
-    Resources that could not be listed are included, because they may have objects.
+    Resources that could not be listed are included with a single page, because they may have objects.
     """
     listed = [kind for kind in served if "list" in kind.verbs]
     commands = [list_live(kind.resource, namespace, metadata_only=True, limit=PAGE) for kind in listed]
@@ -93,7 +93,10 @@ def continue_token(outcome: Done) -> str:
 
 @step
 def delete_content(namespace: str, pages: Mapping[ServedResource, Pages]) -> Step[Content]:
-    """Delete all objects of these resources with background propagation."""
+    """Delete all objects of these resources with background propagation, and count the objects that remain.
+
+    pages: the pages of each resource's collection, from find_any; each page is deleted with one request.
+    """
     content = Content()
     failed: set[ServedResource] = set()
 
@@ -129,7 +132,7 @@ def _delete_pages(resource: Resource, namespace: str, pages: Pages) -> list[Dele
 
 @step
 def _delete_each(namespace: str, served: Iterable[ServedResource], record: RecordFailure) -> Step[None]:
-    """Delete the objects of resources that do not support deletecollection."""
+    """Delete the objects of these resources one by one, because the resources do not support deletecollection."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
     outcomes = yield from in_batches(lists, AT_ONCE)
@@ -158,7 +161,7 @@ def _delete_each(namespace: str, served: Iterable[ServedResource], record: Recor
 
 @step
 def _count(namespace: str, served: Iterable[ServedResource], content: Content, record: RecordFailure) -> Step[None]:
-    """List the remaining objects, and add their numbers and finalizers to the content."""
+    """List the remaining objects of each resource, and add their number and their finalizers to `content`."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
     outcomes = yield from in_batches(lists, AT_ONCE)
@@ -174,7 +177,7 @@ def _count(namespace: str, served: Iterable[ServedResource], content: Content, r
 
 
 def is_unsupported(outcome: Outcome) -> bool:
-    """Report whether the server does not support the verb for a collection, or does not serve it any more."""
+    """Report whether the request failed because the resource does not support the verb, or is not served any more."""
     return isinstance(outcome, NotFound) or (isinstance(outcome, Invalid) and outcome.code == METHOD_NOT_ALLOWED)
 
 
@@ -191,9 +194,9 @@ def items_of(outcome: Done) -> list[Object]:
 
 
 def grace_left(pods: Collection[Object], *, since_deletion: float) -> int:
-    """Return the longest grace period of the running pods in seconds; 0 once the namespace is deleted for longer.
+    """Return the longest grace period of the unfinished pods in seconds; 0 if it is over.
 
-    since_deletion: seconds since the deletion of the namespace.
+    since_deletion: seconds since the deletion of the namespace was requested, when the grace periods began.
     Source: upstream's estimateGracefulTermination.
     """
     grace = 0

@@ -1,11 +1,12 @@
 """Reconciler of the namespace controller: deletes the content of a terminating namespace.
 
 Input: namespaces, deletions of objects in them; live reads of discovery and of each collection. Output: deletions of
-collections or of single objects; status and `finalize` of the namespace. Key: the name of a namespace.
+collections or of single objects; updates of the namespace's subresources status and finalize. Key: the name of a
+namespace.
 
-Pods are deleted first, and nothing else is deleted before the last pod is removed. Then all other objects are deleted
-at once. While objects remain, the namespace is synced again as soon as the tables that contain them are empty, or after
-upstream's estimate for objects that are in no table. Finalizers of objects are never changed. The finalizer
+Pods are deleted first, and nothing else is deleted until no pod is left. Then all other objects are deleted
+concurrently. While objects remain, the namespace is synced again as soon as the tables of their resources are empty, or
+after upstream's estimate if their resources have no tables. Finalizers of objects are never changed. The finalizer
 `kubernetes` of the namespace is removed when all served resources were discovered, listed and found empty at a time
 when no object could be created any more (api_servers.py).
 
@@ -13,9 +14,9 @@ Source: kubernetes v1.36 pkg/controller/namespace/{namespace_controller,deletion
 Differences:
 - There is no initial delay of 5 s; see api_servers.py. Resources and pages are processed concurrently, and empty
   collections are not deleted.
-- While pods cannot be listed or deleted, nothing else is deleted: upstream continues, and removes the objects that
-  protect these pods.
-- An invalid group version keeps the namespace, as upstream, but the other resources are deleted.
+- While pods cannot be listed or deleted, nothing else is deleted. Upstream continues, and deletes for example the
+  NetworkPolicies that protect these pods.
+- If a group version is invalid, the namespace is not finalized, as upstream, but other resources are deleted.
 - If objects without finalizers remain, the next sync is after 0.1 s, 0.2 s, … up to a minute; upstream begins with
   5 ms. The same delays apply after a failure, although the status update would enqueue the namespace at once.
 - A namespace is kept for a minute after a deletecollection with unknown outcome: the server may carry it out late, and
@@ -80,13 +81,13 @@ SERVED_PODS = ServedResource(
 TERMINATING = "Terminating"
 FINALIZERS_TAKE = 15  # estimated seconds until the owners of finalizers have removed them
 MOST_CONFLICTS = 10  # consecutive conflicts until the sync fails
-SYNC_BACKOFF = Backoff(first=0.1, most=60.0)  # of a namespace in which the same objects remain
+SYNC_BACKOFF = Backoff(first=0.1, most=60.0)  # between syncs of a namespace in which the same objects remain
 REQUEST_TIMEOUT = 60.0  # seconds: default of kube-apiserver
 AT_FIRST, AT_MOST = 0.05, 5.0  # minimum seconds between two syncs, even if the tables are empty earlier
 
 
 class NamespaceController:
-    """Keeps the progress of each deletion."""
+    """Reconciler of the namespace controller. It keeps the progress of each deletion in memory; see the module."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
@@ -143,7 +144,10 @@ class NamespaceController:
         return None
 
     def _delete_all(self, namespace: Object, served: Served) -> Step[tuple[Content, int]]:
-        """Return the remaining content, and the estimated seconds until it is deleted; 0 if unknown."""
+        """Delete the pods of a namespace, or all other objects once it has no pods.
+
+        Returns the remaining objects, and the estimated seconds until they are deleted; 0 if unknown.
+        """
         name = namespace["metadata"]["name"]
         content, estimate = yield from self._delete_pods(namespace)
         if content.numbers or content.failures:
@@ -197,26 +201,33 @@ class NamespaceController:
         return RequeueAfter(seconds)
 
     def _pause(self, name: Key, deletion: _Deletion) -> float:
-        """Return the seconds until the next sync, which is earlier if the remaining objects have been deleted."""
+        """Return the seconds until the namespace's next sync is due; 0 or less if it is due now.
+
+        The sync is due early if the tables of the remaining objects are empty.
+        """
         due = deletion.due
         if self._are_empty(name, deletion.resources):
             due = min(due, deletion.not_before)
         return due - self._clock.monotonic()
 
     def _are_empty(self, name: Key, resources: Sequence[Resource]) -> bool:
-        """Report whether the tables of these resources are empty; False if none of them has a table."""
+        """Report whether the namespace is empty in the tables of these resources; False if none of them has a table."""
         readable = [self._tables[resource] for resource in resources if self._tables.is_readable(resource.id)]
         return bool(readable) and not any(lister.entries(name) for lister in readable)
 
     # The namespace itself.
 
     def _read(self, name: Key) -> Step[Object | None]:
-        # A live read: the table may be stale, and a new namespace of this name must not be emptied.
+        # Read live: the table may be stale, and a new namespace with the same name must not be emptied.
         outcome = yield from must(get_live(NAMESPACES, name), but=(NotFound,))
         return decode_object(outcome.body) if isinstance(outcome, Done) else None
 
     def _report(self, namespace: Object, found: Findings) -> Step[Object | None]:
-        """Write the conditions. Return the new namespace; None if it does not exist. A failure is only logged."""
+        """Write the deletion conditions to the namespace's status.
+
+        Returns the updated namespace, or None if it does not exist. A failed write is only logged, and the namespace is
+        returned unchanged.
+        """
         now = self._clock.now()
 
         def with_conditions(obj: Object) -> Object:
@@ -229,9 +240,12 @@ class NamespaceController:
             return namespace
 
     def _write(self, namespace: Object, change: Callable[[Object], Object], subresource: str) -> Step[Object | None]:
-        """Apply a change to the namespace. Return the new namespace; None if it does not exist.
+        """Update a subresource of the namespace. Return the stored namespace; None if it does not exist.
 
-        On a conflict the change is applied to the new version. Raises CommandError if that has another uid.
+        change: returns the namespace to write for a given namespace. After a conflict it is called again with the
+            current version, up to MOST_CONFLICTS times.
+
+        Raises CommandError if the update fails, or if a new namespace with the same name exists.
         """
         name, uid = namespace["metadata"]["name"], uid_of(namespace)
         for _ in range(MOST_CONFLICTS):
@@ -256,19 +270,19 @@ class NamespaceController:
 
 @dataclass(slots=True)
 class _Deletion:
-    """Progress of the deletion of one namespace. Times are monotonic.
+    """Progress of the deletion of one namespace. Times are monotonic seconds.
 
-    The namespace is synced when it is due, or when the tables of `resources` are empty, but not before `not_before`.
+    The next sync is at `due`, or earlier when the tables of `resources` are empty, but not before `not_before`.
     """
 
-    uid: str
+    uid: str  # of the namespace
     since: float  # when the deletion was first observed
     due: float = 0.0
     not_before: float = 0.0
-    resources: tuple[Resource, ...] = ()
-    remaining: Mapping[Resource, int] | None = None  # objects that remained at the last sync
+    resources: tuple[Resource, ...] = ()  # whose objects remained at the last sync
+    remaining: Mapping[Resource, int] | None = None  # number of objects that remained at the last sync
     repeats: int = 0  # consecutive syncs with the same remaining objects
-    unknown_until: float = 0.0  # when every deletion with unknown outcome has been carried out or dropped
+    unknown_until: float = 0.0  # by then the server has carried out or dropped every deletion with unknown outcome
 
     def wait_until(self, due: float) -> None:
         self.due, self.resources = due, ()
@@ -310,7 +324,7 @@ def _waits_for_us(namespace: Object) -> bool:
 
 
 def _is_terminating(entry: Entry) -> bool:
-    # The bytes are searched first: most namespaces stay.
+    # The bytes are searched first, because most namespaces are not deleted and need not be decoded.
     return b'"deletionTimestamp"' in entry.raw and is_deleting(decode_object(entry.raw))
 
 
@@ -318,11 +332,11 @@ def _is_terminating(entry: Entry) -> bool:
 
 
 def terminating(change: Change, _tables: Tables) -> tuple[Key, ...]:
-    """Return the key of a namespace that is being deleted, or was."""
+    """Return the key of the changed namespace if it is terminating; otherwise nothing."""
     return (change.key,) if is_deleting(change.new) else ()
 
 
 def in_terminating(change: Change, tables: Tables) -> tuple[Key, ...]:
-    """Return the namespace of a deleted object if it is terminating."""
+    """Return the namespace of the changed object as key if that namespace is terminating; otherwise nothing."""
     entry = tables[NAMESPACES].entry(change.namespace)
     return (change.namespace,) if entry is not None and b'"deletionTimestamp"' in entry.raw else ()

@@ -1,8 +1,8 @@
 """Live discovery of the resources that a namespace may contain.
 
-The results of the discovery actor are seconds old, and include former results for groups that cannot be discovered.
-Whether a namespace is empty is decided by the resources that are served now. A group that cannot be discovered does not
-count as empty.
+The results of the discovery actor may be seconds old, and contain earlier results for groups whose discovery fails now.
+A namespace is empty only if all resources that are served now have no objects in it, so this module queries the server
+again. If the discovery of a group fails, its objects are unknown, and the namespace does not count as empty.
 
 Source: kubernetes v1.36 client-go discovery/{discovery_client,helper}.go, ServerPreferredNamespacedResources.
 """
@@ -31,9 +31,10 @@ class Served(NamedTuple):
 
 @step
 def served_now() -> Step[Served]:
-    """Discover the resources: two requests to a server with aggregated discovery.
+    """Discover the namespaced resources that the server serves now, and that support delete.
 
-    The failure of a group does not affect other groups.
+    A server with aggregated discovery receives two requests, other servers one more for each group version. If the
+    discovery of a group fails, the resources of other groups are still returned.
     """
     survey = Survey(Knowledge())
     paths = list(ROOTS)
@@ -71,7 +72,10 @@ def _is_unparsable(group_version: GroupVersion) -> bool:
 
 
 def _failure(known: Knowledge) -> str:
-    """Return the text of the condition: the error of the first root, else the failed group versions."""
+    """Return the discovery error for the namespace's condition; "" if discovery succeeded.
+
+    An error of a discovery root (/api or /apis) takes precedence over the list of the failed group versions.
+    """
     for root in ROOTS:
         if root in known.stalled:
             return known.stalled[root]

@@ -1,9 +1,9 @@
 """ResourceQuota controller: writes the usage of its namespace to the status of each ResourceQuota.
 
 - reconciler.py: the decisions; read it first.
-- evaluators.py: the evaluator and the table of each resource.
-- changes.py: the changes that enqueue a quota.
-- usage_cache.py: the parts of objects that are counted.
+- evaluators.py: how the objects of each resource are counted, and the table that they are read from.
+- changes.py: the watches, which enqueue quotas.
+- usage_cache.py: cache of the fields of objects that affect usage.
 """
 
 from kcm.actors.controllers.apimachinery.resourcequota.spec import SPEC

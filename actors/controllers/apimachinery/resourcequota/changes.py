@@ -1,11 +1,11 @@
-"""Watches of the controller: which changes of quotas, and of the objects that they count, enqueue which quotas.
+"""Watches of the resourcequota controller: which changes of quotas and of counted objects enqueue which quotas.
 
 A change of a counted object enqueues the quotas of its namespace if it may reduce their usage ("replenish" upstream):
-a deletion, or an update such as the end of a pod. New objects enqueue nothing, because admission has already added them
-to the used amounts in the status.
+a deletion, or an update such as a pod's transition to Succeeded. New objects enqueue nothing, because the admission
+plugin ResourceQuota has already added them to status.used.
 
-The controller has three queues, see spec.py: WATCHES enqueue in the primary queue, FIRST in the queue of quotas without
-usage (upstream's missingUsageQueue), which has its own workers, and LATER in a queue that recounts after a delay.
+The controller has three queues, see spec.py. WATCHES add to the primary queue, FIRST to the queue of quotas whose usage
+is unknown (upstream's missingUsageQueue), which has its own workers, and LATER to a queue that delays the recount.
 
 Source: kubernetes v1.36 pkg/quota/v1/install/update_filter.go, pkg/controller/resourcequota/resource_quota_monitor.go,
 resource_quota_controller.go (addQuota, replenishQuota). Difference: updates of Services and PersistentVolumeClaims
@@ -40,20 +40,23 @@ from kcm.runtime.tables.tables import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CHANGED = Interest(types=(EventType.DELETED, EventType.MODIFIED))
-# Index of pods, and its values. The informer tests the index before an update wakes the controller, so most updates of
-# pods do not wake it.
+# Name of an index of the pod table, and its two values. The informer evaluates the index before it notifies the
+# controller, so most updates of pods do not reach the controller.
 _INDEX, _DEADLINE, _RESIZED = "quota", "deadline", "resized"
 
 
 class QuotaFacts(NamedTuple):
-    """Limits and usage of a quota, as (name, amount) pairs sorted by name."""
+    """Limits and usage of a ResourceQuota, as (resource name, amount) pairs sorted by name.
+
+    A quota is enqueued when one of these values has changed.
+    """
 
     hard: tuple[tuple[str, Decimal], ...]  # spec.hard
     used: tuple[tuple[str, Decimal], ...]  # status.used
 
 
 def quota_facts(quota: Object) -> QuotaFacts:
-    """Return the facts of a quota. Raises ValueError for invalid quantities."""
+    """Return the limits and usage of a ResourceQuota. Raises ValueError for invalid quantities."""
     hard, used = read_amounts(limits(quota)), read_amounts(status_of(quota).get("used"))
     return QuotaFacts(*(tuple(sorted((name, amount.value) for name, amount in each.items())) for each in (hard, used)))
 
@@ -66,7 +69,7 @@ def _pod_values(pod: Object) -> Iterator[str]:
 
 
 def _is_resized(pod: Object) -> bool:
-    """Report whether the resources in the status of a container differ from its spec, as during an in-place resize."""
+    """Report whether a container's resources differ between spec and status, as during an in-place resize."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     current = {container.get("name"): container["resources"] for container in statuses if container.get("resources")}
@@ -86,12 +89,15 @@ INDEX = Index(PODS, _INDEX, _pod_values)
 
 
 def primary(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue a quota that was deleted, or whose status is complete."""
+    """Return the key of the changed quota for the primary queue, unless the priority queue handles it."""
     return (change.key,) if change.deleted or not _is_uncounted(change, tables) else ()
 
 
 def priority(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue a quota whose limits are not enforced yet, or whose usage is unknown, as upstream's addQuota."""
+    """Return the key of the changed quota for the priority queue if status.hard or status.used is incomplete.
+
+    Source: upstream's addQuota.
+    """
     return (change.key,) if not change.deleted and _is_uncounted(change, tables) else ()
 
 
@@ -100,7 +106,7 @@ def _is_uncounted(change: Change, tables: Tables) -> bool:
 
 
 def of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue the quotas that count a deleted object of a discovered resource."""
+    """Return the keys of the quotas that count objects of this resource, after one of its objects was deleted."""
     quotas = tables[RESOURCE_QUOTAS]
     if not resource.namespaced or not quotas.entries(change.namespace):
         return ()
@@ -108,8 +114,9 @@ def of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterabl
 
 
 def _replenishing(evaluator: Evaluator, is_reduced: Callable[[Object, Object], bool]) -> Callable[..., Iterable[Key]]:
-    """Return a function that enqueues the quotas of an object if it was deleted, or is_reduced(new, old).
+    """Return a watch handler that enqueues the quotas that count the changed object, if its usage may be lower now.
 
+    is_reduced: called with the new and the old object of an update; deletions always count.
     Source: upstream's replenishQuota.
     """
 
@@ -125,7 +132,10 @@ def _replenishing(evaluator: Evaluator, is_reduced: Callable[[Object, Object], b
 
 
 def _is_pod_reduced(new: Object, old: Object) -> bool:
-    """Report whether a pod has ended, its resources have changed, or its activeDeadlineSeconds were set or removed."""
+    """Report whether an update of a pod may reduce the usage of a quota.
+
+    True if the pod has finished, its resources have changed, or its activeDeadlineSeconds were set or removed.
+    """
     # The deadline determines whether the scopes Terminating and NotTerminating include the pod.
     if is_terminating(new) != is_terminating(old):
         return True
@@ -141,14 +151,14 @@ def _has_ended(pod: Object) -> bool:
 
 
 def _resources(pod: Object) -> dict[Any, Any]:
-    """Return the resources in the status of the containers and of the pod."""
+    """Return (resources, allocatedResources) from the pod's status, by container name; None for the pod itself."""
     status = pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     resources = {
         container.get("name"): (container.get("resources"), container.get("allocatedResources"))
         for container in statuses
     }
-    return {**resources, None: (status.get("resources"), status.get("allocatedResources"))}  # None: the pod itself
+    return {**resources, None: (status.get("resources"), status.get("allocatedResources"))}
 
 
 def _is_service_changed(new: Object, old: Object) -> bool:
@@ -178,8 +188,8 @@ WATCHES = (
     Watch(PERSISTENT_VOLUME_CLAIMS, to=_replenishing(VolumeClaims(), _is_claim_changed), interest=CHANGED),
 )
 FIRST = (Watch(RESOURCE_QUOTAS, to=priority, interest=Interest(changed=("hard",))),)
-# Recounted after a delay: admission or another client has changed the used amounts in the status, or a pod is being
-# deleted, which is not counted once its grace period is over.
+# These changes cause a recount after a delay: admission or another client has changed status.used, or the deletion of a
+# pod was requested. Such a pod is not counted once its grace period is over.
 LATER = (
     Watch(RESOURCE_QUOTAS, to=itself, interest=Interest(types=(EventType.MODIFIED,), changed=("used",))),
     Watch(

@@ -1,7 +1,7 @@
-"""The evaluators that count the objects of a namespace, and the tables that they read.
+"""Access to quota evaluators, which compute the usage of objects, and to the tables of the counted objects.
 
-Pods, Services, PersistentVolumeClaims and ResourceQuotas have tables of this controller. Other resources are
-discovered: whole objects if devices are counted, otherwise their metadata.
+The controller declares tables of Pods, Services, PersistentVolumeClaims and ResourceQuotas. Tables of other resources
+are created by discovery: with whole objects for ResourceClaims and DeviceClasses, otherwise with metadata only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
 
 
 def is_counted(served: ServedResource) -> bool:
-    """Report whether the resource needs a table. DeviceClasses do, for the evaluation of ResourceClaims."""
+    """Report whether the controller needs a table of this resource.
+
+    DeviceClasses are not limited by quotas, but the evaluation of ResourceClaims reads them.
+    """
     name = served.resource.name
     if name in IGNORED or not COUNTED.issubset(served.verbs):
         return False
@@ -43,15 +46,19 @@ def is_metadata_enough(served: ServedResource) -> bool:
 
 
 class Counting:
-    """The evaluators of all resources, with their tables."""
+    """The quota evaluators of all served resources, and the objects that they evaluate, read from the tables."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
-        """Initialize from the tables. now: returns Unix seconds; needed only to count objects."""
+        """Initialize without reading the tables.
+
+        now: returns Unix seconds. It is called only when objects are counted, to exclude pods whose grace period is
+        over; callers that need only the evaluators may omit it.
+        """
         self._tables, self.now = tables, now
         self._reading = UsageCache()
 
     def evaluators(self) -> Iterator[Evaluator]:
-        """Return an evaluator for each namespaced resource."""
+        """Yield an evaluator for each namespaced resource."""
         yield Pods(self.now)
         yield Services()
         yield VolumeClaims()
@@ -65,7 +72,10 @@ class Counting:
         return ResourceClaims(self) if resource.name == resource_claims.RESOURCE else Evaluator(resource.name)
 
     def lister(self, evaluator: Evaluator) -> Lister:
-        """Return the table to count. Raises NotCountedError while it cannot be read."""
+        """Return the lister of the resource that the evaluator counts.
+
+        Raises NotCountedError if the resource is not served or its table is not synced.
+        """
         for resource in (*STATIC, *self._discovered()):
             if resource.name == evaluator.resource:
                 try:
@@ -75,7 +85,10 @@ class Counting:
         raise NotCountedError(f"{evaluator.resource} are not served")
 
     def has_read(self, evaluator: Evaluator, namespace: str) -> bool:
-        """Read a batch of objects into the cache. Returns whether all are read, so that `objects` is fast."""
+        """Decode one batch of the namespace's objects into the cache. Return whether all objects are in the cache now.
+
+        Call it until it returns True: then `objects` does not block for long.
+        """
         if not evaluator.has_essence:
             return True
         try:
@@ -84,7 +97,11 @@ class Counting:
             return True
 
     def objects(self, evaluator: Evaluator, namespace: str) -> Sequence[Object]:
-        """Return the objects of a namespace, or their essences. Raises NotCountedError if an object cannot be read."""
+        """Return the objects of a namespace, in the form that the evaluator's `usage` expects.
+
+        These are whole objects, only the fields that affect usage (essences), or empty maps if the evaluator only
+        counts objects. Raises NotCountedError if an object is unreadable.
+        """
         lister = self.lister(evaluator)
         for entry in lister.unreadable(namespace):
             raise NotCountedError(f"{lister.resource} {entry.key} cannot be read: {entry.why}")
@@ -95,7 +112,7 @@ class Counting:
         return [{}] * len(lister.entries(namespace))
 
     def live(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
-        """Return objects that were read live, or their essences. Raises NotCountedError."""
+        """Convert objects from a live list to the form that `objects` returns. Raises NotCountedError."""
         return self._reading.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
 
     def forget(self, namespace: str) -> None:
@@ -131,7 +148,11 @@ def status_of(quota: Mapping[str, Object]) -> Object:
 
 
 def is_uncounted(quota: Object, evaluators: Iterable[Evaluator]) -> bool:
-    """Report whether the limits are not enforced yet, or the usage of a limit is missing and can be counted."""
+    """Report whether the status of a ResourceQuota is incomplete.
+
+    That is the case if status.hard differs from spec.hard, or if status.used lacks a limited resource that one of the
+    evaluators counts.
+    """
     status = status_of(quota)
     if not equal(read_amounts(limits(quota)), read_amounts(status.get("hard"))):
         return True
@@ -140,7 +161,7 @@ def is_uncounted(quota: Object, evaluators: Iterable[Evaluator]) -> bool:
 
 
 def quotas_of(evaluator: Evaluator, quotas: Lister, namespace: str) -> Iterator[Key]:
-    """Return the keys of quotas in a namespace with limits for the resource of this evaluator."""
+    """Yield the keys of the ResourceQuotas in a namespace that limit the resource of this evaluator."""
     for entry in quotas.entries(namespace):
         if evaluator.matching(status_of(quotas.object_of(entry)).get("hard") or ()):
             yield entry.key

@@ -1,22 +1,23 @@
 """Reconciler of the resourcequota controller: counts the usage of a quota's namespace.
 
-Input: ResourceQuotas, and the objects that they limit. Output: updates of their status, which contains the enforced
-limits and the usage. Key: "namespace/name" of a quota. There are two queues, so that quotas with unknown usage, which
-reject all requests, do not wait for periodic recounts.
+Input: ResourceQuotas, and the objects that they limit. Output: updates of the quotas' status, which contains the
+enforced limits (hard) and the usage (used). Key: "namespace/name" of a quota. Quotas with unknown usage, for which
+admission rejects all requests, have a queue of their own, so that they do not wait for periodic recounts.
 
-The usage of a resource that cannot be counted is kept; the others are written, and the sync is retried.
+If a resource cannot be counted, the status keeps its last usage, the usage of other resources is written, and the sync
+is retried.
 
-A usage is counted from tables that are at least as new as the quota. Otherwise an object that was charged already might
-be missing, and the quota could be exceeded. The reconciler waits for a table that is behind, and then lists the objects
-of the namespace live. Objects that are created between the first count and the write that enforces the limits are not
-charged by admission, so the quota is counted again immediately after that write.
+Usage is counted from tables that are at least as new as the quota. Otherwise an object that admission has already added
+to status.used might be missing from the count, and the quota could be exceeded. The reconciler waits up to a second for
+an older table, and then lists the objects of the namespace live. Admission does not count objects that are created
+before the write that enforces a limit, so the quota is counted again immediately after that write.
 
 Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences:
-- The check of the tables' age, as described above.
-- A quota is counted again when the grace period of a deleted pod is over.
-- Quotas that limit a resource are counted when the resource becomes served.
-- A quota is counted again some time after its usage has changed: objects that were created and deleted while a watch
-  was disconnected were charged, and no event reports that they are deleted.
+- The age of the tables is checked, as described above.
+- A quota is counted again when the grace period of a terminating pod is over.
+- Quotas that limit a resource are counted when discovery finds the resource.
+- A quota is counted again 10 s after its usage has changed: admission also counts objects that were created and deleted
+  while a watch was disconnected, and no event reports their deletion.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ PRIMARY, PRIORITY, CHANGED = "resourcequota_primary", "resourcequota_priority", 
 RECOUNT_AFTER = 10.0  # seconds from a change of the usage to the recount
 CATCHES_UP_WITHIN = 1.0  # seconds to wait for a table that is older than a quota
 PAGE = 500  # objects in a page of a live list
-BEHIND_CHECK = 0.2  # seconds between two checks of such a table
+BEHIND_CHECK = 0.2  # seconds between two checks of a table that is older than a quota
 
 
 class ResourceQuotaReconciler:
-    """Keeps the quotas that wait for a table, with the start of each wait."""
+    """Reconciler of the resourcequota controller; see the module."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
         self._quotas = tables[RESOURCE_QUOTAS]
         self._counting = Counting(tables, clock.now)
-        self._behind: dict[Key, float] = {}  # monotonic start of the wait
+        self._behind: dict[Key, float] = {}  # quotas that wait for a newer table: monotonic start of the wait
         self._partly: set[Key] = set()  # quotas with a limit whose resource was not discovered yet
-        self._just_in_force: dict[Key, frozenset[str]] = {}  # names of the limits that the last write enforced
+        self._just_in_force: dict[Key, frozenset[str]] = {}  # names of limits that were new in the last write
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
@@ -84,12 +85,12 @@ class ResourceQuotaReconciler:
         return None
 
     def recount_later(self, key: Key) -> Reconciliation:
-        """Enqueue a quota whose usage was changed by admission or this controller, or whose pod is being deleted."""
+        """Enqueue a quota for a recount in RECOUNT_AFTER seconds."""
         yield Enqueue(PRIMARY, key, after=RECOUNT_AFTER)
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Write the usage of a quota to its status. Source: syncResourceQuota."""
+        """Count the usage of a ResourceQuota and write it to the status. Source: syncResourceQuota."""
         quota = self._quotas.get(key)
         if quota is None:
             self._forget(key)
@@ -138,7 +139,11 @@ class ResourceQuotaReconciler:
             self._counting.forget(namespace)
 
     def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
-        """Return the names whose usage has changed, or was not charged by admission before the limit was enforced."""
+        """Return the names of the resources that must be counted from tables that are not older than the quota.
+
+        These are the resources whose usage differs from status.used, and those whose limit was enforced by the last
+        write: before it, admission did not add new objects to status.used.
+        """
         known = read_amounts(status_of(quota).get("used"))
         changed = {name for name, amount in used.items() if name not in known or known[name].value != amount.value}
         return self._just_in_force.get(key_of(quota), frozenset()) | changed
@@ -146,7 +151,10 @@ class ResourceQuotaReconciler:
     def _tables_behind(
         self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
     ) -> list[Evaluator]:
-        """Return the evaluators of changed usage whose tables are older than the quota."""
+        """Return the evaluators that count a changed resource from a table that is older than the quota.
+
+        changed: names of limited resources, from _changed.
+        """
         if not changed:
             return []
         version = parse_version(resource_version_of(quota)) or 0
@@ -158,7 +166,10 @@ class ResourceQuotaReconciler:
         ]
 
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
-        """Count the usage with live lists instead of the tables that are behind."""
+        """Count the usage, with live lists for the evaluators whose tables are behind.
+
+        Returns the usage with errors for the resources that could not be listed.
+        """
         namespace = namespace_of(quota)
         live: dict[str, Sequence[Object] | NotCountedError] = {}
         for evaluator in behind:
@@ -176,7 +187,10 @@ class ResourceQuotaReconciler:
         return calculate_usage(quota, limits(quota), evaluators, listed)
 
     def _live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
-        """List the objects in pages, because decoding takes time. Raises NotCountedError."""
+        """List the objects of an evaluator's resource live, in pages. Raises NotCountedError.
+
+        Each page is a separate command, so that other actors can run between the decoding of two pages.
+        """
         resource = self._counting.lister(evaluator).resource
         found: list[Object] = []
         rest = ""
@@ -188,7 +202,10 @@ class ResourceQuotaReconciler:
                 return found
 
     def _next_recount(self, quota: Object, usage: Usage) -> RequeueAfter | None:
-        """Requeue when the grace period of a deleted pod ends: then it does not count, and there is no event."""
+        """Return a RequeueAfter for the end of the first grace period of a terminating pod; None without such pods.
+
+        The pod is not counted from then on, and no event reports this change.
+        """
         if not usage.counted.get(PODS.name, frozenset()) - {"count/pods"}:
             return None
         now = self._clock.now()
@@ -199,13 +216,13 @@ class ResourceQuotaReconciler:
 
 
 def _used(quota: Mapping[str, Any], usage: Usage) -> dict[str, Quantity]:
-    """Return the counted usage, with the last usage for resources that were not counted."""
+    """Return the usage to write: the counted amounts, and the last known amounts of resources that were not counted."""
     known = read_amounts(status_of(quota).get("used"))
     return masked({**known, **usage.used}, limits(quota))
 
 
 def _differs(quota: Object, used: Amounts) -> bool:
-    # The server omits empty maps.
+    # Compare parsed amounts, because the server omits empty maps and normalizes quantities.
     status = status_of(quota)
     in_force, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
     return not (equal(read_amounts(limits(quota)), in_force) and equal(used, known))

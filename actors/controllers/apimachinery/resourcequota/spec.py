@@ -31,7 +31,10 @@ def _workers(options: Options) -> int:
 
 
 def _period(options: Options) -> float:
-    """Return the period of the recount; infinity if it is disabled, so that all quotas are counted once."""
+    """Return the seconds between two recounts of all quotas; infinity if recounts are disabled.
+
+    With infinity the pass still runs once, after the start.
+    """
     period = options[ResourceQuotaOptions].sync_period
     return period if period > 0 else math.inf
 

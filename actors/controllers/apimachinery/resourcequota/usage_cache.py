@@ -1,8 +1,8 @@
-"""Cache of the essences of objects, which are the parts that a quota counts.
+"""Cache of the essences of objects. The essence of an object contains only the fields that affect quota usage.
 
 A namespace may have thousands of pods from a few templates, and its quotas are counted again whenever a pod is deleted.
-Then only the changed objects are decoded, and equal essences are counted together. Objects are read in batches, because
-the thread that counts is shared with all other actors.
+With the cache, only changed objects are decoded, and objects with equal essences are evaluated once. Objects are
+decoded in batches, because the controller shares its thread with other actors.
 """
 
 from __future__ import annotations
@@ -15,32 +15,42 @@ from kcm.protocols.quota.evaluators import Evaluator
 from kcm.protocols.versions import parse_version
 from kcm.runtime.tables.lister import Lister
 
-MOST = 250  # objects to decode in one batch
+MOST = 250  # maximum number of objects to decode in one batch
 
 
 class UsageCache:
-    """The essences in all namespaces with quotas."""
+    """Cache of the usage-relevant fields (essences) of objects, for all namespaces with ResourceQuotas."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, str], _Read] = {}  # by resource and namespace
 
     def forget(self, namespace: str) -> None:
-        """Drop a namespace without quotas."""
+        """Drop the cached objects of a namespace that has no ResourceQuota any more."""
         for known in [known for known in self._read if known[1] == namespace]:
             del self._read[known]
 
     def read(self, evaluator: Evaluator, lister: Lister, namespace: str) -> bool:
-        """Read a batch. Returns whether all objects are read. Raises NotCountedError."""
+        """Decode up to MOST new or changed objects of a namespace into the cache.
+
+        Returns whether the cache is up to date now. Raises NotCountedError if an object is malformed.
+        """
         return self._of(evaluator, namespace).read(evaluator, lister, namespace, most=MOST)
 
     def essences(self, evaluator: Evaluator, lister: Lister, namespace: str) -> Sequence[Object]:
-        """Return the essences of all objects in a namespace, identical for equal objects. Raises NotCountedError."""
+        """Return the usage-relevant fields of each object in a namespace, after an update of the cache.
+
+        Objects with equal fields share one dict. Raises NotCountedError if an object is malformed.
+        """
         read = self._of(evaluator, namespace)
         read.read(evaluator, lister, namespace)
         return read.essences()
 
     def essences_of(self, evaluator: Evaluator, objects: Iterable[Object], namespace: str) -> Sequence[Object]:
-        """Return the essences of objects that were read live, from the cache if possible. Raises NotCountedError."""
+        """Return the usage-relevant fields of each of these objects, which come from a live list.
+
+        The cache is used for objects whose resourceVersion it contains. Raises NotCountedError if an object is
+        malformed.
+        """
         return self._of(evaluator, namespace).essences_of(evaluator, objects)
 
     def _of(self, evaluator: Evaluator, namespace: str) -> _Read:
@@ -48,11 +58,11 @@ class UsageCache:
 
 
 class _Read:
-    """The essences of one resource in one namespace."""
+    """Cached essences of the objects of one resource in one namespace."""
 
     def __init__(self) -> None:
         self._texts: dict[Key, tuple[int, bytes]] = {}  # resourceVersion and essence, as JSON
-        self._shared: dict[bytes, Object] = {}
+        self._shared: dict[bytes, Object] = {}  # decoded essences, by their JSON
 
     def essences(self) -> Sequence[Object]:
         return [self._shared[text] for _, text in self._texts.values()]
