@@ -1,4 +1,4 @@
-"""Endpoints controller: writes the Endpoints of Services that select pods."""
+"""Endpoints controller: writes the Endpoints of Services that have a selector."""
 
 from __future__ import annotations
 

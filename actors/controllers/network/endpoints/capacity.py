@@ -17,7 +17,12 @@ READY, NOT_READY = "addresses", "notReadyAddresses"
 
 
 def truncated(subsets: Sequence[Mapping[str, Any]], capacity: int = CAPACITY) -> list[Object] | None:
-    """Return the truncated subsets, each in proportion to its size; None if all addresses fit."""
+    """Return the subsets of Endpoints truncated to the capacity; None if all addresses fit.
+
+    Addresses are removed from each subset in proportion to its size. Addresses that are not ready are removed first.
+
+    capacity: maximum number of addresses in all subsets together.
+    """
     ready, not_ready = _count(subsets, READY), _count(subsets, NOT_READY)
     if ready + not_ready <= capacity:
         return None

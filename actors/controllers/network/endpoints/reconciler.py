@@ -4,7 +4,7 @@ Input: Services with a selector, pods, deletions of Endpoints. Output: Endpoints
 queue: "namespace/name" of the Service and its Endpoints.
 
 Source: kubernetes v1.36 pkg/controller/endpoint/endpoints_controller.go. Differences:
-- There is no tracker of stale Endpoints: the lister includes the writes of this controller.
+- Upstream's tracker of stale Endpoints is not needed: the lister includes the writes of this controller.
 - Truncated Endpoints, and those of Services with reserved labels, are not written again at every sync.
 - The event about Endpoints that could not be created is in their namespace, upstream in "default".
 - The address of a pod without a node has no nodeName, upstream an empty one, which the server rejects.
@@ -42,24 +42,24 @@ MANAGER = "endpoint-controller"
 
 
 class EndpointsReconciler:
-    """Keeps the trigger times and the named ports of each Service."""
+    """Reconciler of the Endpoints of Services. It caches the trigger times and the pods' ports of each Service."""
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
-        """Initialize from the tables. batch_period: seconds for which changes of pods are batched."""
+        """Create the reconciler. batch_period: seconds for which changes of pods are collected before a sync."""
         self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
         self._log, self._batch_period = log, batch_period
         self._times = TriggerTimes()
         self._ports: dict[Key, PodPorts] = {}
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
-        """Enqueue a Service whose pods have changed."""
+        """Enqueue a Service whose pods have changed, after the batch period."""
         yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
     def sweep(self) -> Reconciliation:
-        """Enqueue Endpoints without a Service, once at the start. Source: checkLeftoverEndpoints.
+        """Enqueue Endpoints whose Service does not exist, so that they are deleted. Runs once at the start.
 
-        Endpoints of a leader election are kept.
+        Endpoints that serve as the lock of a leader election are kept. Source: checkLeftoverEndpoints.
         """
         for entry in self._endpoints.entries():
             if self._services.entry(entry.key) is None and LEADER not in annotations_of(
@@ -69,7 +69,7 @@ class EndpointsReconciler:
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Write the Endpoints of a Service, or delete them with it. Source: syncService."""
+        """Write the Endpoints of a Service, or delete them if the Service does not exist. Source: syncService."""
         service = self._services.get(key)
         if service is None:
             self._times.forget(key)
@@ -97,7 +97,11 @@ class EndpointsReconciler:
             self._log.info("endpoints deleted", key=key)
 
     def _subsets(self, key: Key, spec: Mapping[str, Any], pods: Iterable[Entry]) -> Iterable[Object]:
-        """Return a subset for each pod, with its ports."""
+        """Yield a subset with the address and the ports of each pod that has an endpoint.
+
+        key, spec: of the Service.
+        pods: the pods that the Service selects.
+        """
         all_ready = bool(spec.get("publishNotReadyAddresses"))
         known = self._ports.get(key)
         if known is None or known.of_service != (spec.get("ports") or ()):
@@ -123,7 +127,10 @@ class EndpointsReconciler:
             yield {field: [address], "ports": objects}
 
     def _address(self, key: Key, spec: Mapping[str, Any], pod: Entry) -> Object | None:
-        """Return the address of a pod; None if it has none of the family of the Service."""
+        """Return a pod as an address for Endpoints; None if the pod has no IP of the Service's first IP family.
+
+        key, spec: of the Service.
+        """
         facts = pod.facts
         found = addresses_of(facts.ips, _family(spec, facts.ips))
         if not found:
@@ -193,9 +200,12 @@ def _objects(ports: Iterable[EndpointPort]) -> list[Object]:
 
 
 def _family(spec: Mapping[str, Any], ips: str) -> str:
-    """Return the first IP family of a Service.
+    """Return the first IP family of a Service: IPV4 or IPV6.
 
-    If an old server has stored the Service without ipFamilies, this is the family of its clusterIP or of the pod.
+    A Service that was stored by an old API server has no ipFamilies. Its family is that of its clusterIP or, if it is
+    headless, that of the pod.
+
+    ips: addresses of the pod, as in PodFacts.ips.
     """
     families = spec.get("ipFamilies")
     if families:

@@ -1,4 +1,4 @@
-"""EndpointSlice controller: writes the EndpointSlices of Services that select pods."""
+"""EndpointSlice controller: writes the EndpointSlices of Services that have a selector."""
 
 from __future__ import annotations
 

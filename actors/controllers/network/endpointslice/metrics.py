@@ -48,7 +48,7 @@ DISTRIBUTIONS = Family(
 
 
 class SliceMetrics:
-    """Totals over all Services. Each contributes the numbers of its last sync."""
+    """Metrics of the EndpointSlice controller. Gauges are totals over all Services, as of the last sync of each."""
 
     def __init__(self, metrics: Metrics, *, most: int) -> None:
         """Register the metrics. most: maximum number of endpoints in a slice."""
@@ -64,7 +64,13 @@ class SliceMetrics:
         self._results[result].inc()
 
     def planned(self, service: Key, groups: Mapping[Ports, Group], *, added: int, removed: int) -> None:
-        """Record a plan. As upstream, the last planned family of a dual-stack Service counts."""
+        """Record the planned slices of one address type of a Service.
+
+        A dual-stack Service is planned once for each address type. As upstream, the gauges contain only the last plan.
+
+        groups: numbers of endpoints and slices by ports.
+        added, removed: numbers of endpoints.
+        """
         self._added.observe(added)
         self._removed.observe(removed)
         per_slice = self._most

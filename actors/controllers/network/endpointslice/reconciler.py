@@ -5,14 +5,14 @@ and events about the Service. Key of the main queue: "namespace/name" of a Servi
 
 Source: kubernetes v1.36 pkg/controller/endpointslice/endpointslice_controller.go and
 staging/src/k8s.io/endpointslice/{reconciler,utils}.go. Differences:
-- There is no tracker of slices: the lister includes the writes of this controller, so no sync depends on a late watch,
-  and none has the result "stale".
+- Upstream's tracker of slices is not needed: the lister includes the writes of this controller. So a sync never sees
+  slices older than its own writes, and never has the result "stale".
 - Names of slices are generated here (actors/controllers/shared/generated_names.py), so that a retried creation does not
   create a second slice.
-- Every update has the resourceVersion that was read as precondition, even if the slice replaces another one.
+- Every update has the resourceVersion that was read as precondition, also if a slice to delete is reused for a new one.
 - Creations are sent concurrently, and so are deletions.
-- A sync starts at least 0.1 s after the writes of the previous one, so that changes of pods are batched. Upstream
-  starts it at once, fails until the watch has reported those writes, and retries after a second.
+- The next sync of a Service starts at least 0.1 s after the writes of the previous one, so that changes of pods are
+  batched. Upstream starts it at once, fails until the watch has reported those writes, and retries after a second.
 - Every change of a slice by another client is reverted, including labels, and also after a restart. A slice whose
   managed-by label was changed is replaced; upstream then writes no slice of the Service, because its tracker waits for
   that slice.
@@ -63,11 +63,14 @@ BETWEEN = 0.1  # seconds from the writes of a sync to the next sync of the Servi
 
 
 class MissingNodeError(ValueError):
-    """A pod was left out because its node is unknown; all other endpoints were written."""
+    """Raised after a sync that left out a pod because its node does not exist. All other endpoints were written."""
 
 
 class EndpointSliceReconciler:
-    """Keeps trigger times, named ports, hints and the time of the last write of each Service."""
+    """Reconciler of the EndpointSlices of Services.
+
+    For each Service it records the trigger times, the pods' ports, the hints by zone and the time of the next sync.
+    """
 
     def __init__(
         self,
@@ -79,10 +82,10 @@ class EndpointSliceReconciler:
         most: int,
         batch_period: float = 0.0,
     ) -> None:
-        """Initialize from the tables.
+        """Create the reconciler.
 
         most: maximum number of endpoints in a slice.
-        batch_period: seconds for which changes of pods and slices are batched.
+        batch_period: seconds for which changes of pods and slices are collected before a sync.
         """
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
         self._slices = tables[ENDPOINT_SLICES]
@@ -97,7 +100,7 @@ class EndpointSliceReconciler:
     # The queues beside the main one.
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
-        """Enqueue a Service whose pods have changed."""
+        """Enqueue a Service whose pods have changed, after the batch period."""
         yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
@@ -109,7 +112,7 @@ class EndpointSliceReconciler:
         return None
 
     def reconcile_topology(self, _key: str) -> Reconciliation:
-        """Enqueue the Services whose hints must change after a change of nodes."""
+        """Enqueue the Services whose hints must be recomputed because the CPUs of the zones have changed."""
         for service in self._topology.nodes_changed():
             yield Enqueue(QUEUE, service)
         return None
@@ -117,7 +120,7 @@ class EndpointSliceReconciler:
     # The main queue.
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Write the EndpointSlices of a Service. Source: syncService."""
+        """Write the EndpointSlices of a Service, unless the previous writes are too recent. Source: syncService."""
         service = self._services.get(key)
         if service is None:
             self._forget(key)
@@ -152,9 +155,12 @@ class EndpointSliceReconciler:
         self._ports.pop(key, None)
 
     def _sync(self, key: Key, service: Object, spec: Mapping[str, Any], errors: list[str]) -> Step[None]:
-        """Sync one Service. Raises the first CommandError of a write, otherwise MissingNodeError.
+        """Plan and write the EndpointSlices of a Service, for each of its address types.
 
-        errors: receives the messages of all errors, as upstream's.
+        If a write fails, the other address types are still written. Then the first CommandError is raised, or
+        MissingNodeError if only pods were left out.
+
+        errors: list to which the messages of all errors are appended, in upstream's wording.
         """
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
@@ -197,7 +203,11 @@ class EndpointSliceReconciler:
     def _desired(
         self, key: Key, service: Object, pods: Sequence[Entry], address_type: str, missing: list[str]
     ) -> dict[Ports, Endpoints]:
-        """Return the endpoints of one address type by ports. missing: receives a message for each pod left out."""
+        """Return the desired endpoints of a Service for one address type, by their ports.
+
+        pods: the pods that the Service selects.
+        missing: list to which a message is appended for each pod that is left out because its node does not exist.
+        """
         spec = service["spec"]
         all_ready = bool(spec.get("publishNotReadyAddresses"))
         ports = self._ports_of(key, spec)
@@ -313,9 +323,10 @@ def _failed(err: CommandError, service: Key) -> str:
 
 
 def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the address types of a Service. Source: getAddressTypesForService.
+    """Return the address types of the EndpointSlices that a Service needs. Source: getAddressTypesForService.
 
-    If an old server has stored the Service without ipFamilies, they follow from its clusterIP; both if it has none.
+    These are its ipFamilies. A Service that was stored by an old API server has no ipFamilies; then the family of its
+    clusterIP is used or, if it is headless, both families.
     """
     families = tuple(dict.fromkeys(family for family in spec.get("ipFamilies") or () if family in (IPV4, IPV6)))
     if families:
@@ -327,9 +338,10 @@ def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Object], list[Object]]:
-    """Return the slices to create, update and delete: updates replace pairs of deletion and creation.
+    """Return the slices to create, to update and to delete.
 
-    Source: finalize.
+    Where a slice would be deleted and another one of the same address type created, the first is updated with the
+    content of the second instead. Source: finalize.
     """
     create, update, removed = list(plan.create), list(plan.update), []
     for slice_ in plan.delete:
@@ -342,7 +354,7 @@ def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Obj
 
 
 def set_trigger_time(slice_: Object, time: str) -> None:
-    """Set the annotation with the trigger time; "" removes it."""
+    """Set the trigger time annotation of a slice. time: RFC 3339 timestamp; "" removes the annotation."""
     annotations = {**annotations_of(slice_)}
     annotations.pop(TRIGGER_TIME, None)
     if time:

@@ -1,4 +1,4 @@
-"""The distribution of endpoints over slices, which prefers few writes to full slices.
+"""Distribution of the endpoints of a Service over EndpointSlices. Few writes have priority over full slices.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/reconciler.go (reconcileByAddressType,
 reconcileByPortMapping).
@@ -22,7 +22,7 @@ Endpoints = dict[Identity, Endpoint]
 
 
 class Group(NamedTuple):
-    """Numbers of endpoints and slices with the same ports, after the writes."""
+    """Numbers of the endpoints and slices that share one set of ports, after the planned writes."""
 
     endpoints: int
     slices: int
@@ -30,7 +30,7 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class SlicePlan:
-    """Planned writes of the slices of one address type."""
+    """Planned writes of the EndpointSlices of one Service and one address type."""
 
     create: list[Object] = field(default_factory=list)  # without names and owners
     update: list[Object] = field(default_factory=list)  # copies, which may be modified
@@ -50,12 +50,13 @@ def plan_slices(
     address_type: str,
     most: int,
 ) -> SlicePlan:
-    """Plan the slices of one address type. Source: reconcileByAddressType.
+    """Plan the writes of a Service's EndpointSlices of one address type. Source: reconcileByAddressType.
 
-    present: slices of this type that the controller manages for the Service.
-    desired: endpoints by their ports; the mappings are emptied.
-    labels: labels of the slices.
+    present: existing slices of this type that the controller manages for the Service.
+    desired: endpoints by their ports. The inner mappings are empty afterwards.
+    labels: labels that the slices should have.
     owner_uid: uid of the Service.
+    address_type: "IPv4" or "IPv6".
     most: maximum number of endpoints in a slice.
     """
     plan = SlicePlan()
@@ -81,9 +82,10 @@ def plan_slices(
 
 
 def _plan_placeholder(plan: SlicePlan, *, labels: Mapping[str, str], owner_uid: str, address_type: str) -> None:
-    """Keep or create an empty slice if there would be no slice.
+    """Plan an empty slice, the placeholder for a Service without endpoints. An existing placeholder is kept.
 
-    Upstream searches the placeholder only if there is no other slice; otherwise it may write it unchanged.
+    Upstream recognizes an existing placeholder only if it is the only slice; otherwise it may write the placeholder
+    again without a change.
     """
     plan.groups[()] = Group(0, 1)
     for slice_ in plan.delete:
@@ -105,9 +107,13 @@ def _plan_group(
     address_type: str,
     most: int,
 ) -> None:
-    """Plan the slices of one set of ports. Source: reconcileByPortMapping.
+    """Plan the writes of the slices with one set of ports. Source: reconcileByPortMapping.
 
-    missing: desired endpoints; those in a slice are removed.
+    New endpoints are added to slices that change anyway. The rest is added to one unchanged slice, the fullest that has
+    room for it, or otherwise to new slices.
+
+    slices: existing slices with these ports.
+    missing: desired endpoints, which are removed from this mapping when they are assigned to a slice.
     """
     changed: list[Object] = []
     unchanged: list[Object] = []
@@ -149,7 +155,10 @@ def _plan_group(
 
 
 def is_owned_by(slice_: Object, uid: str) -> bool:
-    """Report whether the Service with this uid owns the slice: a former Service may have had its name."""
+    """Report whether the owner of the slice is the Service with this uid.
+
+    The owner may be an earlier Service of the same name, which was deleted.
+    """
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(
         owner.get("uid") == uid and owner.get("kind") == "Service" and owner.get("apiVersion") == "v1"
@@ -171,7 +180,7 @@ def _changed(slice_: Object, endpoints: list[Endpoint], labels: Mapping[str, str
 
 
 def _has_labels(slice_: Object, labels: Mapping[str, str]) -> bool:
-    """Compare the labels without the reserved ones, which do not cause a write."""
+    """Report whether the slice has these labels. Reserved labels are not compared: they do not cause a write."""
     return _free(labels_of(slice_)) == _free(labels)
 
 
@@ -189,13 +198,19 @@ def _fill(slice_: Object, missing: Endpoints, most: int) -> None:
 
 
 def _fullest_that_fits(slices: Iterable[Object], count: int, most: int) -> Object | None:
-    """Return the slice that is the fullest after `count` endpoints are added; None if none has room."""
+    """Return the fullest slice that has room for `count` more endpoints; None if there is no such slice."""
     fitting = [slice_ for slice_ in slices if 0 <= most - count - len(slice_.get("endpoints") or ()) < most]
     return max(fitting, key=lambda slice_: (len(slice_.get("endpoints") or ()), name_of(slice_)), default=None)
 
 
 def labels_for(service: Object, *, manager: str, headless: bool) -> dict[str, str]:
-    """Return the labels of the slices of a Service. Reserved labels of the Service are ignored."""
+    """Return the labels that the slices of a Service should have.
+
+    These are the labels of the Service, and the reserved labels that name the Service and the managing controller.
+
+    manager: value of the label endpointslice.kubernetes.io/managed-by.
+    headless: whether to add the label of headless Services.
+    """
     labels = _free(labels_of(service))
     if headless:
         labels[HEADLESS] = ""

@@ -1,8 +1,10 @@
-"""Hints in topology mode "Auto": endpoints are allocated to zones in proportion to the CPUs of their nodes.
+"""Topology aware hints: the endpoints of a Service are allocated to zones in proportion to the CPUs of their nodes.
+
+They are enabled by the annotation service.kubernetes.io/topology-mode: Auto.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/topologycache/{topologycache,sliceinfo,utils,event}.go.
-Differences: the first zone by name is used where upstream takes the first of a Go map; slices whose hints do not change
-are not written.
+Differences: where upstream takes a random zone (the first of a Go map), the first zone by name is used; slices whose
+hints do not change are not written.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ ByZone = dict[str, int]
 
 
 class Notice(NamedTuple):
-    """An event about the Service."""
+    """Event about a Service, to be recorded by the reconciler."""
 
     type: RecordType
     reason: str
@@ -51,28 +53,31 @@ class Notice(NamedTuple):
 
 
 class ZoneAllocation(NamedTuple):
-    """Number of endpoints for a zone."""
+    """Numbers of endpoints that hints may allocate to a zone."""
 
-    minimum: int
-    maximum: int
-    desired: float
+    minimum: int  # with fewer endpoints the zone would be overloaded
+    maximum: int  # with more endpoints another zone could not have its minimum
+    desired: float  # in proportion to the zone's CPUs
 
 
 def is_auto(annotations: Mapping[str, str]) -> bool:
-    """Report whether a Service requests these hints. The older annotation takes precedence."""
+    """Report whether the annotations of a Service request topology aware hints.
+
+    The annotation topology-aware-hints takes precedence over the newer topology-mode.
+    """
     return annotations.get(OLDER_MODE, annotations.get(MODE, "")) in ("Auto", "auto")
 
 
 class NodeShare(NamedTuple):
-    """Contribution of a node to its zone."""
+    """Contribution of a node to the CPUs of its zone."""
 
     counts: bool  # the node is ready and does not belong to the control plane
-    zone: str
-    cpu: Decimal  # allocatable
+    zone: str  # "" if unknown
+    cpu: Decimal  # allocatable CPUs; 0 if unknown
 
 
 def share_of(node: Object) -> NodeShare:
-    """Return the share of a node. Raises ValueError for an invalid CPU quantity."""
+    """Return the contribution of a node to the CPUs of its zone. Raises ValueError for an invalid CPU quantity."""
     labels = node["metadata"].get("labels") or {}
     status = node.get("status") or {}
     ready = next(
@@ -85,7 +90,11 @@ def share_of(node: Object) -> NodeShare:
 
 
 def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
-    """Return the fraction of CPUs of each zone; empty for a single zone, or if zone or CPU of a node is unknown."""
+    """Return the fraction of the cluster's CPUs in each zone.
+
+    The result is empty, so that no hints are allocated, if there is only one zone, or if the zone or the CPUs of a node
+    are unknown.
+    """
     cpus: dict[str, Decimal] = {}
     for share in shares:
         if not share.counts:
@@ -100,7 +109,13 @@ def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
 
 
 def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, ZoneAllocation] | str:
-    """Return the allocation of each zone, or the reason for a failure. Source: getAllocations."""
+    """Return the numbers of endpoints that hints may allocate to each zone. Source: getAllocations.
+
+    If no allocation is possible, the result is the reason, as the text of an event.
+
+    ratios: fraction of the CPUs in each zone.
+    endpoints: number of ready endpoints.
+    """
     if not ratios:
         return NODES_UNKNOWN
     counts = f" ({endpoints} endpoints, {len(ratios)} zones)"
@@ -117,7 +132,11 @@ def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, ZoneAl
 
 
 def is_overloaded(allocated: Mapping[str, int], ratios: Mapping[str, float]) -> bool:
-    """Report whether a zone has too few endpoints for its CPUs."""
+    """Report whether the hints allocate too few endpoints to one of the zones, compared with its CPUs.
+
+    allocated: number of endpoints by zone.
+    ratios: fraction of the CPUs in each zone.
+    """
     if not allocated:
         return False
     if not ratios:
@@ -130,7 +149,14 @@ def is_overloaded(allocated: Mapping[str, int], ratios: Mapping[str, float]) -> 
 
 
 def exchanges(zones: Mapping[str, ZoneAllocation], allocated: Mapping[str, int]) -> tuple[ByZone, ByZone]:
-    """Return the numbers of endpoints that each zone gives and receives. Source: getGivingAndReceivingZones."""
+    """Return how many endpoints each zone gives to other zones, and how many each zone receives.
+
+    The exchange moves the number of endpoints of each zone towards its desired number.
+
+    allocated: number of endpoints by zone before the exchange.
+
+    Source: getGivingAndReceivingZones.
+    """
     surplus = {zone: allocated.get(zone, 0) - allocation.desired for zone, allocation in zones.items()}
     giving = {zone: more for zone, more in surplus.items() if more > 0}
     receiving = {zone: -more for zone, more in surplus.items() if more < 0}
@@ -153,7 +179,10 @@ def _most(zones: Mapping[str, float]) -> str:
 
 
 class Topology:
-    """Cache of the CPU ratios of zones, and of the endpoints that each Service has for them. Source: TopologyCache."""
+    """Cache of the CPU ratios of the zones, and of the number of endpoints that each Service has allocated to them.
+
+    Source: TopologyCache.
+    """
 
     def __init__(self, nodes: Lister) -> None:
         self._nodes = nodes
@@ -163,7 +192,7 @@ class Topology:
         self._hinting: set[Key] = set()
 
     def nodes_changed(self) -> list[Key]:
-        """Recompute the ratios. Returns the Services with too few endpoints for a zone."""
+        """Recompute the CPU ratios of the zones. Returns the keys of the Services whose hints must be recomputed."""
         self._ratios = None
         if not self._allocated:
             return []
@@ -190,7 +219,7 @@ class Topology:
         return service in self._hinting
 
     def forget(self, service: Key, address_type: str | None = None) -> None:
-        """Drop a Service. address_type: None for all types."""
+        """Remove the record of a Service's hints. address_type: None for all types."""
         self._hinting.discard(service)
         types = self._allocated.get(service)
         if types is not None:
@@ -199,7 +228,11 @@ class Topology:
                 del self._allocated[service]
 
     def add_hints(self, plan: SlicePlan, service: Key, address_type: str) -> list[Notice]:
-        """Set the hints of all ready endpoints, or remove all hints. Returns the events. Source: AddHints."""
+        """Set the zone hints of all ready endpoints in the plan. Source: AddHints.
+
+        If the endpoints cannot be allocated in proportion to the zones' CPUs, all hints are removed instead.
+        Returns the events to record about the Service.
+        """
         ready = sum(is_ready(endpoint) for slice_ in _all(plan) for endpoint in slice_.get("endpoints") or ())
         zones = allocations(self.ratios, ready)
         if isinstance(zones, str):
@@ -233,7 +266,10 @@ class Topology:
         return [_notice("Normal", ENABLED, HAS_BEEN_ENABLED, address_type)]
 
     def remove_hints(self, service: Key, address_type: str) -> list[Notice]:
-        """Drop a Service that does not request these hints. Returns the event if it had hints."""
+        """Remove the record of a Service that does not request topology aware hints.
+
+        Returns an event if the Service had such hints before.
+        """
         notices = []
         if service in self._hinting:
             notices.append(_notice("Warning", DISABLED, HAS_BEEN_DISABLED, address_type))
@@ -247,7 +283,10 @@ class Topology:
 
 
 def _leave_equal(plan: SlicePlan, before: Sequence[Object], moved: Sequence[Object]) -> None:
-    """Move the updates that change no hint back to the unchanged slices."""
+    """Move slices whose hints have not changed from plan.update back to plan.unchanged.
+
+    before: slices of the table; `moved` contains their copies in plan.update, in the same order.
+    """
     for slice_, update in zip(before, moved, strict=True):
         if update["endpoints"] == (slice_.get("endpoints") or []):
             plan.update = [each for each in plan.update if each is not update]
@@ -267,7 +306,10 @@ def _for_zone(zone: str) -> dict[str, Any]:
 
 
 def _zone_for(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
-    """Return the zone for the hint of an endpoint: another one while its own zone gives endpoints away."""
+    """Return the zone for the hint of an endpoint, and update the numbers.
+
+    This is the endpoint's own zone, or a zone that receives endpoints as long as its own zone has to give some.
+    """
     if not given.get(zone):
         return zone
     to = next((other for other in sorted(received) if received[other]), None)
@@ -281,7 +323,11 @@ def _zone_for(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> 
 
 
 def _allocated_by(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple[ByZone, list[Object]]:
-    """Return the endpoints that the valid slices allocate, and the unchanged slices with invalid hints."""
+    """Check the hints of the unchanged slices.
+
+    Returns the number of endpoints by zone that their hints allocate, and the slices whose hints must be replaced: a
+    ready endpoint has no hint, or the hints name an unknown zone or exceed the maximum of a zone.
+    """
     allocated: ByZone = {}
     wrong: list[Object] = []
     for slice_ in plan.unchanged:
@@ -298,7 +344,7 @@ def _allocated_by(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple
 
 
 def _hints_of(endpoints: Iterable[Endpoint]) -> ByZone | None:
-    """Return the number of hints for each zone; None if a ready endpoint has no hint."""
+    """Return the number of ready endpoints with a hint for each zone; None if a ready endpoint has no hint."""
     counts: ByZone = {}
     for endpoint in endpoints:
         if not is_ready(endpoint):

@@ -1,4 +1,4 @@
-"""Hints for the trafficDistribution of a Service: each endpoint is preferred in its own zone or on its own node.
+"""Endpoint hints for a Service with spec.trafficDistribution: clients prefer endpoints in their own zone or node.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go.
 """
@@ -23,7 +23,10 @@ def is_ready(endpoint: Endpoint) -> bool:
 
 
 def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
-    """Set the hints of all ready endpoints. Slices whose hints change are moved to the updates."""
+    """Set the hints of all ready endpoints to the endpoint's own zone and, for PreferSameNode, its own node.
+
+    Slices whose hints change are moved from plan.unchanged to plan.update.
+    """
 
     def wanted(endpoint: Endpoint) -> Hints:
         hints: Hints = {}
@@ -46,7 +49,7 @@ def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
 
 
 def remove_hints(plan: SlicePlan) -> None:
-    """Remove all hints. Slices with hints are moved to the updates."""
+    """Remove the hints of all endpoints. Slices with hints are moved from plan.unchanged to plan.update."""
     move_to_update(
         plan, lambda slice_: any(endpoint.get("hints") is not None for endpoint in slice_.get("endpoints") or ())
     )
@@ -55,7 +58,7 @@ def remove_hints(plan: SlicePlan) -> None:
 
 
 def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
-    """Move copies of the unchanged slices that differ to the updates."""
+    """Move the unchanged slices for which `differs` returns True to the updates, as copies that may be modified."""
     moved = [slice_ for slice_ in plan.unchanged if differs(slice_)]
     if moved:
         plan.unchanged = [slice_ for slice_ in plan.unchanged if all(slice_ is not candidate for candidate in moved)]
@@ -63,7 +66,7 @@ def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
 
 
 def hinted(endpoint: Endpoint, hints: Hints | None) -> Endpoint:
-    """Return a copy of the endpoint with these hints; None removes them."""
+    """Return a copy of the endpoint with these hints; None removes its hints. An equal endpoint is not copied."""
     if endpoint.get("hints") == hints:
         return endpoint
     bare = {name: value for name, value in endpoint.items() if name != "hints"}

@@ -42,7 +42,7 @@ DESIRED, SLICES, DESIRED_SLICES, CHANGES = FAMILIES
 
 
 class MirrorMetrics:
-    """Totals over all Endpoints. Each contributes the numbers of its last sync."""
+    """Metrics of the mirroring controller. Gauges are totals over all Endpoints, as of the last sync of each."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._histograms = {family: metrics.histogram(family) for family in (ADDED, UPDATED, REMOVED, SKIPPED)}

@@ -1,7 +1,8 @@
-"""The mirrored slices of Endpoints: the desired slices, and the writes that create them.
+"""EndpointSlices that mirror Endpoints: computation of the desired slices, and the plan of the writes.
 
 Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/{reconciler,reconciler_helpers,utils}.go. Difference: a
-slice to delete is reused for a slice to create of its address type; upstream compares names, which new slices lack.
+slice to delete is reused for a slice to create of the same address type; upstream compares names, which new slices do
+not have.
 """
 
 from __future__ import annotations
@@ -26,20 +27,27 @@ Kind = tuple[str, Ports]  # address type and ports
 
 
 def is_mirrored(endpoints: Object) -> bool:
-    """Report whether Endpoints are mirrored: neither the skip label nor the leader election annotation is set."""
+    """Report whether the controller mirrors these Endpoints.
+
+    Endpoints with the label endpointslice.kubernetes.io/skip-mirror, or with the annotation of a leader election, are
+    not mirrored.
+    """
     return labels_of(endpoints).get(SKIP_MIRROR) != "true" and LEADER not in annotations_of(endpoints)
 
 
 class Desired(NamedTuple):
-    """Desired endpoints by kind of slice."""
+    """Desired content of the mirrored slices of Endpoints."""
 
-    slices: dict[Kind, dict[Identity, Endpoint]]
-    skipped: int  # addresses that are left out, with the invalid ones
+    slices: dict[Kind, dict[Identity, Endpoint]]  # endpoints by address type and ports
+    skipped: int  # addresses that are left out, including the invalid ones
     invalid: int  # addresses that cannot be parsed
 
 
 def desired_slices(endpoints: Object, *, most: int) -> Desired:
-    """Return the desired endpoints. most: maximum number of addresses from a subset; ready addresses come first."""
+    """Return the endpoints of the slices that mirror these Endpoints, by address type and ports.
+
+    most: maximum number of addresses to mirror from one subset; ready addresses have priority.
+    """
     found: dict[Kind, dict[Identity, Endpoint]] = {}
     skipped = invalid = 0
     for subset in repacked(endpoints.get("subsets") or ()):
@@ -72,7 +80,7 @@ def _endpoint(address: Mapping[str, Any], text: str, *, ready: bool) -> Endpoint
 
 @dataclass(slots=True)
 class MirrorPlan:
-    """Slices to write, and numbers for the metrics."""
+    """Planned writes of the slices that mirror one Endpoints object, with numbers for the metrics."""
 
     create: list[Object] = field(default_factory=list)
     update: list[Object] = field(default_factory=list)
@@ -85,7 +93,10 @@ class MirrorPlan:
 
 
 def plan_mirrors(endpoints: Object, desired: Desired, present: Iterable[Object]) -> MirrorPlan:
-    """Plan one slice of each kind. present: slices that the controller manages for these Endpoints."""
+    """Plan the writes so that there is one slice for each address type and set of ports.
+
+    present: existing slices that the controller manages for these Endpoints.
+    """
     plan = MirrorPlan()
     by_kind: dict[Kind, list[Object]] = {}
     for slice_ in present:
@@ -140,7 +151,7 @@ def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
 
 
 def under_name(slice_: Object, made: Object) -> Object:
-    """Return the content of `made` with the name, uid and resourceVersion of a slice."""
+    """Return the content of `made` with the name, namespace, uid and resourceVersion of an existing slice."""
     meta = metadata(slice_)
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
     return {**made, "metadata": {**made["metadata"], **kept}}
@@ -151,13 +162,16 @@ def _like(slice_: Object, made: Object) -> bool:
 
 
 def _is_of_another(slice_: Object, endpoints: Object) -> bool:
-    """Report whether the owner is former Endpoints with the same name and another uid."""
+    """Report whether the owner of the slice is an earlier Endpoints object of the same name, with another uid."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(owner.get("name") == name_of(endpoints) and owner.get("uid") != uid_of(endpoints) for owner in owners)
 
 
 def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
-    """Replace deletion and creation of slices with the same address type by an update. Source: recycleSlices."""
+    """Replace pairs of a deletion and a creation by an update. Source: recycleSlices.
+
+    The slices of a pair have the same address type.
+    """
     gone, prefix = [], generate_name(name_of(endpoints))
     for slice_ in plan.delete:
         made = next(

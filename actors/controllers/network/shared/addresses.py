@@ -1,4 +1,4 @@
-"""IP addresses by family, in the form that endpoints contain."""
+"""Parsing of the IP addresses of pods and endpoints into canonical form, by IP family."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ def read_address(text: str) -> IPAddress | None:
 
 @bounded_cache(8192, size=first_size)
 def addresses_of(ips: str, family: str) -> tuple[str, ...]:
-    """Return the addresses of one family. ips: PodFacts.ips."""
+    """Return the addresses of one IP family in canonical form.
+
+    ips: comma-separated addresses of a pod, as in PodFacts.ips; invalid addresses are ignored.
+    family: IPV4 or IPV6.
+    """
     found = (read_address(text) for text in ips.split(",")) if ips else ()
     return tuple(address.text for address in found if address is not None and address.family == family)

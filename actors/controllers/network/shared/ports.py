@@ -1,4 +1,4 @@
-"""The ports of endpoints: the ports of a Service, resolved for each pod.
+"""Ports of endpoints: the ports of a Service, with each named targetPort resolved to a container port of the pod.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/utils.go (getEndpointPorts, FindPort).
 """
@@ -30,7 +30,10 @@ Ports = tuple[EndpointPort, ...]
 
 
 def ports_of_slice(slice_: Mapping[str, Any]) -> Ports:
-    """Return the sorted ports of a slice, so that equal sets of ports compare equal."""
+    """Return the ports of an EndpointSlice, sorted so that equal sets of ports compare equal.
+
+    Ports of a subset of Endpoints have the same form, and are accepted too.
+    """
     return in_order(
         EndpointPort(port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol"))
         for port in slice_.get("ports") or ()
@@ -42,17 +45,20 @@ def in_order(ports: Iterable[EndpointPort]) -> Ports:
 
 
 class PodPorts:
-    """The ports of the pods of one Service. The result for a pod is cached, because container ports are immutable."""
+    """Cache of the endpoint ports of the pods of one Service. It never expires: container ports are immutable."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        """Take the spec of the Service."""
+        """Create an empty cache. spec: the spec of the Service."""
         self.of_service: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
         self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.of_service)
         self._same_for_all = in_order(self._found({})) if self._by_number else ()
         self._known: dict[str, Ports] = {}  # by the uid of the pod
 
     def of_pod(self, pods: Lister, pod: Entry) -> Ports:
-        """Return the ports of a pod. A named port that no container has is left out."""
+        """Return the ports of the Service for a pod, with the numbers that named targetPorts have in its containers.
+
+        A named targetPort that no container has is left out.
+        """
         if self._by_number:
             return self._same_for_all
         found = self._known.get(pod.uid)
@@ -61,7 +67,7 @@ class PodPorts:
         return found
 
     def keep(self, pods: Iterable[Entry]) -> None:
-        """Drop the cached ports of all other pods."""
+        """Keep the cached ports of these pods only; remove those of all other pods."""
         if self._known:
             known = self._known
             self._known = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
@@ -75,7 +81,10 @@ class PodPorts:
 
 
 def named_ports(pod: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """Return the number of each (name, protocol). The first container with the port wins; sidecars come last."""
+    """Return the numbers of a pod's named container ports, by (name, protocol).
+
+    If several containers have a port with the same name, the first one is used; sidecars come last.
+    """
     spec = pod.get("spec") or {}
     sidecars = [container for container in spec.get("initContainers") or () if container.get("restartPolicy") == ALWAYS]
     found: dict[tuple[str, str], int] = {}

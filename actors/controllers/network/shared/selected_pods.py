@@ -1,8 +1,9 @@
-"""The pods that a Service selects, and the Services that select a pod.
+"""Lookup of the pods that a Service selects, and of the Services that select a pod.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/controller_utils.go (GetPodUpdateProjectionKey,
 GetServicesToUpdate). Differences: Services are found by an index; a pod without an address before and after the change
-enqueues no Service; a pod that finishes enqueues its Services at once, upstream with their next change.
+enqueues no Service; a pod that reaches a terminal phase enqueues its Services, while upstream removes its endpoint only
+when another change enqueues them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ EVERY_POD = ""
 
 
 def selector_values(service: Object) -> Iterable[str]:
-    """Return the index value: a label of the selector, which each selected pod has; EVERY_POD if it is empty."""
+    """Return the value under which a Service is indexed, to find the Services that select a pod by its labels.
+
+    The value is "namespace/label=value" with the first label of the selector, which every selected pod must have;
+    EVERY_POD replaces the label for an empty selector. A Service without a selector has no value.
+    """
     selector = service_facts(service).selector
     if selector is None:
         return ()
@@ -61,7 +66,7 @@ def selected_pods(pods: Lister, namespace: str, pairs: Pairs) -> list[Entry]:
 
 
 def selecting_services(services: Lister, namespace: str, labels: Mapping[str, str]) -> set[Key]:
-    """Return the Services of a namespace that select a pod with these labels."""
+    """Return the keys of the Services in a namespace that select a pod with these labels."""
     found = {entry.key for entry in services.indexed_entries(SELECTOR, _value(namespace, None))}
     for pair in labels.items():
         for entry in services.indexed_entries(SELECTOR, _value(namespace, pair)):
@@ -71,7 +76,7 @@ def selecting_services(services: Lister, namespace: str, labels: Mapping[str, st
 
 
 def services_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the Services whose endpoints may change with this pod. Source: GetServicesToUpdate."""
+    """Return the keys of the Services whose endpoints this change of a pod may affect. Source: GetServicesToUpdate."""
     services, namespace = tables[SERVICES], change.namespace
     entry = None if change.deleted else tables[PODS].entry(change.key)
     now: PodFacts = pod_facts(change.new) if entry is None else entry.facts
@@ -89,7 +94,7 @@ def services_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def _differ(before: PodFacts, now: PodFacts) -> bool:
-    """Report whether the endpoint of the pod may differ, apart from its labels. Source: podEndpointsChanged."""
+    """Report whether a pod's change may alter its endpoint. Labels are not compared. Source: podEndpointsChanged."""
     return (before.ips, before.ready, before.deleting, is_terminal(before)) != (
         now.ips,
         now.ready,
@@ -104,7 +109,10 @@ PODS_CHANGED: Watch[Key] = Watch(
 
 
 def hostname_of(pods: Lister, pod: Entry, service: Key) -> str:
-    """Return the hostname of a pod in the domain of a headless Service; "" if it has none."""
+    """Return the hostname that a pod has within the DNS domain of a headless Service.
+
+    This is spec.hostname if spec.subdomain is the name of the Service, otherwise "".
+    """
     if b'"subdomain"' not in pod.raw:  # a search of the bytes may match another field, but misses none
         return ""
     namespace, name = split_key(service)

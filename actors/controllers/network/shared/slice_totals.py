@@ -1,4 +1,4 @@
-"""Metrics that both controllers of EndpointSlices have, each with its own prefix.
+"""Metrics that the EndpointSlice and the mirroring controller both have, each with its own name prefix.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/metrics, pkg/controller/endpointslicemirroring/metrics.
 """
@@ -20,7 +20,7 @@ class SliceFamilies(NamedTuple):
 
 
 def slice_families(subsystem: str) -> SliceFamilies:
-    """Return the families. subsystem: prefix of their names."""
+    """Return the definitions of the shared metrics. subsystem: prefix of the metrics' names."""
     return SliceFamilies(
         Family(name=f"{subsystem}endpoints_desired", kind="gauge", help="Number of endpoints desired"),
         Family(name=f"{subsystem}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices"),
@@ -36,7 +36,10 @@ def slice_families(subsystem: str) -> SliceFamilies:
 
 
 class SliceTotals:
-    """Totals over all keys. Each key contributes the numbers of its last sync."""
+    """Gauges with totals over all keys (Services or Endpoints), and a counter of slice writes.
+
+    Each key contributes the numbers of its last sync.
+    """
 
     def __init__(self, metrics: Metrics, families: SliceFamilies) -> None:
         self._operations = {
@@ -53,7 +56,7 @@ class SliceTotals:
         self._operations[operation].inc()
 
     def replace(self, key: Key, now: Mapping[Family, int] | None) -> None:
-        """Set the numbers of a key; None removes the key."""
+        """Replace the numbers that a key contributes to the totals. now: value by gauge; None removes the key."""
         before = self._by_key.pop(key, {})
         if now is not None:
             self._by_key[key] = now

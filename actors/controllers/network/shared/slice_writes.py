@@ -1,4 +1,4 @@
-"""Writes of EndpointSlices, and the detection of changes by other clients."""
+"""Creation, update and deletion of EndpointSlices, and the detection of changes by other clients."""
 
 from __future__ import annotations
 
@@ -16,17 +16,30 @@ from kcm.runtime.tables.lister import Lister
 
 
 class SliceWrites:
-    """Keeps the newest version of each slice that it wrote, and the names of slices that may have been created."""
+    """Writer of the EndpointSlices of one controller.
+
+    It records the resourceVersions that its writes produced, to recognize them in watch events, and the names of slices
+    whose creation had an unknown outcome, to retry the creation under the same name.
+    """
 
     def __init__(self, slices: Lister, *, changed: Callable[[str], None]) -> None:
-        """Take the table of slices. changed: called with "create", "update" or "delete" for each write."""
+        """Create the writer.
+
+        changed: callback for each successful write, with "create", "update" or "delete".
+        """
         self._slices, self._changed = slices, changed
         self._written: dict[Key, int] = {}
-        self._gone: set[str] = set()  # uids of slices that were deleted here, until the watch reports it
+        self._gone: set[str] = set()  # uids of slices that were deleted here, until the watch reports the deletion
         self._maybe_created: dict[Key, list[str]] = {}  # names of slices by owner
 
     def is_foreign(self, change: SliceChange, manager: str) -> bool:
-        """Report whether another client has changed a slice that this controller manages, or managed before."""
+        """Report whether another client has made this change to a slice of this controller.
+
+        A slice belongs to the controller if its managed-by label names it, before or after the change, or if the
+        controller has written it.
+
+        manager: value of the managed-by label of this controller.
+        """
         if change.deleted:
             known = self._written.pop(change.slice, None) is not None
             if change.uid in self._gone:
@@ -57,12 +70,16 @@ class SliceWrites:
         update: Sequence[Object],
         delete: Sequence[Object],
     ) -> Step[bool]:
-        """Send all creations at once, then the updates sequentially, then all deletions at once.
+        """Write slices: send all creations concurrently, then the updates one by one, then all deletions concurrently.
 
-        During an update further changes of pods arrive, so a rollout needs fewer writes than with concurrent updates.
+        During the sequential updates further changes of pods arrive, so that a rollout needs fewer writes.
 
-        Returns False if the namespace is terminating. Raises CommandError for the first failure; then later updates and
-        the lists after the failed one are not sent.
+        key: key of the owner.
+        owner: Service or Endpoints that the new slices belong to; `owners` is its resource.
+        create: slices without names, which are generated.
+        update: slices with the resourceVersion as precondition.
+        Returns False if a creation failed because the namespace is terminating. Raises CommandError for the first
+        failure; nothing is sent after it, except the other requests that are sent concurrently with it.
         """
         if create and not (yield from self._create(key, owner, owners, create)):
             return False
@@ -119,7 +136,7 @@ class SliceWrites:
             self._remember(key_of(slice_), "update")
 
     def delete(self, slices: Sequence[Object]) -> Step[None]:
-        """Send all deletions at once. Raises CommandError for the first failure."""
+        """Delete these slices concurrently. Raises CommandError for the first failure, after all have been sent."""
         commands = [delete(ENDPOINT_SLICES, slice_) for slice_ in slices]
         outcomes: list[Outcome] = yield from together(commands)
         failure: CommandError | None = None

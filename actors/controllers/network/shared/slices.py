@@ -1,4 +1,4 @@
-"""EndpointSlices: their Service and manager, the identity of endpoints, and their comparison.
+"""Vocabulary for EndpointSlices: lookup by Service and managing controller, and comparison of endpoints.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/{endpointset,controller_utils}.go.
 """
@@ -31,7 +31,7 @@ def _service_and_manager(slice_: Object) -> Iterable[str]:
 
 
 def managed_value(service: Key, manager: str) -> str:
-    """Return the value of the index SERVICE for the slices of a Service that this controller manages."""
+    """Return the value of the index SERVICE under which a Service's slices with this managed-by label are found."""
     return f"{manager} {service}"
 
 
@@ -40,19 +40,19 @@ SLICES_BY_MANAGER = Index(ENDPOINT_SLICES, BY_MANAGER, _manager)
 
 
 def managed_by(manager: str) -> Interest:
-    """Return an interest in slices that this controller manages, or managed before the change."""
+    """Return an Interest in changes of slices with this managed-by label, before or after the change."""
     return Interest(indexed=((BY_MANAGER, manager),))
 
 
 class SliceChange(NamedTuple):
-    """Key: a version of a slice that a watch has reported."""
+    """Change of an EndpointSlice that a watch has reported. It is the key of the queue for such changes."""
 
     slice: Key
     uid: str
-    version: int
+    version: int  # resourceVersion after the change
     deleted: bool
-    services: tuple[Key, ...]  # before and after the change
-    managers: tuple[str, ...]  # before and after the change
+    services: tuple[Key, ...]  # that the label service-name names, before and after the change
+    managers: tuple[str, ...]  # values of the label managed-by, before and after the change
 
     def __str__(self) -> str:
         return self.slice
@@ -77,7 +77,10 @@ Endpoint = Mapping[str, Any]
 
 
 def identity_of(endpoint: Endpoint) -> Identity:
-    """Return the identity of an endpoint: addresses, hostname, namespace and name of the pod. Source: hashEndpoint."""
+    """Return the identity of an endpoint, by which it is found in another version of the slice. Source: hashEndpoint.
+
+    The identity consists of the sorted addresses, the hostname, and the namespace and name of the pod.
+    """
     target = endpoint.get("targetRef") or {}
     addresses = endpoint.get("addresses") or ()
     return (
@@ -89,7 +92,10 @@ def identity_of(endpoint: Endpoint) -> Identity:
 
 
 def equal_endpoints(first: Endpoint, second: Endpoint) -> bool:
-    """Report whether two endpoints with one identity are equal, except for hints and the resourceVersion of the pod."""
+    """Report whether two endpoints with the same identity are equal.
+
+    Hints and the resourceVersion of the pod are not compared.
+    """
     return (
         first.get("conditions") == second.get("conditions")
         and first.get("nodeName") == second.get("nodeName")

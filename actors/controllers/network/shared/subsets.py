@@ -1,4 +1,4 @@
-"""The canonical form of the subsets of Endpoints.
+"""Conversion of the subsets of Endpoints to canonical form, in which they can be compared.
 
 Source: kubernetes v1.36 pkg/api/v1/endpoints/util.go (RepackSubsets). Difference: ports and subsets are sorted by names
 and numbers, upstream by a hash.
@@ -19,9 +19,10 @@ _FIELDS = (("addresses", True), ("notReadyAddresses", False))
 
 
 def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """Return the canonical subsets: ports with the same addresses share a subset.
+    """Return the canonical form of these subsets of Endpoints, sorted, for comparison and writing.
 
-    An address that is not ready in one of the subsets is not ready.
+    Each port occurs once. Ports with the same addresses share a subset. An address of a port that is not ready in one
+    of the given subsets is not ready in the result.
     """
     addresses: dict[Host, Address] = {}
     by_port: dict[EndpointPort | None, Ready] = {}
@@ -70,7 +71,7 @@ def _port(port: Mapping[str, Any]) -> EndpointPort:
 
 
 def endpoint_port(port: EndpointPort) -> dict[str, Any]:
-    """Return a port in the form of Endpoints, without an empty name."""
+    """Return a port as an API object for the subsets of Endpoints. An empty name is omitted."""
     found = port.as_object()
     if not port.name:
         del found["name"]
@@ -87,7 +88,7 @@ def _host(address: Address) -> Host:
 
 
 def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the subsets without the resourceVersions of the target pods."""
+    """Return the subsets without the resourceVersions of the pods, which must not cause a write."""
     return [
         {
             field: [_without_version(address) for address in value]

@@ -1,4 +1,6 @@
-"""Trigger times of endpoints: when the change of a Service or pod happened, for the annotation that measures latency.
+"""Trigger times of endpoints: when the change occurred that causes a write of Endpoints or EndpointSlices.
+
+They are written to the annotation endpoints.kubernetes.io/last-change-trigger-time, with which latency is measured.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go.
 """
@@ -14,22 +16,26 @@ from kcm.runtime.tables.table import Entry
 
 
 class _Seen(NamedTuple):
-    """The last times of a Service and its pods, in Unix seconds."""
+    """Times of a Service and its pods at the last sync, in Unix seconds."""
 
-    service: float
-    pods: Mapping[Key, float]
+    service: float  # creation of the Service
+    pods: Mapping[Key, float]  # by pod, the last change of its condition Ready
 
 
 class TriggerTimes:
-    """The times of each Service at the last sync of its endpoints."""
+    """Record of the creation time of each Service and the ready times of its pods, as of the last sync."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, _Seen] = {}
 
     def changed(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
-        """Return the earliest time that is newer than in the last call; "" if no time is newer.
+        """Return the time of the earliest change since the last call for this Service; "" if nothing has changed.
 
-        The first call returns the creation time of the Service, whatever the times of its pods.
+        A change is the creation of the Service, or a transition of the condition Ready of a pod. The first call returns
+        the creation time of the Service, whatever the times of its pods. The result is an RFC 3339 timestamp.
+
+        key: key of the Service.
+        pods: the pods that the Service selects.
         """
         created = _created(service)
         times = {pod.key: pod.facts.ready_changed for pod in pods if pod.facts.ready_changed is not None}
