@@ -1,4 +1,4 @@
-"""A request to the API server: who sent it, what it is about, who observes it, and a response as upstream writes it."""
+"""Request to the API server over HTTP, with its user, its parsed path and its audit observer."""
 
 from __future__ import annotations
 
@@ -16,44 +16,43 @@ from kcm.runtime.http.server.request import Connection, HttpRequest, StreamedBod
 
 
 class Observer(Protocol):
-    """Observer of the stages of one request, for the audit log. id: the request's Audit-Id."""
+    """Observer that is notified of the stages of one request, for the audit log."""
 
-    id: bytes
+    id: bytes  # the Audit-Id of the request
 
-    def impersonated(self, user: User, constraint: str) -> None: ...
+    def impersonated(self, user: User, constraint: str) -> None:
+        """Record that the request is executed as another user. constraint: see access.impersonation.Impersonated."""
 
-    def decided(self, *, allowed: bool, reason: str) -> None: ...
+    def decided(self, *, allowed: bool, reason: str) -> None:
+        """Record the decision of the authorizer."""
 
-    def requested(self, body: bytes) -> None: ...
+    def requested(self, body: bytes) -> None:
+        """Record the body of the request, which is JSON."""
 
-    def responded(self, response: Response) -> None: ...
+    def responded(self, response: Response) -> None:
+        """Record a complete response."""
 
-    def started(self) -> None: ...
+    def started(self) -> None:
+        """Record that a streamed response has started, with status 200."""
 
-    def finished(self) -> None: ...
+    def finished(self) -> None:
+        """Record that a streamed response has ended."""
 
 
 class ApiRequest(HttpRequest):
-    """One request to the API server and its response.
-
-    began: Unix seconds at which it was passed to the handler.
-    observer: is informed of what happens to the request.
-    info: set by the handler before anything else.
-    user: set by the handler; None for an unknown user.
-    refusal, refusal_lines: the response that refuses the request, and further lines of its head.
-    """
+    """Request to the API server, and its response. The handler sets all attributes."""
 
     __slots__ = ("began", "info", "observer", "refusal_lines")
 
-    info: RequestInfo
+    info: RequestInfo  # verb and resource, parsed from the method and the path
 
     def __init__(self, connection: Connection) -> None:
         HttpRequest.__init__(self, connection)
-        self.began = 0.0
-        self.observer: Observer | None = None
-        self.user: User | None = None
-        self.refusal: Response | None = None
-        self.refusal_lines = b""
+        self.began = 0.0  # time when the request was passed to the handler, in Unix seconds
+        self.observer: Observer | None = None  # None: the audit policy does not select the request
+        self.user: User | None = None  # None until the request is authenticated
+        self.refusal: Response | None = None  # response to a request that is refused before its body is read
+        self.refusal_lines = b""  # additional header lines of the refusal
 
     def refuse(self) -> None:
         assert self.refusal is not None
@@ -69,13 +68,13 @@ class ApiRequest(HttpRequest):
         whole: Response | None = None,
         as_it_is: bool = False,
     ) -> None:
-        """Send the response, once for each request. Does nothing if the connection has ended.
+        """Send the only response of the request. Does nothing if the connection is closed.
 
-        warnings: shown to people by kubectl.
-        lines: further lines of the head.
-        cache: value of Cache-Control; by default the response is not cached.
-        whole: the response in JSON, for the observer, where this one has another form.
-        as_it_is: send the body unchanged; otherwise JSON is written as upstream's serializer writes objects.
+        warnings: texts of Warning headers, which kubectl displays
+        lines: additional header lines, each with CRLF
+        cache: value of Cache-Control; by default the response is not cached
+        whole: the response as JSON for the observer, if `response` is protobuf, a table or metadata only
+        as_it_is: send the body unchanged; otherwise a JSON body is formatted as by upstream's serializer
         """
         if self.observer is not None:
             self.observer.responded(whole or response)
@@ -90,7 +89,10 @@ class ApiRequest(HttpRequest):
         self.send(response.status, response.content_type, body, lines=lines, cache=cache)
 
     def stream(self, content_type: str, body: StreamedBody, *, warnings: Sequence[str] = ()) -> None:
-        """Begin a response whose body follows by `write`, until `finish`. Does nothing if the connection has ended."""
+        """Begin a streamed response, whose body follows with `write` and ends with `finish`.
+
+        Does nothing if the connection is closed.
+        """
         if self.observer is not None:
             self.observer.started()
         lines = b"Audit-Id: %b\r\n%b" % (self._audit_id(), _warning_lines(warnings))

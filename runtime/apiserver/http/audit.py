@@ -1,4 +1,4 @@
-"""Audit log: one line of JSON for each stage of a request that the policy selects.
+"""Audit log: one line of JSON for each stage of a request that the audit policy selects.
 
 Source: apiserver pkg/endpoints/filters/{audit,authn_audit,authorization}.go, pkg/audit/request.go,
 pkg/apis/audit/v1/types.go (v1.36).
@@ -31,7 +31,7 @@ from kcm.runtime.client.api import Response
 DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 AUDIT_ID = b"audit-id"
 UNAUTHENTICATED = 401
-_LONG = ("attach", "exec", "log", "portforward", "proxy")  # subresources whose requests may last
+_LONG = ("attach", "exec", "log", "portforward", "proxy")  # subresources whose requests are long-running
 
 
 class AuditLog:
@@ -45,20 +45,20 @@ class AuditLog:
     ) -> None:
         """Create an audit log.
 
-        write: takes one line.
-        now: Unix seconds.
-        number: returns the ID of a request that has no Audit-ID header.
+        write: writes one line, including the newline
+        now: returns the current time in Unix seconds
+        number: returns a new ID, for a request without an Audit-ID header
         """
         self._policy, self._write, self._now, self._number = policy, write, now, number
 
     def begin(self, request: ApiRequest, user: User, info: RequestInfo) -> None:
-        """Observe a request, and write the audit events that the policy selects for it."""
+        """Set the observer of a request, which writes its audit events, if the policy selects the request."""
         extent = self._policy.extent(user, info)
         if extent.level != NONE:
             request.observer = AuditEntry(self, request, extent, user, info)
 
     def refuse_unauthenticated(self, request: ApiRequest, info: RequestInfo) -> None:
-        """Write the event of a request that is refused because its user is unknown."""
+        """Write the audit event of a request that fails authentication (401), if the policy selects it."""
         extent = self._policy.extent(None, info)
         if extent.level != NONE:
             entry = AuditEntry(self, request, extent, None, info)
@@ -75,7 +75,7 @@ class AuditLog:
 
 
 class AuditEntry:
-    """Audit events of one request. Implements Observer."""
+    """Writer of the audit events of one request. Implements Observer."""
 
     def __init__(
         self, log: AuditLog, request: ApiRequest, extent: Extent, user: User | None, info: RequestInfo
@@ -106,10 +106,7 @@ class AuditEntry:
             self._put(RECEIVED)
 
     def impersonated(self, user: User, constraint: str) -> None:
-        """Record the impersonated user.
-
-        constraint: see access.impersonation.Impersonated.
-        """
+        """Record the impersonated user. constraint: see access.impersonation.Impersonated."""
         self._event["impersonatedUser"] = user_info(user)
         if constraint:
             self._event["authenticationMetadata"] = {"impersonationConstraint": constraint}
@@ -128,7 +125,10 @@ class AuditEntry:
             self._more["requestObject"] = self._shown(found)
 
     def refuse(self, *, attempted: Sequence[str]) -> None:
-        """Write the event of a failed authentication. attempted: kinds of credentials."""
+        """Write the event of a failed authentication.
+
+        attempted: types of the presented credentials: "basic", "bearer", "x509"
+        """
         credentials = f"attempted: {', '.join(attempted)}" if attempted else "no credentials provided"
         status = {"metadata": {}, "status": "Failure", "message": f"Authentication failed, {credentials}"}
         self._more["responseStatus"] = {**status, "code": UNAUTHENTICATED}
@@ -176,7 +176,7 @@ def _in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decoded(body: bytes) -> Any:
-    """Return the parsed body, or None if it is not JSON."""
+    """Return the parsed body; None if it is not JSON."""
     try:
         return orjson.loads(body)
     except ValueError:
@@ -184,7 +184,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _attempted(request: ApiRequest) -> list[str]:
-    """Return the kinds of credentials that a request presented, in upstream's order."""
+    """Return the types of the credentials of a request ("basic", "bearer", "x509"), in upstream's order."""
     scheme, space, _ = request.headers.get(b"authorization", b"").strip().lower().partition(b" ")
     found = [scheme.decode()] if space and scheme in (b"basic", b"bearer") else []
     identity: ClientIdentity | None = request.connection.identity
@@ -217,7 +217,7 @@ def _reference(info: RequestInfo) -> dict[str, str]:
 
 
 def _completed(reference: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str]:
-    """Return the object reference, with missing fields taken from the body's metadata."""
+    """Return an object reference whose missing fields are set from the metadata of the object in the body."""
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     names = ("resource", "namespace", "name", "uid", "apiGroup", "apiVersion", "resourceVersion", "subresource")

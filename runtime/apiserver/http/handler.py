@@ -1,9 +1,9 @@
-"""HTTP side of the embedded API server: one handler between connections and ApiServer.
+"""HTTP handler of the embedded API server: authentication, impersonation, authorization and dispatch.
 
-Kept thin, since every request of a busy cluster passes here: paths are parsed by hand, bodies stay bytes, targets and
-headers are parsed once for all requests that have the same, and there is no router, no middleware and no access log.
+All requests pass this code, so it is kept small: paths are parsed by hand, bodies are not decoded, parsed targets and
+headers are cached, and there is no router, no middleware and no access log.
 
-Source of the visible behaviour: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
+Source: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _WITHOUT_USER = {*HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
 _TOO_LATE = StatusError(504, "Timeout", "Timeout: request did not complete within the allotted timeout", {}).response()
 _TOO_LARGE = StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response()
-# Writes a snapshot into the server's directory, and calls back with its name there, or what went wrong.
+# Writes a snapshot into the server's directory, and calls the callback with its file name, or with the error.
 TakeSnapshot = Callable[[Callable[[str | Exception], None]], None]
 
 
 class ApiHttp:
-    """Serves an ApiServer over HTTP. Everything happens on the event loop's thread."""
+    """Handler that serves an ApiServer over HTTP. All methods run on the event loop's thread."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class ApiHttp:
     ) -> None:
         """Create a handler.
 
-        snapshot: writes a snapshot of the store; None if nothing is stored.
-        audit: None to disable the audit log.
-        anonymous: authorize requests without credentials as system:anonymous; otherwise only health checks and the
-            version are open to them.
+        snapshot: writes a snapshot of the store; None if objects are not stored on disk
+        audit: the audit log; None disables it
+        anonymous: whether requests without credentials are authorized as system:anonymous; otherwise they can only read
+          the health endpoints and /version
         """
         self._anonymous = anonymous
         self._snapshot, self._audit = snapshot, audit
@@ -103,9 +103,9 @@ class ApiHttp:
         self._connections: BoundedConnections | None = None
 
     def server(self, connections: BoundedConnections | None = None) -> HttpServer:
-        """Return the HTTP server whose connections this handler serves.
+        """Return a new HTTP server that passes its requests to this handler.
 
-        connections: bounds the open connections; None for no bound.
+        connections: limits the number of open connections; None for no limit
         """
         self._connections = connections
         buffered = BufferedBytes(
@@ -124,20 +124,29 @@ class ApiHttp:
         )
 
     def end_watches(self) -> None:
-        """End all watches gracefully, before the server stops."""
+        """End all watches gracefully, and report the server as not ready. Called before the server stops."""
         self._ending = True
         self._resources.end_watches()
 
     async def close(self) -> None:
-        """Abandon requests that wait for others than the server, after it has stopped."""
+        """Cancel suspended requests, which wait for webhooks, timers or long computations.
+
+        Call after the server has stopped.
+        """
         await self._resources.close()
 
     def fail(self, failure: StatusError) -> None:
-        """Fail all waiting and later requests and end watches, because writes can no longer be made durable."""
+        """Respond to all pending and later requests with an error, and end all watches.
+
+        Called when the store has failed, so that changes can no longer be made durable.
+        """
         self._resources.fail(failure)
 
     def take_back(self, because: StatusError) -> None:
-        """Undo changes that are not durable, because the store is full. Writes are refused, reads are handled again."""
+        """Undo all changes that are not durable yet, because the store is full.
+
+        Pending writes fail with the error. Pending reads are executed again, because they may have read these changes.
+        """
         self._resources.take_back(because, handle_again=self._handle)
 
     # --- what a connection calls
@@ -160,9 +169,9 @@ class ApiHttp:
         return None
 
     def _user_of(self, request: ApiRequest) -> User | None:
-        """Return ANONYMOUS for a request without credentials, None if all of its credentials are refused.
+        """Return the user of a request: ANONYMOUS if it has no credentials, None if all of its credentials are invalid.
 
-        The certificate comes first, as upstream: a valid one makes the token irrelevant, an invalid one does not.
+        The client certificate is checked first, as upstream; if it is invalid or missing, the bearer token is checked.
         """
         connection = request.connection
         identity: ClientIdentity | None = connection.identity
@@ -192,7 +201,10 @@ class ApiHttp:
         return self._anonymous or request.info.path.rstrip("/") in _WITHOUT_USER
 
     def _refusal_of_anonymous(self, request: ApiRequest) -> Response | None:
-        """Authorize an anonymous request by its head, so that the body of a refused request is never buffered."""
+        """Authorize an anonymous request before its body is read; return the error response, or None if it is allowed.
+
+        The body of a refused request is therefore never buffered.
+        """
         request.began = self._clock.now()
         try:
             self._authorize(request)
@@ -208,7 +220,7 @@ class ApiHttp:
         return _TOO_LATE
 
     def needs_body(self, request: ApiRequest) -> bool:
-        """Report whether the request is for a resource and may have a body."""
+        """Report whether the body of a request must be read: only writes of resources have one."""
         return request.method != "GET" and request.info.is_resource_request
 
     def cut_off(self, connection: Connection, why: str) -> None:
@@ -246,7 +258,7 @@ class ApiHttp:
             self._responder.refuse(request, error)
 
     def _authorize(self, request: ApiRequest) -> None:
-        """Impersonate and authorize the user. Raises StatusError (403)."""
+        """Apply the impersonation headers of a request, and authorize the resulting user. Raises StatusError (403)."""
         info = request.info
         if self._audit is not None and request.observer is None:  # else it is carried out again
             self._audit.begin(request, request.user or ANONYMOUS, info)
@@ -276,7 +288,10 @@ class ApiHttp:
     # --- everything else
 
     def _take_snapshot(self, request: ApiRequest) -> None:
-        """Write a snapshot. Only for administrators, as it contains all Secrets."""
+        """Write a snapshot of the store. Only members of system:masters may, because it contains all Secrets.
+
+        Raises StatusError.
+        """
         user = request.user or ANONYMOUS
         if request.method != "POST":
             raise status_errors.method_not_allowed()
@@ -295,7 +310,7 @@ class ApiHttp:
 
 
 def _check_timeout(info: RequestInfo) -> None:
-    """Validate ?timeout of a request other than a watch, without applying it. Raises StatusError (400)."""
+    """Validate the query parameter timeout, except that of a watch. It has no effect. Raises StatusError (400)."""
     timeout = info.query.get("timeout")
     if timeout and info.verb != "watch" and (problem := duration_problem(timeout)):
         raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")

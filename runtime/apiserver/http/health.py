@@ -1,4 +1,4 @@
-"""The health endpoints: named checks, and their report.
+"""Reports of the health endpoints (/healthz, /livez, /readyz), from named checks.
 
 Source: apiserver pkg/server/healthz/healthz.go (v1.36).
 """
@@ -14,7 +14,7 @@ class Health:
     def __init__(self, checks: Mapping[str, Callable[[], str]]) -> None:
         """Create a health endpoint.
 
-        checks: name -> function that returns the current problem, "" if healthy.
+        checks: functions by name; each returns the current problem, "" if healthy
         """
         self._checks = checks
 
@@ -25,12 +25,12 @@ class Health:
     def report(
         self, kind: str, *, only: str = "", verbose: bool = False, exclude: Iterable[str] = ()
     ) -> tuple[int, str]:
-        """Return (HTTP status, text).
+        """Run the checks, and return (HTTP status, text of the response).
 
-        kind: name of the endpoint.
-        only: name of the single check to run, "" for all.
-        verbose: list the checks even if all of them pass.
-        exclude: names of checks to skip.
+        kind: name of the endpoint: healthz, livez or readyz
+        only: name of the single check to run; "" runs all
+        verbose: list the checks even if all of them pass
+        exclude: names of checks to skip
         """
         if only and only not in self._checks:
             return 404, "404 page not found\n"
@@ -48,9 +48,9 @@ class Health:
 
 
 def _line(name: str, why: str | None) -> str:
-    """Return the line of a check.
+    """Return the line of a check in the report.
 
-    why: the problem, "" if healthy, None if the check was skipped.
+    why: the problem; "" if healthy, None if the check was skipped
     """
     if why is None:
         return f"[+]{name} excluded: ok"

@@ -44,11 +44,11 @@ _VERBS = {"get": "GET", "list": "LIST", "watch": "WATCH", "create": "POST", "upd
     "deletecollection": "DELETECOLLECTION",
 }
 
-MOST_SERIES = 10_000  # of requests; further ones are counted without their resource
+MOST_SERIES = 10_000  # combinations of labels; further requests are counted without their resource
 
 
 class RequestMetrics:
-    """Metrics of requests, for one thread."""
+    """Metrics of the server's requests and objects. Not thread-safe."""
 
     def __init__(self) -> None:
         self._metrics = Metrics()
@@ -58,7 +58,7 @@ class RequestMetrics:
         place = (*info[:5], bool(info.namespace), bool(info.name), dry_run, code)
         found = self._of.get(place)
         if found is None:
-            if len(self._of) >= MOST_SERIES:  # custom resources come and go
+            if len(self._of) >= MOST_SERIES:  # custom resources are created and deleted without limit
                 info = RequestInfo(info.verb, is_resource_request=False)
                 place = (*info[:5], False, False, dry_run, code)
             verb, *labels = _labels(info)
@@ -69,16 +69,16 @@ class RequestMetrics:
         found[1].observe(seconds)
 
     def watching(self, info: RequestInfo, change: int) -> None:
-        """Change the number of running watches by 1 or -1."""
+        """Record that a watch has started (change 1) or ended (change -1)."""
         self._metrics.gauge(LONG_RUNNING, *_labels(info)).inc(change)
         if change < 0:
             verb, *labels = _labels(info)
             self._metrics.counter(REQUESTS, verb, "", *labels, "200").inc()
 
     def count_objects(self, read: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
-        """Add the metric of stored objects.
+        """Export the number of stored objects by resource.
 
-        read: returns (group, resource, number of objects).
+        read: returns (group, resource, number of objects) for each resource
         """
 
         def readings() -> Iterator[Reading]:
@@ -97,7 +97,7 @@ def _labels_of(verb: str, group: str, version: str, resource: str, subresource: 
 
 
 def _labels(info: RequestInfo) -> tuple[str, ...]:
-    """Return the labels in the order of _OF_A_REQUEST."""
+    """Return the label values of a request, in the order of _OF_A_REQUEST."""
     if not info.is_resource_request:
         return _labels_of(
             info.verb,

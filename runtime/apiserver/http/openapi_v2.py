@@ -1,4 +1,6 @@
-"""/openapi/v2 as JSON or protobuf, built on its own thread on request, because that takes half a second.
+"""Handler of /openapi/v2, as JSON or protobuf.
+
+The document is generated on a thread of its own at the first request, because this takes half a second.
 
 Source: kube-openapi pkg/handler/handler.go (v1.36).
 """
@@ -22,13 +24,13 @@ ASKED = (JSON, PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+prot
 
 
 class OpenApiV2:
-    """Handler of /openapi/v2, used on the event loop's thread."""
+    """Handler of /openapi/v2. All methods run on the event loop's thread."""
 
     def __init__(self, openapi: OpenApi, release: str, *, failed: Callable[[ApiRequest, Exception], None]) -> None:
         """Create a handler.
 
-        release: of Kubernetes, such as "1.36".
-        failed: responds to a request with an error.
+        release: Kubernetes release, such as "1.36"
+        failed: responds to a request with an error
         """
         self._openapi, self._release, self._failed = openapi, release, failed
         self._made: tuple[str, Document] | None = None
@@ -71,7 +73,10 @@ class OpenApiV2:
 
 
 def _accepted(accept: str) -> str:
-    """Return the media type of the response, "" if the client accepts none."""
+    """Return the media type of the response, "" if the client accepts none of ASKED.
+
+    accept: the Accept header
+    """
     for type_, subtype in ranges(accept or "*/*"):
         for asked in ASKED:
             if type_ in ("application", "*") and subtype in (asked.partition("/")[2], "*"):

@@ -32,17 +32,12 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class EndpointResponse(NamedTuple):
-    """Response of an endpoint.
-
-    lines: additional lines of the head.
-    cache: value of Cache-Control, b"" for the default.
-    is_object: encode the body as an API object.
-    """
+    """Response of an endpoint, with header lines."""
 
     response: Response
-    lines: bytes = b""
-    cache: bytes = b""
-    is_object: bool = False
+    lines: bytes = b""  # additional header lines
+    cache: bytes = b""  # value of Cache-Control; b"" for the default
+    is_object: bool = False  # whether the body is an API object, to be formatted as by upstream's serializer
 
 
 class NonResourceEndpoints:
@@ -58,8 +53,8 @@ class NonResourceEndpoints:
     ) -> None:
         """Create the endpoints.
 
-        checks: see Health.
-        checks_of_readiness: additional checks of /readyz.
+        checks: health checks of all health endpoints, see Health
+        checks_of_readiness: additional health checks of /readyz
         """
         self._api, self._version = api, version
         self._presentation, self._metrics = presentation, metrics
@@ -67,9 +62,9 @@ class NonResourceEndpoints:
         self._readiness = Health({**checks, **checks_of_readiness})
 
     def page(self, request: ApiRequest, path: str) -> EndpointResponse:
-        """Return the response for a path. Raises StatusError.
+        """Return the response to a GET request. Raises StatusError.
 
-        path: unescaped, without ignored trailing slashes.
+        path: unescaped path, without the trailing slashes that upstream ignores
         """
         name, slash, rest = path[1:].partition("/")
         if name in _HEALTH and (rest or not slash):
@@ -111,9 +106,12 @@ class NonResourceEndpoints:
             yield from (CONFIGURATION, KEYS)
 
     def _openapi_v3(self, request: ApiRequest, place: str) -> EndpointResponse:
-        """Return an OpenAPI document, cacheable if the URL contains its hash.
+        """Return the OpenAPI v3 document of a group and version.
 
-        Outdated hashes are redirected to the current URL.
+        If the URL contains the current hash of the document, the response may be cached for ever; if it contains an
+        older hash, the client is redirected to the current URL.
+
+        place: the path below /openapi/v3/, such as "apis/apps/v1"
 
         Source: kube-openapi pkg/handler3/handler.go (v1.36).
         """
@@ -157,7 +155,7 @@ class NonResourceEndpoints:
         return EndpointResponse(response, cache=FOR_AN_HOUR)
 
     def _version_info(self) -> dict[str, str]:
-        """Return the fields that clients require. Those of a Go build have the values of a build without ldflags."""
+        """Return the body of /version. Fields about a Go build have the values of a build without -ldflags."""
         version = self._version
         return {
             "major": version.major,
@@ -177,7 +175,11 @@ class NonResourceEndpoints:
 
 
 def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The provider's configuration (OpenID Connect Discovery), as far as others need it to check tokens."""
+    """Return the OpenID Connect discovery document, with the fields needed to verify service account tokens.
+
+    address: host and port of the server, from the request's Host header
+    keys: public keys as JSON Web Keys
+    """
     return {
         "issuer": ISSUER,
         "jwks_uri": f"https://{address}{KEYS}",
@@ -188,7 +190,7 @@ def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str,
 
 
 def _query(request: ApiRequest) -> list[tuple[str, str]]:
-    """Return all parameters, including repeated ones."""
+    """Return all query parameters as (name, value), including repeated ones."""
     return parse_qsl(request.target.partition(b"?")[2].decode(errors="replace"), keep_blank_values=True)
 
 

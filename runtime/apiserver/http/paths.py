@@ -1,16 +1,16 @@
-"""Paths other than those of resources."""
+"""Non-resource paths of the server, and the normalization of their trailing slashes."""
 
 from __future__ import annotations
 
 HEALTH = ("/healthz", "/livez", "/readyz")
 SNAPSHOT = "/kcm/snapshot"  # POST to this path writes a snapshot
-# Paths at whose end slashes are ignored.
+# Prefixes of paths whose trailing slashes are ignored.
 _SLASHES_IGNORED = ("/api/", "/apis/", "/version/", "/openid/v1/jwks/", "/.well-known/openid-configuration/")
 
 
 def normalized(path: str) -> str:
-    """Strip slashes from the end of a path where upstream ignores them.
+    """Return a path without trailing slashes if upstream ignores them for this path.
 
-    Elsewhere "/metrics/" is not "/metrics": a rule that allows one does not allow the other.
+    Other paths are unchanged: "/metrics/" differs from "/metrics", also for the nonResourceURLs of an RBAC rule.
     """
     return path.rstrip("/") if path.startswith(_SLASHES_IGNORED) else path

@@ -1,12 +1,11 @@
-"""Order in which requests are handled under load.
+"""Priority queues of requests, which determine the order of execution under load.
 
-Everything happens on one thread, so a request waits for those before it. Here it waits only for those of its own and of
-higher priority levels: the requests of one turn of the event loop are handled for SLICE seconds, the rest in later
-turns, and between two turns the loop reads what has arrived. So a heartbeat waits for one slice and for the current
-request, however many others are queued.
+One thread executes all requests. In each iteration of the event loop, it executes queued requests in the order of
+their priority for at most SLICE seconds; then the loop reads the requests that have arrived. A heartbeat therefore
+waits for at most one slice and the current request, regardless of the number of queued requests.
 
 Source of the levels: apiserver pkg/apis/flowcontrol/bootstrap/default.go (exempt, node-high, leader-election, system,
-workload-high; v1.36). Differs from upstream: no request is rejected (429), as the number of connections is bounded, and
+workload-high; v1.36). Difference: no request is rejected with 429, because the number of connections is limited, and
 there is no shuffle sharding: all other requests share one queue.
 """
 
@@ -21,7 +20,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
 
 SLICE = 0.005  # seconds
-TURNS_OF_ALL = 8  # one turn in this many serves the oldest request of the last level, which would starve otherwise
+TURNS_OF_ALL = 8  # every eighth request is taken from the queue OTHERS, which would starve otherwise
 
 _NODE_STATUS, _LEASES = ("", "v1", "nodes", "status"), ("coordination.k8s.io", "v1", "leases", "")
 _CONTROL_PLANE = frozenset(f"system:{name}" for name in ("kube-controller-manager", "kube-scheduler", "hollow-nodes"))
@@ -31,20 +30,19 @@ R = TypeVar("R")
 
 
 class PriorityLevel(IntEnum):
-    """Priority of a request.
+    """Priority level of a request; a lower number is executed first."""
 
-    AT_ONCE: leases, the status of nodes, and probes.
-    CONTROL_PLANE: other requests of the control plane.
-    OTHERS: all other requests.
-    """
-
-    AT_ONCE = 0
-    CONTROL_PLANE = 1
+    AT_ONCE = 0  # leases, node status and health probes: never queued
+    CONTROL_PLANE = 1  # other requests of control plane components and nodes
     OTHERS = 2
 
 
 def level_of(user: User | None, info: RequestInfo, *, is_probe: bool = False) -> PriorityLevel:
-    """Return the level of a request. is_probe: it asks for the server's health."""
+    """Return the priority level of a request.
+
+    user: None if the request is not authenticated
+    is_probe: whether the path is that of a health endpoint
+    """
     if is_probe:
         return PriorityLevel.AT_ONCE
     if user is None:
@@ -56,27 +54,27 @@ def level_of(user: User | None, info: RequestInfo, *, is_probe: bool = False) ->
 
 
 def _is_heartbeat(info: RequestInfo) -> bool:
-    """Report whether it reads or writes leases of a namespace, or the status of a node."""
+    """Report whether a request reads or writes the leases of a namespace, or the status of nodes. No deletion does."""
     kind = info[1:5]
     return (kind == _NODE_STATUS or (kind == _LEASES and bool(info.namespace))) and not info.verb.startswith("delete")
 
 
 class PriorityQueues(Generic[R]):
-    """Queues of requests by priority level, for one thread."""
+    """Queues of requests by priority level. Not thread-safe."""
 
     def __init__(
         self, handle: Callable[[R], None], *, now: Callable[[], float], soon: Callable[[Callable[[], None]], object]
     ) -> None:
         """Create empty queues.
 
-        handle: handles a request; does not raise.
-        now: seconds of any clock.
-        soon: schedules a call in the next turn of the event loop, after it has read from the connections.
+        handle: executes a request; must not raise
+        now: returns the time of a monotonic clock, in seconds
+        soon: schedules a call in the next iteration of the event loop, after it has read from the connections
         """
         self._handle, self._now, self._soon = handle, now, soon
         self._control_plane: deque[R] = deque()
         self._others: deque[R] = deque()
-        self._left = SLICE  # seconds of this turn
+        self._left = SLICE  # remaining seconds of this iteration
         self._is_due = False
         self._turns = 0
 
@@ -85,7 +83,7 @@ class PriorityQueues(Generic[R]):
         return len(self._control_plane) + len(self._others)
 
     def take(self, request: R, level: PriorityLevel) -> None:
-        """Handle it, now or later."""
+        """Execute a request at once if its level and the remaining time allow it; otherwise add it to a queue."""
         if level is PriorityLevel.AT_ONCE:
             self._handle(request)
         elif self._left > 0 and not self._control_plane and (level is PriorityLevel.CONTROL_PLANE or not self._others):

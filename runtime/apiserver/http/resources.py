@@ -1,4 +1,4 @@
-"""Requests for resources: their bodies, and responses that wait until changes are durable; watches."""
+"""Execution of resource requests: bodies, watches, and responses that are sent when changes are durable."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ from kcm.runtime.scheduling.clock import WallClock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-AT_ONCE = 2048  # bytes of YAML that are read on the event loop; more would delay all other requests
+AT_ONCE = 2048  # bytes; larger YAML bodies are parsed on a thread, because they would delay all other requests
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
-# Components whose health shows in ComponentStatuses: users that watch for them. The hollow nodes' process schedules.
+# Users by component, for ComponentStatuses: a component is healthy while one of its users has a watch. The process of
+# the hollow nodes contains a scheduler.
 _COMPONENTS = {
     "scheduler": ("system:kube-scheduler", "system:hollow-nodes"),
     "controller-manager": ("system:kube-controller-manager",),
 }
 _WATCHERS = {user for users in _COMPONENTS.values() for user in users}
-# Built-in versions of core with an APILifecycle upstream, of those that are served by default.
+# Deprecation warnings of core resources. Upstream declares them with APILifecycle methods.
 _DEPRECATED = {
     "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
     "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
@@ -50,7 +51,7 @@ _DEPRECATED = {
 
 
 class ResourceRequests:
-    """Carries out authorized requests for resources, and responds to them."""
+    """Handler of authorized requests for resources."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class ResourceRequests:
         api.serve_components(self._components)
 
     async def close(self) -> None:
-        """Abandon requests that wait for others than the server, after it has stopped."""
+        """Cancel suspended requests, which wait for webhooks, timers or long computations."""
         await self._suspended_calls.close()
 
     def end_watches(self) -> None:
@@ -87,7 +88,10 @@ class ResourceRequests:
             stream.end()
 
     def fail(self, failure: StatusError) -> None:
-        """Fail all requests that wait for their changes to be durable and all later ones, and end watches."""
+        """Respond to all pending and later requests with an error, and end all watches.
+
+        Called when the store has failed, so that changes can no longer be made durable.
+        """
         self._failure = failure
         self.end_watches()
         waiting, self._waiting = self._waiting, {}
@@ -95,7 +99,13 @@ class ResourceRequests:
             request.respond(failure.response())
 
     def take_back(self, because: StatusError, *, handle_again: Callable[[ApiRequest], None]) -> None:
-        """Undo the changes that are not durable, refuse the writes, and handle the reads again."""
+        """Undo all changes that are not durable yet, because the store is full.
+
+        Pending writes fail with the error `because`. Pending reads are executed again, because they may have read these
+        changes.
+
+        handle_again: executes a request from the beginning
+        """
         self._api.take_back(because)
         waiting, self._waiting = self._waiting, {}
         for request in waiting:
@@ -105,14 +115,14 @@ class ResourceRequests:
                 request.respond(because.response())
 
     def store_problem(self) -> str:
-        """Return why changes do not become durable, "" if they do."""
+        """Return why changes do not become durable; "" if the store works. Health check of the store."""
         if self._failure is not None:
             return self._failure.message
         waited = self._clock.now() - next(iter(self._waiting.values()), math.inf)
         return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
 
     def handle(self, request: ApiRequest, info: RequestInfo) -> None:
-        """Carry out a request. Raises StatusError."""
+        """Execute a request and respond to it, at once or later. Raises StatusError."""
         if self._failure is not None:
             raise self._failure
         form = self._forms.wanted(accept_of(request), info)
@@ -176,7 +186,10 @@ class ResourceRequests:
     # --- responses
 
     def _respond_when_durable(self, request: ApiRequest, response: Response, warnings: Sequence[str] = ()) -> None:
-        """Respond once the last request that was handled is durable; refuse (5xx) if it never will be."""
+        """Send a response when all changes so far are durable: those of this request, and those that it may have read.
+
+        Raises the StatusError of `fail` if the store has failed.
+        """
         if self._failure is not None:
             raise self._failure
         self._waiting[request] = self._clock.now()
@@ -208,7 +221,7 @@ class ResourceRequests:
         self._round_robin.run(self._list_steps(request, response, warnings))
 
     def _list_steps(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> Iterator[None]:
-        """Convert a list and respond. Stops early when the client has disconnected."""
+        """Convert a list to the requested form in steps, and respond. Stops if the client disconnects."""
         steps = self._forms.in_steps(accept_of(request), request.info, response)
         while request.is_awaited:
             try:
@@ -257,7 +270,10 @@ class ResourceRequests:
         request.abort()
 
     def _components(self) -> Iterator[tuple[str, str]]:
-        """Report the components: each is healthy while it watches as its own user, or holds its lease."""
+        """Yield (component, problem) for ComponentStatuses; the problem is "" if the component is healthy.
+
+        A component is healthy while one of its users has an open watch, or while its lease has not expired.
+        """
         for component, users in _COMPONENTS.items():
             is_watching = any(self._watching[user] for user in users)
             yield component, "" if is_watching else self._api.lease_problem(f"kube-{component}")
@@ -265,11 +281,11 @@ class ResourceRequests:
 
 
 def _deprecation_of(info: RequestInfo) -> str:
-    """Return the warning about the resource's version, "" without one."""
+    """Return the deprecation warning of the requested core resource; "" if it is not deprecated."""
     return _DEPRECATED.get(info.resource, "") if not info.group else ""
 
 
 @bounded_cache(256)
 def _media_type(content_type: bytes) -> str:
-    """Return the media type without its parameters."""
+    """Return the media type of a Content-Type header, in lower case and without parameters."""
     return content_type.decode(errors="replace").partition(";")[0].strip().lower()

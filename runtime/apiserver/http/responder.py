@@ -1,4 +1,4 @@
-"""Responses to requests that are refused or have failed, and the metrics of all responses."""
+"""Error responses, and the metrics of all responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Responder:
-    """Counts and refuses requests."""
+    """Sender of error responses, and counter of all responses."""
 
     def __init__(
         self, api: ApiServer, forms: Forms, metrics: RequestMetrics, *, clock: WallClock, log: FilteringBoundLogger
@@ -30,7 +30,7 @@ class Responder:
 
     def count(self, request: ApiRequest, status: int) -> None:
         info = request.info
-        # There are any number of paths that are not served, and a route that was looked up is kept.
+        # A path that is not served must not become a label: there can be any number of them. Routes are cached.
         if status >= 400 and (request.user is None or self._api.route(info) is None):
             info = RequestInfo(info.verb, is_resource_request=False)
         self._metrics.responded(
@@ -41,12 +41,12 @@ class Responder:
         )
 
     def refuse(self, request: ApiRequest, error: Exception) -> None:
-        """Respond to a request that failed."""
+        """Send an error response, and count it. Errors other than StatusError are logged, and sent as 500."""
         refusal = self.refusal(request, error)
         request.respond(self._forms.error(accept_of(request), refusal), whole=refusal, lines=refusal_lines(error))
 
     def refusal(self, request: ApiRequest, error: Exception) -> Response:
-        """Count and return the response to a request that failed."""
+        """Return the error response to a request, and count it. Errors other than StatusError are logged."""
         if not isinstance(error, StatusError):
             path = request.target.decode(errors="replace")
             self._log.error("request failed", method=request.method, path=path, exc_info=error)
@@ -57,10 +57,10 @@ class Responder:
 
 
 def refusal_lines(error: Exception) -> bytes:
-    """Return further lines of the head of a refusal."""
+    """Return the additional header lines of an error response."""
     return NO_SNIFFING if isinstance(error, NotAuthorizedError) else b""
 
 
 def accept_of(request: ApiRequest) -> bytes:
-    """Return the Accept header, b"" without one."""
+    """Return the Accept header; b"" if the request has none."""
     return request.headers.get(b"accept", b"")

@@ -1,4 +1,4 @@
-"""Buffer of watch events between a watch and its connection."""
+"""Buffer of watch events for a slow client."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Protocol
 
 from kcm.runtime.client.api import Response
 
-MOST_WAITING = 16 * 1024 * 1024  # bytes
-CHUNK = 256 * 1024  # bytes of the initial events that are encoded at a time
+MOST_WAITING = 16 * 1024 * 1024  # bytes of buffered events of a watch
+CHUNK = 256 * 1024  # bytes of initial events that are encoded at once
 
 
 class Wire(Protocol):
-    """Destination of the lines: an ApiRequest."""
+    """Connection that a stream writes to, as ApiRequest implements it."""
 
     def write(self, data: bytes) -> None: ...
 
     def hold(self, size: int) -> None:
-        """Record how many bytes wait until there is room."""
+        """Record the number of bytes that the stream buffers because the connection is full."""
 
     @property
     def is_full(self) -> bool: ...
@@ -31,9 +31,9 @@ def _nothing() -> None:
 
 
 class WatchStream:
-    """Buffer between a CacheWatcher, which never waits, and a slow connection. For the event loop's thread.
+    """Buffer between a CacheWatcher, which never blocks, and a connection, which may be slow.
 
-    Lines that are delivered in one turn of the loop are written together.
+    Lines that are delivered in one iteration of the event loop are written together. All methods run on its thread.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class WatchStream:
     ) -> None:
         """Create a stream.
 
-        too_slow: called once, when more than most_waiting bytes are buffered; later lines are dropped. The client must
-            be disconnected: it will relist, and the memory is freed. The initial objects are not counted: they are
-            read in chunks.
-        over: called once, after the last line was written or the client has disconnected.
-        shown: converts lines for the wire; if it raises, the client is disconnected.
+        too_slow: called once, when more than most_waiting bytes are buffered; must disconnect the client, which will
+          relist. Later lines are dropped.
+        over: called once, after the last line was written or the client has disconnected
+        shown: converts lines to the requested form (table, protobuf); if it raises, the client is disconnected
+        most_waiting: limit of the buffer in bytes, without the initial objects, which are read in chunks
         """
         self._wire, self._too_slow, self._over, self._shown = wire, too_slow, over, shown
         self._most_waiting = most_waiting
@@ -62,7 +62,7 @@ class WatchStream:
         self._ended = self._is_over = self._is_due = self._is_held = False
 
     def begin(self, lines: Iterator[bytes]) -> None:
-        """Write these lines before all others."""
+        """Write the lines of the initial objects before all delivered lines."""
         self._first = lines
         self._soon()
 
@@ -98,7 +98,7 @@ class WatchStream:
         self._is_over = self._ended = True
         self._first = None
         self._waiting.clear()
-        over, self._over = self._over, _nothing  # which refers to us, and the collector comes seldom
+        over, self._over = self._over, _nothing  # break the reference cycle: garbage collection is infrequent
         over()
 
     def _give_up(self) -> None:
@@ -131,7 +131,7 @@ class WatchStream:
             self._soon()
 
     def _next(self) -> bytes:
-        """Return the next chunk to write, b"" if the stream has no data."""
+        """Return the next bytes to write: a chunk of the initial objects, or all buffered lines. b"" if none."""
         chunk, size = [], 0
         if self._first is not None:
             for line in self._first:
