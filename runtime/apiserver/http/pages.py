@@ -108,8 +108,8 @@ class NonResourceEndpoints:
     def _openapi_v3(self, request: ApiRequest, place: str) -> EndpointResponse:
         """Return the OpenAPI v3 document of a group and version.
 
-        If the URL contains the current hash of the document, the response may be cached for ever; if it contains an
-        older hash, the client is redirected to the current URL.
+        If the URL contains the current hash of the document, the response may be cached without limit; if it contains
+        an older hash, the client is redirected to the current URL.
 
         place: the path below /openapi/v3/, such as "apis/apps/v1"
 

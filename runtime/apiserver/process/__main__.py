@@ -3,7 +3,7 @@
 import gc
 import sys
 
-gc.disable()  # what is imported and loaded stays; `serve` freezes it and then collects
+gc.disable()  # imported modules and loaded objects are never garbage; `serve` enables the collector again
 
 from kcm.runtime.apiserver.process.main import main  # noqa: E402
 

@@ -1,8 +1,8 @@
-"""--admission-control-config-file: an AdmissionConfiguration with the configuration of ResourceQuota and PodSecurity.
+"""Parser of --admission-control-config-file: an AdmissionConfiguration for ResourceQuota and PodSecurity.
 
 Source: apiserver pkg/admission/config.go, plugin/resourcequota/apis/resourcequota, kubernetes
-plugin/pkg/admission/security/podsecurity/admission.go, pod-security-admission admission/api (v1.36). Differs: a plugin
-that is not there, or takes no configuration here, is an error and not passed over.
+plugin/pkg/admission/security/podsecurity/admission.go, pod-security-admission admission/api (v1.36). Difference: a
+plugin that is unknown, or that has no configuration here, is an error; upstream ignores it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 
 
 class ConfigurationError(Exception):
-    """Invalid configuration; the text is the place and the reason."""
+    """Invalid admission configuration. The text contains the file, the field and the reason."""
 
 
 def read_configuration(path: Path) -> AdmissionSettings:
-    """Raises ConfigurationError."""
+    """Return the admission settings in a file. Raises ConfigurationError."""
     section = _map(_read(path), str(path))
     if _type(section) not in (_CONFIGURATION, _OLD_CONFIGURATION):
         raise ConfigurationError(f"{path}: it is no AdmissionConfiguration of apiserver.config.k8s.io/v1")

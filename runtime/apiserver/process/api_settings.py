@@ -1,4 +1,4 @@
-"""Settings of the ApiServer, derived from those of the process."""
+"""Settings of ApiServer, derived from the command line of the server's process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
 def api_settings(settings: ServerSettings) -> ApiSettings:
-    """Check the values of flags, and read the files that they name. Raises CannotServeError."""
+    """Return the settings of ApiServer for the flags, after reading the files that the flags name.
+
+    Raises CannotServeError if a flag or a file is invalid.
+    """
     service_ranges, plugins = _service_ranges(settings), _plugins(settings)
     admission, kinds = _admission(settings.admission_config_file), _kinds(settings)
     return ApiSettings(

@@ -1,7 +1,7 @@
-"""The file of the audit log, and its rotation.
+"""File of the audit log, with rotation.
 
-A file that is too large is renamed after the time of its rotation: audit-2026-01-02T03-04-05.678.log. Rotated
-files are deleted when they are too old or too many.
+A file that would exceed its maximum size is renamed after the current time: audit-2026-01-02T03-04-05.678.log. Rotated
+files are deleted after a maximum age, or if there are more than a maximum number.
 
 Source: gopkg.in/natefinch/lumberjack.v2, as kube-apiserver uses it.
 """
@@ -20,19 +20,19 @@ class AuditFile:
     def __init__(
         self, path: Path, *, now: Callable[[], float], max_size: int = 100, max_age: int = 0, max_backups: int = 0
     ) -> None:
-        """Open the file, and append to it. Raises OSError.
+        """Open the file for appending. Raises OSError.
 
-        now: returns Unix seconds.
-        max_size: megabytes, 0 for 100.
-        max_age: days to keep rotated files, 0 for no limit.
-        max_backups: rotated files to keep, 0 for no limit.
+        now: returns the current time in Unix seconds
+        max_size: size in megabytes at which the file is rotated; 0 for 100
+        max_age: days to keep rotated files; 0 for no limit
+        max_backups: number of rotated files to keep; 0 for no limit
         """
         self._path, self._now = path, now
         self._most, self._age, self._backups = (max_size or 100) * MEGABYTE, max_age, max_backups
         self._file = self._open()
 
     def write(self, line: bytes) -> None:
-        """Raises OSError."""
+        """Append a line. Rotates the file first if it would exceed the maximum size. Raises OSError."""
         if self._size + len(line) > self._most and self._size:
             self._put_aside()
         os.write(self._file, line)

@@ -1,4 +1,4 @@
-"""Opens the audit log that the settings of the server's process name."""
+"""Audit log of the server's process, from its settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 def audit_log(settings: ServerSettings, *, clock: SystemClock, log: FilteringBoundLogger) -> AuditLog | None:
-    """Return None without a policy and a path. Raises CannotServeError if the policy is invalid, or the log cannot be
-    written.
+    """Open the audit log; return None if the settings do not name both a policy file and a log file.
+
+    Raises CannotServeError if the policy is invalid or the log file cannot be opened. If a later write fails, the event
+    is dropped; the first of consecutive failures is logged.
     """
     if not settings.audit_policy_file or not settings.audit_log_path:
         return None
@@ -48,7 +50,7 @@ def audit_log(settings: ServerSettings, *, clock: SystemClock, log: FilteringBou
             file.write(line)
             missing = False
         except OSError as err:
-            if not missing:  # logged once, until it can be written again
+            if not missing:  # log only the first of consecutive failures
                 log.error("audit log cannot be written", path=settings.audit_log_path, error=str(err))
             missing = True
 

@@ -1,6 +1,7 @@
-"""The embedded server's certificates: an authority of its own, a serving certificate for loopback, the admin's.
+"""Certificates of the embedded server: its own CA, a serving certificate for loopback, and a client certificate.
 
-They are kept in a directory and reused while they are valid, so that a kubeconfig stays valid across restarts.
+The client certificate is that of the administrator. All are stored in a directory and reused until shortly before they
+expire, so that a kubeconfig stays valid across restarts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ADMIN_GROUP = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its key, PEM files; the key's has mode 0600."""
+    """PEM files of a certificate and its private key. The key file has mode 0600."""
 
     certificate: Path
     key: Path
@@ -43,18 +44,22 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """Pairs of the CA, and of what it signed."""
+    """Files of the CA, and of the certificates that it has signed."""
 
     authority: KeyPair
-    serving: KeyPair
-    admin: KeyPair
+    serving: KeyPair  # for the server's TLS connections
+    admin: KeyPair  # client certificate of the administrator
 
 
 def ensure_certificates(directory: Path, *, now: float) -> Certificates:
-    """Returns the certificates in the directory; creates or renews those that are missing, broken, of another authority
-    or within RENEW_BEFORE of their end.
+    """Return the certificates in a directory, after creating or renewing some if necessary.
 
-    now: Unix seconds. Raises OSError when the directory cannot be written.
+    A certificate is created again if it is missing or invalid, if another CA has signed it, or if it expires within
+    RENEW_BEFORE.
+
+    now: current time in Unix seconds
+
+    Raises OSError if the directory cannot be written.
     """
     at = datetime.fromtimestamp(now, UTC)
     found = Certificates(
@@ -72,9 +77,9 @@ def ensure_certificates(directory: Path, *, now: float) -> Certificates:
 
 
 def ensure_account_key(path: Path) -> SigningKey:
-    """The key that signs tokens of service accounts; created on first use, or where the file holds none.
+    """Return the key in a file, which signs service account tokens. Creates a key if the file is missing or invalid.
 
-    Tokens that another key has signed are good no more. Raises OSError when the file cannot be written.
+    Tokens signed with an earlier key become invalid. Raises OSError if the file cannot be written.
     """
     try:
         return read_signing_key(str(path))
@@ -95,7 +100,7 @@ def _pair(directory: Path, name: str) -> KeyPair:
 
 
 def _load(pair: KeyPair) -> _Identity | None:
-    """Returns None if the files are missing, or are no certificate and key."""
+    """Read a certificate and its key; return None if a file is missing or invalid."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
         key = serialization.load_pem_private_key(pair.key.read_bytes(), password=None)

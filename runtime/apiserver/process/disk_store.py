@@ -1,4 +1,4 @@
-"""The store on disk, and what is done when it cannot be written."""
+"""Opening of the store on disk, handling of its write errors, and snapshots."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from kcm.runtime.scheduling.clock import SystemClock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-SAID_EVERY = 60.0  # seconds between two lines about a full disk
+SAID_EVERY = 60.0  # minimum seconds between two log lines about a full disk
 
 
 class Room:
-    """Reacts to a full disk. A server that does not serve yet ends."""
+    """Handler of commits that fail because the disk is full or an object is too large.
+
+    Before the server serves, such a failure ends the process.
+    """
 
     def __init__(self, ending: asyncio.Future[None], *, clock: SystemClock, log: FilteringBoundLogger) -> None:
         self._ending, self._clock, self._log = ending, clock, log
@@ -34,7 +37,10 @@ class Room:
         self.serving: ApiHttp | None = None
 
     def missing(self, error: Exception) -> None:
-        """Refuse what could not be committed. error: why."""
+        """Undo the changes that could not be committed, and fail the requests that wait for them.
+
+        error: why the commit failed
+        """
         if self.serving is not None and is_too_large(error):
             self._log.error("an object is too large for the store, its write is refused", error=str(error))
             self.serving.take_back(TooLargeError())
@@ -51,7 +57,13 @@ class Room:
 def open_store(
     settings: ServerSettings, room: Room, ending: asyncio.Future[None], lost: asyncio.Future[StoreLostError]
 ) -> SqliteStore:
-    """Raises StoreUnusableError. A failed commit ends the server: later commits would not be durable either."""
+    """Open the database of the directory. Raises StoreUnusableError.
+
+    room: handles commits that are refused because the disk is full or an object is too large
+    ending: set to an exception if a commit fails for another reason, which ends the process: later commits would not be
+      durable either
+    lost: set if the database file was deleted or replaced
+    """
     loop, path = asyncio.get_running_loop(), settings.directory / STORE
 
     def post(callback: Callable[[], None]) -> None:
@@ -77,7 +89,12 @@ def open_store(
 
 
 def snapshot(store: SqliteStore, directory: Path, done: Callable[[str | Exception], None]) -> None:
-    """Write a snapshot (handler.TakeSnapshot). The client moves the file; leftovers are deleted at the next start."""
+    """Write a snapshot of the store into a directory; see handler.TakeSnapshot.
+
+    The client moves the file to its destination. A file that is not moved is deleted when the server starts again.
+
+    done: called with the file name, or with the error
+    """
     name = f"snapshot-{secrets.token_hex(8)}"
     store.copy(directory / name, lambda err: done(name if err is None else err))
 

@@ -1,11 +1,11 @@
-"""Why the server does not begin to serve, or stops."""
+"""Exceptions that end the server's process."""
 
 from __future__ import annotations
 
 
 class CannotServeError(Exception):
-    """The server cannot start; the text is one line for people."""
+    """The server cannot start. The text is one line for the user."""
 
 
 class CannotGoOnError(Exception):
-    """Writes can no longer be made durable."""
+    """The server must stop, because changes can no longer be made durable."""

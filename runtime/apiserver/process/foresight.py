@@ -1,4 +1,4 @@
-"""Checks of flags that need no running server."""
+"""Validation of an object against the built-in kinds, without a running server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from kcm.runtime.apiserver.schema.scalars import ShapeError
 
 
 def refusal(obj: Object) -> str:
-    """Why an object with apiVersion, kind and metadata is refused, in the server's words; "" if it may be accepted.
+    """Return the error with which the server would refuse an object; "" if it may accept the object.
 
-    A group version that is not built in may come with a CustomResourceDefinition.
+    Checks that the kind exists in a built-in API version, and that the fields have the right types. Objects in other
+    API versions are not checked, because a CustomResourceDefinition may define them.
+
+    obj: an object with apiVersion, kind and metadata
     """
     api_version, kind = obj["apiVersion"], obj["kind"]
     there = [definition for definition in BUILT_IN if definition.api_version == api_version]

@@ -1,4 +1,4 @@
-"""The admin's token, and the kubeconfig that holds it."""
+"""Bearer tokens of the server's own users, and the kubeconfigs that contain them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.runtime.process.files import write_private
 
 
 def admin_token(path: Path) -> str:
-    """Returns the token in the file, which it creates on first use. Raises OSError."""
+    """Return the token in a file, which is created with a random token if it is missing. Raises OSError."""
     try:
         token = path.read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -28,14 +28,19 @@ def admin_token(path: Path) -> str:
 
 
 class KubeconfigUnreadableError(Exception):
-    """Invalid kubeconfig; the text is the reason."""
+    """Invalid kubeconfig. The text is the reason."""
 
 
 def update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> None:
-    """Let our cluster, user and context in the file lead to this server. All else that is in it is kept: namespaces,
-    contexts and a choice of context that people have put there with `kubectl config`.
+    """Update the cluster, user and context "kcm" of a kubeconfig, or create the file.
 
-    authority: PEM of the CA that signed the server's certificate. Raises KubeconfigUnreadableError, and OSError.
+    All other entries are kept, also namespaces, contexts and a current context that were set with `kubectl config`.
+
+    url: address of the server
+    authority: PEM of the CA that signed the server's certificate
+    token: bearer token of the user
+
+    Raises KubeconfigUnreadableError and OSError.
     """
     before = _read(path)
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", **copy.deepcopy(before)}
@@ -46,12 +51,12 @@ def update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> 
     names = [entry.get("name") for entry in config["contexts"]]
     if config.get("current-context") not in names:
         config["current-context"] = CONTEXT
-    if config != before:  # else its comments are kept, too
+    if config != before:  # an unchanged file keeps its comments
         write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
 
 
 def last_port(path: Path) -> int:
-    """Return the port of the embedded cluster in this kubeconfig, 0 if the file contains none."""
+    """Return the server's port in the cluster "kcm" of a kubeconfig; 0 if it is missing or unreadable."""
     try:
         text = _named(_read(path), "clusters", "cluster").get("server")
         return urlsplit(text).port or 0 if isinstance(text, str) else 0
@@ -60,7 +65,10 @@ def last_port(path: Path) -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Checked as far as it is changed here. Raises KubeconfigUnreadableError, and OSError."""
+    """Return the content of a kubeconfig; {} if the file is missing.
+
+    Only the fields that update_kubeconfig changes are validated. Raises KubeconfigUnreadableError and OSError.
+    """
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -79,7 +87,11 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _named(config: dict[str, Any], field: str, inside: str) -> dict[str, Any]:
-    """Our entry of one of the lists, to be changed; it is put there if it is missing."""
+    """Return the mutable content of the entry "kcm" in a list of a kubeconfig, which is added if it is missing.
+
+    field: name of the list: clusters, users or contexts
+    inside: field of the entry: cluster, user or context
+    """
     entries = config[field] = config.get(field) or []
     entry = next((entry for entry in entries if entry.get("name") == CONTEXT), None)
     if entry is None:

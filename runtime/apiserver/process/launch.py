@@ -1,4 +1,4 @@
-"""Starts the embedded API server as a child process and stops it: the parent's side of main.py."""
+"""Start and stop of the embedded API server as a child process. main.py is the code of the child."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from kcm.runtime.process.files import identity
 MODULE = "kcm.runtime.apiserver.process"
 CONTEXT = "kcm"  # the name of the cluster, the user and the context in the kubeconfig
 MANAGER, SCHEDULER, HOLLOW_NODES = "kube-controller-manager", "kube-scheduler", "hollow-nodes"
-KUBECONFIGS = "kubeconfigs"  # in the directory: those of the control plane's users
-NODE_KEY = "tokens/nodes.key"  # in the directory: key of the tokens of nodes
-STORE = "cluster.db"  # in the directory
+# Paths in the server's directory.
+KUBECONFIGS = "kubeconfigs"  # one kubeconfig for each control plane component
+NODE_KEY = "tokens/nodes.key"  # key from which the tokens of nodes are derived
+STORE = "cluster.db"  # SQLite database
 READY_WITHIN = 30.0  # seconds
 STOPPED_WITHIN = 15.0  # seconds
 
 
 class LaunchError(Exception):
-    """The server did not start; the text is one line for people."""
+    """The server did not start. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """Running server. It ends with this process, or earlier by stop().
-
-    store: identity of the database file at the start, None for a server in memory.
-    """
+    """Running embedded API server. It ends with this process, or when `stop` is called."""
 
     url: str
     kubeconfig: Path
     child: ChildProcess
-    store: tuple[int, int] | None
+    store: tuple[int, int] | None  # (device, inode) of the database file at the start; None for a server in memory
 
     def kubeconfig_of(self, user: str) -> Path:
-        """Return the kubeconfig of MANAGER, SCHEDULER or HOLLOW_NODES."""
+        """Return the path of a component's kubeconfig. user: MANAGER, SCHEDULER or HOLLOW_NODES."""
         return self.kubeconfig.parent / KUBECONFIGS / user
 
     @property
     def node_key(self) -> Path:
-        """File with the key of the tokens of nodes."""
+        """Path of the file with the key from which the tokens of nodes are derived."""
         return self.kubeconfig.parent / NODE_KEY
 
     def is_lost(self) -> bool:
-        """Report whether the directory was deleted, moved or replaced: the server then refuses all requests."""
+        """Report whether the database file was deleted, moved or replaced. The server then refuses all requests."""
         return self.store is not None and identity(self.kubeconfig.parent / STORE) != self.store
 
     def stop(self) -> None:
-        """Shut down gracefully and wait; kill a server that does not end in time."""
+        """Shut the server down gracefully, and wait. It is killed after STOPPED_WITHIN seconds."""
         self.child.stop(STOPPED_WITHIN)
 
 
 def launch(settings: ServerSettings, *, ready_within: float = READY_WITHIN) -> EmbeddedServer:
-    """Start a server, and wait until it serves. Raises LaunchError.
+    """Start a server as a child process, and wait until it is ready.
 
-    ready_within: seconds.
+    ready_within: maximum seconds to wait
+
+    Raises LaunchError if the server ends, or is not ready in time.
     """
     arguments = replace(settings, until_stdin_closes=True).arguments()
     child = start_module(MODULE, [*arguments], read=True)
@@ -73,7 +73,10 @@ def launch(settings: ServerSettings, *, ready_within: float = READY_WITHIN) -> E
 
 
 def _first_line(child: ChildProcess, within: float) -> dict[str, str]:
-    """Return the line that the process prints: its URL, or an error."""
+    """Return the fields that the child process prints when it is ready: url and kubeconfig, or error.
+
+    within: maximum seconds to wait; afterwards the result contains an error
+    """
     assert child.words is not None
     if not select([child.words], [], [], within)[0]:
         return {"error": f"no sign of life for {within:g} s"}

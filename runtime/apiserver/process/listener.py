@@ -1,4 +1,4 @@
-"""The socket that the server listens on, how many connections it takes, and its TLS."""
+"""Listening socket of the server, its TLS context, and the limits of its connections."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 LOOPBACK = "127.0.0.1"
-RENEW_EVERY = 3600.0  # seconds between two looks at the certificates
-# Connections at once, as many as descriptors allow. Each informer of each client has one.
+RENEW_EVERY = 3600.0  # seconds between two checks of the certificates
+# Bounds of the number of open connections, which depends on the limit of file descriptors. Each watch has its own.
 MOST_CONNECTIONS, FEWEST_CONNECTIONS = 2048, 16
-KEPT_BACK = 128  # descriptors
+KEPT_BACK = 128  # file descriptors for the store, logs and other files
 
 
 def tls_context(certificates: Certificates, client_ca_file: str = "") -> ssl.SSLContext:
-    """A client certificate of our authority, or of those in the file, is accepted; a client without one needs a token.
+    """Return the TLS context of the server, which accepts client certificates of its own CA.
+
+    Client certificates are optional: a client without one authenticates with a token.
+
+    client_ca_file: PEM file with additional CAs of client certificates; "" for none
 
     Raises CannotServeError if the file contains no certificates.
     """
@@ -49,7 +53,12 @@ def serve_with(context: ssl.SSLContext, certificates: Certificates) -> None:
 
 
 async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], log: FilteringBoundLogger) -> None:
-    """Serve with a new certificate before the present one ends, for those that connect from then on."""
+    """Renew the certificates before they expire, and use them for new connections. Runs until it is cancelled.
+
+    tls: the TLS context to update
+    directory: directory of the certificates
+    now: returns the current time in Unix seconds
+    """
     while True:
         await asyncio.sleep(RENEW_EVERY)
         try:
@@ -59,13 +68,20 @@ async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], 
 
 
 def bounds_of(descriptors: int) -> ConnectionLimits:
-    """Return the bounds of connections for this number of descriptors; some are kept for the store, logs and files."""
+    """Return the limits of open connections.
+
+    descriptors: maximum number of open files of the process, of which KEPT_BACK are not used for connections
+    """
     most = max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors - KEPT_BACK))
     return ConnectionLimits(most=most, idle_known=KEEP_ALIVE)
 
 
 def listen(port: int, *, rather: int) -> socket.socket:
-    """Open the socket. With port 0, `rather` is taken if it is free. Raises CannotServeError."""
+    """Return a socket that listens on loopback. Raises CannotServeError.
+
+    port: port to listen on; 0 for any free port
+    rather: port to prefer if `port` is 0; 0 for none
+    """
     if rather and not port:
         with contextlib.suppress(OSError):
             return socket.create_server((LOOPBACK, rather), backlog=BACKLOG)

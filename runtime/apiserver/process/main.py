@@ -1,12 +1,12 @@
-"""The embedded API server as a process of its own: `python -m kcm.runtime.apiserver.process --dir .kcm --port 0`.
+"""Process of the embedded API server: `python -m kcm.runtime.apiserver.process --dir .kcm --port 0`.
 
-It writes one line of JSON to standard output: {"url": …, "kubeconfig": …} once it serves, or {"error": …} before it
-exits with 1. Logs go to standard error. SIGTERM and SIGINT shut it down gracefully; with --until-stdin-closes so does
-the end of standard input, which comes with the end of the parent process.
+The process prints one line of JSON to standard output: {"url": …, "kubeconfig": …} when it serves, or {"error": …}
+before it exits with a status other than 0. Logs are written to standard error. SIGTERM and SIGINT shut it down
+gracefully, and with --until-stdin-closes also the end of standard input, so that it ends with its parent process.
 
-Its directory holds the store, certificates and keys, the admin's token, and the kubeconfig; with --in-memory all but
-the store. When the store is deleted under a running server, this answers every request with 503 from then on, and is
-not ready.
+Its directory contains the database (without --in-memory), certificates and keys, the administrator's token, and
+kubeconfigs. If the database is deleted while the server runs, all later requests fail with 503, and the server is not
+ready.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ from kcm.runtime.signing.tokens import KeyUnusableError, read_signing_key
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-CERTIFICATES = "certificates"  # a directory in the server's
+CERTIFICATES = "certificates"  # subdirectory of the server's directory
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
-# Paths in the directory. Write access to them would allow reading credentials or redirecting this process.
+# Files in the directory that no other user may own or write: they contain credentials, or determine what is served.
 TRUSTED = (
     "token",
     "tokens",
@@ -88,7 +88,7 @@ TRUSTED = (
 )
 
 
-Announce = Callable[[str, Path], None]  # is called with the URL and the kubeconfig, once it serves
+Announce = Callable[[str, Path], None]  # called with the URL and the path of the kubeconfig when the server serves
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,9 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(settings: ServerSettings, *, clock: SystemClock, announce: Announce) -> int:
-    """Serves until a signal; returns the exit code. Logging is configured already.
+    """Serve until a signal arrives, and return the exit code. Logging must be configured.
 
-    Raises CannotServeError if it cannot start.
+    announce: called when the server serves
+
+    Raises CannotServeError if the server cannot start.
     """
     log = logger_for("embedded-apiserver")
     try:
@@ -124,7 +126,7 @@ def run(settings: ServerSettings, *, clock: SystemClock, announce: Announce) -> 
 
 
 def print_line(fields: dict[str, str]) -> None:
-    """The one line that the parent process waits for."""
+    """Print a line of JSON to standard output, which the parent process waits for."""
     sys.stdout.write(orjson.dumps(fields).decode() + "\n")
     sys.stdout.flush()
 
@@ -134,7 +136,10 @@ def print_serving(url: str, kubeconfig: Path) -> None:
 
 
 async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringBoundLogger, announce: Announce) -> int:
-    """Serve until a signal (see run). Raises StoreUnusableError and OSError as well."""
+    """Serve until a signal arrives, and return the exit code; see run.
+
+    Raises CannotServeError, StoreUnusableError and OSError if the server cannot start.
+    """
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = settings.directory
     settings_of_api = api_settings(settings)
@@ -213,12 +218,12 @@ def _api(
     clock: SystemClock,
     log: FilteringBoundLogger,
 ) -> ApiServer:
-    """Return the server. users: by token."""
+    """Create the ApiServer with the keys in its directory. users: administrator and control plane, by token."""
     directory = settings.directory
     account_key = ensure_account_key(directory / CERTIFICATES / "service-accounts.key")
     tokens = AcceptedTokens(
         accounts=AccountTokens(account_key),
-        legacy=_legacy_tokens(settings.account_key_file, log),  # may be the key that was made just now
+        legacy=_legacy_tokens(settings.account_key_file, log),  # after ensure_account_key, which may create this file
         users=users,
         node_key=node_key(directory),
     )
@@ -226,7 +231,10 @@ def _api(
 
 
 def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | None:
-    """Return None without a readable key: tokens of Secrets are then rejected. The token controller reports it."""
+    """Return the verifier of tokens in service account Secrets; None if there is no readable key file.
+
+    Without it, these tokens are rejected.
+    """
     try:
         return LegacyTokens([read_signing_key(key_file)]) if key_file else None
     except KeyUnusableError as err:
@@ -235,7 +243,7 @@ def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | N
 
 
 async def _durable(api: ApiServer, *or_else: asyncio.Future[Any]) -> None:
-    """Wait until what a server begins with is durable, or one of these is settled."""
+    """Wait until the initial objects are durable, or until one of the futures is done."""
     durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     api.when_durable(partial(durable.set_result, None))
     await asyncio.wait((durable, *or_else), return_when=asyncio.FIRST_COMPLETED)
@@ -267,7 +275,7 @@ def _front(
 
 
 def _update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str, log: FilteringBoundLogger) -> None:
-    """Write the kubeconfig; an invalid one is kept beside it. Raises OSError."""
+    """Write the administrator's kubeconfig. An invalid file is renamed to *.unreadable. Raises OSError."""
     try:
         update_kubeconfig(path, url=url, authority=authority, token=token)
     except KubeconfigUnreadableError as err:
@@ -299,13 +307,16 @@ async def _tick_until(
     now: Callable[[], float],
     log: FilteringBoundLogger,
 ) -> None:
-    """Tick until one of both futures is done. Raises CannotGoOnError. A job that fails is logged, and runs again when
-    it is due again.
+    """Call ApiServer.tick every TICK seconds until a future is done. Raises the exception of `ending`, if it has one.
+
+    Failed jobs are logged, and run again when they are due again.
+
+    lost: set here as well, if the database file was deleted or replaced
     """
     while not ending.done():
         either: tuple[asyncio.Future[Any], ...] = (ending, lost)
         await asyncio.wait(either, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
-        error = store.lost() if isinstance(store, SqliteStore) else None  # no commit may come for long
+        error = store.lost() if isinstance(store, SqliteStore) else None  # without writes, no commit would detect it
         if error is not None:
             settle(lost, error)
         if lost.done():

@@ -1,4 +1,4 @@
-"""Settings of the embedded API server's process, and its command line."""
+"""Settings of the embedded API server's process, which are its command line."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kcm.runtime.flags.values import BOOL, DURATION, ValueType
 RBAC, ALWAYS_ALLOW = "rbac", "always-allow"
 FULL, RELAXED = "full", "relaxed"  # durability
 _PATH = ValueType(name="path", parse=Path, show=lambda path: str(path.resolve()))
-# The server's process may have another working directory.
+# Paths are passed as absolute ones, because the server's process may have another working directory.
 _FILE = ValueType(name="file", parse=str, show=lambda path: str(Path(path).resolve()) if path else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """All that the parent process decides about the server. Passed whole, and as flags from the one to the other."""
+    """Settings of the server's process. The parent process passes them to the child as flags."""
 
     # --- where it runs
 
     directory: Path = flag(
         Path(".kcm"), "Directory of the database, certificates, tokens and the kubeconfig.", kind=_PATH, name="dir"
     )
-    # 0 takes the port of the last run if it is free, else any free one.
+    # 0 selects the port of the last run if it is free, otherwise any free port.
     port: int = flag(0, "Port on loopback. 0 takes a free one.")
     in_memory: bool = flag(False, "Keep objects in memory only, and ignore those in the directory.")
-    # FULL acknowledges a write when it is on disk; RELAXED when the operating system has it.
+    # FULL acknowledges a write after fsync, RELAXED when the operating system has accepted it.
     durability: str = flag(FULL, "When a write is acknowledged: 'full' or 'relaxed'.")
     patience: float = flag(0.0, "How long to wait for another server to release the directory.", kind=DURATION)
     until_stdin_closes: bool = flag(False, "End when standard input is closed, as it is when the parent ends.")
@@ -38,16 +38,16 @@ class ServerSettings:
 
     # --- what it serves
 
-    # Group versions beside the default ones, as kube-apiserver's flag of this name.
+    # Group versions in addition to the default ones, as in kube-apiserver's flag --runtime-config.
     runtime_config: tuple[str, ...] = flag((), "API versions to serve that are off by default.")
-    # False leaves metrics.k8s.io to the server of an APIService.
+    # False: metrics.k8s.io is served by the server of an APIService.
     metrics: bool = flag(True, "Serve metrics.k8s.io for hollow pods.")
-    # One range for each IP family, the default family first; () for the server's own.
+    # One range for each IP family, the default family first; () for the built-in default.
     service_ranges: tuple[str, ...] = flag((), "CIDR ranges of Services.", name="service-cluster-ip-range")
-    # False where the controllers of these names run.
+    # False if the controllers with these tasks run.
     collect_garbage: bool = flag(True, "Delete objects without owners, in place of the garbage collector.")
     empty_namespaces: bool = flag(True, "Empty deleted namespaces, in place of the namespace controller.")
-    # Beside, and without, those that kube-apiserver enables by default.
+    # Relative to the plugins that kube-apiserver enables by default.
     enable_plugins: tuple[str, ...] = flag((), "Admission plugins to enable.", name="enable-admission-plugins")
     disable_plugins: tuple[str, ...] = flag(
         tuple(sorted(NEED_CONTROLLERS)), "Admission plugins to disable.", name="disable-admission-plugins"
@@ -59,30 +59,33 @@ class ServerSettings:
     # --- who may use it
 
     authorization: str = flag(RBAC, "Authorization mode: 'rbac', which includes Node, or 'always-allow'.")
-    # Whether requests without credentials are authorized as system:anonymous. See allows_anonymous.
+    # Has no effect with ALWAYS_ALLOW, see allows_anonymous.
     anonymous_auth: bool = flag(True, "Authorize requests without credentials as system:anonymous.")
     client_ca_file: str = flag("", "Further authorities of client certificates.", kind=_FILE)
-    # The private key of the token controller; "" rejects tokens of Secrets.
+    # Private key of the serviceaccount-token controller; "" rejects tokens of service account Secrets.
     account_key_file: str = flag(
         "", "Key that signs tokens of service account Secrets.", kind=_FILE, name="service-account-key-file"
     )
 
-    # --- what it records; nothing without both a policy and a path
+    # --- audit log; disabled unless both the policy and the path are set
 
     audit_policy_file: str = flag("", "File with the audit policy.", kind=_FILE)
     audit_log_path: str = flag("", "File of the audit log.", kind=_FILE)
     audit_log_max_size: int = flag(100, "Size in megabytes at which the file is rotated.", name="audit-log-maxsize")
-    # 0 for no limit, both of them.
+    # 0 for no limit.
     audit_log_max_age: int = flag(0, "Days for which rotated files are kept.", name="audit-log-maxage")
     audit_log_max_backup: int = flag(0, "Number of rotated files that are kept.", name="audit-log-maxbackup")
 
     @property
     def allows_anonymous(self) -> bool:
-        """Report whether anonymous requests are authorized: as upstream, never with ALWAYS_ALLOW."""
+        """Report whether requests without credentials are authorized as system:anonymous.
+
+        With ALWAYS_ALLOW they are not, as upstream.
+        """
         return self.anonymous_auth and self.authorization != ALWAYS_ALLOW
 
     def arguments(self) -> Iterator[str]:
-        """Return the command line that `parse_settings` reads these settings from."""
+        """Yield the command line arguments from which `parse_settings` returns equal settings."""
         for declared in _FLAGS:
             value = getattr(self, declared.path[1])
             if value != declared.default:
@@ -100,7 +103,7 @@ _CHOICES = {"durability": (FULL, RELAXED), "authorization": (RBAC, ALWAYS_ALLOW)
 
 
 def parse_settings(argv: Sequence[str]) -> ServerSettings:
-    """Raises FlagError."""
+    """Return the settings for a command line. Raises FlagError."""
     parsed = parse(_FLAGS, argv)
     if parsed.positional:
         raise FlagError(f"unexpected argument: {parsed.positional[0]}")

@@ -1,7 +1,7 @@
-"""Saves and restores snapshots of an embedded cluster's directory, without certificates, keys and the admin's token.
+"""Snapshots of an embedded cluster: a copy of its database, without certificates, keys and tokens.
 
-A running server has exclusive access to its store, so it is requested to write the snapshot into its directory, from
-where the file is moved.
+A running server has exclusive access to its database. It is therefore requested to write the snapshot into its own
+directory, and the file is then moved to its destination.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Send = Callable[[Request], Response]
 
 
 class SnapshotError(Exception):
-    """It cannot be saved or restored; the text is one line for people."""
+    """A snapshot cannot be saved or restored. The text is one line for the user."""
 
 
 def save(directory: Path, file: Path, connect: Callable[[], Send]) -> None:
-    """Write the content of the directory's store to a new file. Raises SnapshotError.
+    """Save a snapshot of the database in a directory to a new file. Raises SnapshotError.
 
-    connect: returns the connection to the server, if the server is running.
+    connect: returns a function that sends a request to the running server; called only if a server uses the directory
     """
     try:
         if os.path.lexists(file):
@@ -63,7 +63,10 @@ def save(directory: Path, file: Path, connect: Callable[[], Send]) -> None:
 
 
 def _made_by_server(send: Send) -> str:
-    """The name of the file in the server's directory."""
+    """Request a snapshot from the running server, and return the name of the file in its directory.
+
+    Raises SnapshotError.
+    """
     response = send(Request(method="POST", path=SNAPSHOT))
     try:
         words = orjson.loads(response.body)
@@ -76,12 +79,15 @@ def _made_by_server(send: Send) -> str:
 
 
 def _move(made: Path, file: Path) -> None:
-    """Whole, on disk, and over nothing that is there; else neither of both is left."""
+    """Move a file atomically and durably. If this fails, neither of the files remains.
+
+    Raises SnapshotError if the destination exists, and OSError.
+    """
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         try:
             os.link(made, beside)
-        except OSError:  # another file system, or one without links
+        except OSError:  # on another file system, or on one without hard links
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as to, made.open("rb") as source:
                 shutil.copyfileobj(source, to, 1 << 20)
@@ -97,9 +103,9 @@ def _move(made: Path, file: Path) -> None:
 
 
 def restore(file: Path, directory: Path) -> int:
-    """Let a directory hold what the snapshot holds, for the next server; returns the snapshot's revision.
+    """Restore a snapshot to a directory, which must be empty or missing. A server can then be started there.
 
-    The directory must be empty, or not be there. Raises SnapshotError.
+    Returns the revision (resourceVersion) of the snapshot. Raises SnapshotError.
     """
     try:
         if directory.exists() and any(found.name != LOCK for found in directory.iterdir()):

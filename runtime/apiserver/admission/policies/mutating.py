@@ -118,7 +118,7 @@ def _mutated(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, 
 
 
 def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutation, run: RequestEvaluation) -> Object:
-    """Return the object of `asked` after one mutation, in the API version of the request.
+    """Apply one mutation, and return the resulting object in the API version of the request.
 
     found: API version in which the mutation sees the object
     run: evaluator of the expression

@@ -199,8 +199,8 @@ def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Webhoo
 def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _Asked | Answer | None:
     """Return the request to send to a webhook.
 
-    Returns a failed Answer if the address cannot be resolved, and None if the webhook runs on a hollow node and its
-    annotation WEBHOOK is "admit". Raises CallingError and StatusError.
+    If the address cannot be resolved, returns an error in place of the request. Returns None if the webhook runs on a
+    hollow node and the annotation WEBHOOK admits all requests without a call. Raises CallingError and StatusError.
     """
     webhook = called.webhook
     if asked.call.dry_run or asked.options.get("dryRun") == ["All"]:

@@ -73,8 +73,8 @@ def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> ReviewRes
     """Validate and decode the response of a webhook.
 
     name: name of the webhook
-    uid: of the AdmissionReview that was sent
-    answer: HTTP response, or the reason of a failed call
+    uid: the uid in the request, which the response must repeat
+    answer: HTTP response of the webhook's server, or the reason why the call failed
     mutating: whether the response may contain a patch
 
     Raises CallingError.
