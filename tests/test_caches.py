@@ -34,7 +34,7 @@ BY_COUNT = {
     "runtime/apiserver/schema/merge_schemas.py": "kinds that are served",
     "runtime/apiserver/schema/merge_types.py": "types of Kubernetes, or no argument",
     "runtime/apiserver/schema/protobuf_encoder.py": "kinds of Kubernetes, numbers of their fields",
-    "runtime/apiserver/schema/protobuf_wire.py": "numbers of fields",
+    "protocols/protobuf_wire.py": "numbers of fields",
     "runtime/apiserver/schema/scalars.py": "quantities of at most 128 characters; longer ones raise an error",
     "runtime/apiserver/schema/kind_checks.py": "no argument",
     "runtime/apiserver/storage/sizes.py": "no argument",

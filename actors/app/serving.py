@@ -26,6 +26,7 @@ from kcm.runtime.serving.authentication import ByCertificate, CertificateOrToken
 from kcm.runtime.serving.authorization import EverythingAllowed, PathsAllowed
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.serving.profiling import Profiler
 from kcm.runtime.serving.server import PageListener, ServerThread, connections_of
 from kcm.runtime.serving.site import Site, build_application
 from kcm.runtime.serving.tls import NamedPair, ServingTls, TlsSettings
@@ -96,7 +97,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
             server = ServerThread([_plain(site, *_host_and_port(address))], log=system.log)
         else:
             debug = DebugPages()
-            debug.set(system.debug_page)
+            debug.set(system)
             delegation = delegate(
                 system.options,
                 closing,
@@ -209,6 +210,7 @@ def _site(
     log: FilteringBoundLogger,
     debug: DebugPages | None = None,
 ) -> Site:
+    pages = debug if debug is not None else DebugPages()
     return Site(
         health=health,
         metrics=metrics,
@@ -223,6 +225,7 @@ def _site(
         flagz=options.feature_gates["ComponentFlagz"],
         statusz=options.feature_gates["ComponentStatusz"],
         debug=debug,
+        profiler=Profiler(clock=clock, activities=pages.activities, waits=pages.waits),
     )
 
 

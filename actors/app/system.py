@@ -31,7 +31,7 @@ from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
-from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
+from kcm.actors.reconciliation.actor_names import MANAGER, controller_name, controller_of
 from kcm.actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from kcm.protocols.arguments import check_type
@@ -59,6 +59,7 @@ from kcm.runtime.process.from_async import in_thread
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 from kcm.runtime.system.actor import Journal
 from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
+from kcm.runtime.system.mailbox_waits import MailboxWaits
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
@@ -122,6 +123,8 @@ class ControllerSystem:
         spawner = ThreadSpawner(clock=self.clock) if spawner is None else spawner
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.journal = journal
+        if self.options.debugging.contention_profiling:
+            self.actors.waits = MailboxWaits(self.clock.monotonic)
         self._owns_clock = clock is None
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
@@ -312,6 +315,18 @@ class ControllerSystem:
             raise LookupError(f"{spec.name} has no page {path!r}")
         return DebugPage(shown.body.decode(), shown.content_type)
 
+    def activities(self) -> dict[int, dict[str, str]]:
+        """Return labels of the actors that are handling a message now, by the ident of their thread."""
+        return {thread: _labels(name) for thread, name in self.actors.active().items()}
+
+    def waits(self) -> list[tuple[dict[str, str], int, float]]:
+        """Return for each actor: its labels, the number of its messages, and seconds that they waited.
+
+        Empty without --contention-profiling.
+        """
+        measured = self.actors.waits.totals() if self.actors.waits is not None else []
+        return [(_labels(name), count, seconds) for name, count, seconds in measured]
+
     def _spec_named(self, controller: str) -> ControllerSpec:
         spec = next((spec for spec in self.controllers if controller in (spec.name, *spec.aliases)), None)
         if spec is None:
@@ -379,6 +394,12 @@ class ControllerSystem:
         left = max(0.0, deadline - self.clock.monotonic())
         if not self.actors.stop(name, timeout=min(1.0, left)):
             self.log.warning("actor did not stop in time", actor=name)
+
+
+def _labels(actor: str) -> dict[str, str]:
+    """Return the labels of an actor in profiles."""
+    controller = controller_of(actor)
+    return {"actor": actor} if controller is None else {"actor": actor, "controller": controller}
 
 
 def _check_arguments(*, transport: object, options: object, election: object, metrics: object, log: object) -> None:

@@ -174,7 +174,7 @@ def run(launch: Launch) -> int:
             plan=plan,
             authority=connection.authority,
         )
-        debug.set(system.debug_page)
+        debug.set(system)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})
         welcome = welcome_of(launch, local, connection, applied)
         check_not_interrupted(launch)

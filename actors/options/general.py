@@ -23,7 +23,9 @@ GONE = "Kubernetes removed it"
 class Debugging:
     profiling: bool = flag(True, "Enable profiling via web interface host:port/debug/pprof/.", config="enableProfiling")
     contention_profiling: bool = flag(
-        False, "Enable block profiling, if profiling is enabled.", config="enableContentionProfiling", pending=True
+        False,
+        "Measure how long messages wait for actors, for /debug/pprof/mutex, if profiling is enabled.",
+        config="enableContentionProfiling",
     )
 
 

@@ -1,13 +1,15 @@
-"""Debug pages of controllers, under /debug/controllers/<name>/."""
+"""Source of debug pages and of labels in profiles, for a system that starts after its pages are served."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
-class ShowsPages(Protocol):
-    def __call__(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
+class RunningSystem(Protocol):
+    """Interface of a system of actors for its pages. ControllerSystem implements it."""
+
+    def debug_page(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
         """Return a body and its content type. May block its thread.
 
         path: the rest of the path after the controller's name, "/graph".
@@ -15,18 +17,30 @@ class ShowsPages(Protocol):
         Raises LookupError for an unknown page, TimeoutError if the controller does not respond.
         """
 
+    def activities(self) -> Mapping[int, Mapping[str, str]]:
+        """Return labels of what each busy thread is doing now, by the thread's ident."""
+
+    def waits(self) -> Sequence[tuple[Mapping[str, str], int, float]]:
+        """Return for each actor: its labels, the number of its messages, and seconds that these waited for it."""
+
 
 class DebugPages:
-    """Debug pages of a site that is served before its controllers start."""
+    """Source of debug pages and of labels in profiles. Empty until the system runs."""
 
     def __init__(self) -> None:
-        self._show: ShowsPages | None = None
+        self._system: RunningSystem | None = None
 
-    def set(self, show: ShowsPages) -> None:
-        self._show = show
+    def set(self, system: RunningSystem) -> None:
+        self._system = system
 
     def show(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
-        """Return a page; see ShowsPages."""
-        if self._show is None:
+        """Return a page; see RunningSystem.debug_page."""
+        if self._system is None:
             raise LookupError("nothing runs yet")
-        return self._show(controller, path, query)
+        return self._system.debug_page(controller, path, query)
+
+    def activities(self) -> Mapping[int, Mapping[str, str]]:
+        return self._system.activities() if self._system is not None else {}
+
+    def waits(self) -> Sequence[tuple[Mapping[str, str], int, float]]:
+        return self._system.waits() if self._system is not None else ()

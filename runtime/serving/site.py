@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.serving import profiling
+from kcm.runtime.serving import pprof, profiling
 from kcm.runtime.serving.access_metrics import ALLOWED_LABEL, ERROR, NO_OPINION_LABEL, SUCCESS, AccessMeter
 from kcm.runtime.serving.application import Application, PageFunction, PageRequest, PageResponse, text_page
 from kcm.runtime.serving.authentication import NobodyKnown, PageAuthenticator, UnauthorizedError
@@ -32,6 +32,7 @@ from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.local_hosts import names_this_host
 from kcm.runtime.serving.metrics_page import MetricsPage
+from kcm.runtime.serving.pprof import Profile
 from kcm.runtime.serving.profiling import Profiler, ProfileUnderWayError
 from kcm.runtime.serving.status_pages import ZPage, flags_page, status_page, wanted_version
 
@@ -58,6 +59,8 @@ class Site:
     version: Version
     # Whether to serve /debug/pprof/.
     profiling: bool
+    # Shared by all applications of the site, which take one profile at a time.
+    profiler: Profiler
     clock: Clock
     log: FilteringBoundLogger
     # Start of the process in Unix seconds.
@@ -67,8 +70,6 @@ class Site:
     statusz: bool = True
     # Pages of controllers; None to leave them out.
     debug: DebugPages | None = None
-    # Shared by all applications of the site, which take one profile at a time.
-    profiler: Profiler = field(default_factory=Profiler)
 
 
 def build_application(
@@ -103,8 +104,12 @@ def _pages(site: Site) -> dict[str, PageFunction]:
             "/debug/pprof": _text(lambda: profiling.INDEX),
             "/debug/pprof/": _text(lambda: profiling.INDEX),
             "/debug/pprof/cmdline": _text(lambda: "\0".join(sys.argv)),
-            "/debug/pprof/profile": _profile(site.profiler),
-            "/debug/pprof/goroutine": _text(profiling.thread_stacks),
+            "/debug/pprof/profile": _profile(site.profiler.cpu, seconds=30.0),
+            "/debug/pprof/heap": _profile(site.profiler.heap, seconds=0.0),
+            "/debug/pprof/allocs": _profile(site.profiler.heap, seconds=0.0),
+            "/debug/pprof/goroutine": _snapshot(site.profiler.goroutine, text=profiling.thread_stacks),
+            "/debug/pprof/mutex": _snapshot(site.profiler.contention),
+            "/debug/pprof/block": _snapshot(site.profiler.contention),
             "/debug/pprof/threads": _text(profiling.thread_stacks),
         }
         if site.set_verbosity is not None:
@@ -273,19 +278,44 @@ def _not_acceptable() -> PageResponse:
     return text_page("only text/plain and application/json;as=...;v=v1beta1;g=config.k8s.io\n", status=406)
 
 
-def _profile(profiler: Profiler) -> PageFunction:
+def _profile(take: Callable[[float], Awaitable[Profile]], *, seconds: float) -> PageFunction:
+    """Return a page with a profile of some time. seconds: how long it takes by default."""
+
     async def profile(request: PageRequest) -> PageResponse:
-        asked = request.query.get("seconds", ["30"])[0]
+        given = request.query.get("seconds", [str(seconds)])[0]
         try:
-            seconds = float(asked)
+            wanted = float(given)
         except ValueError:
-            return text_page(f"seconds is no number: {asked}\n", status=400)
+            wanted = math.nan
+        if not 0 <= wanted < math.inf:
+            return text_page(f"seconds must be a number of seconds, but got {given!r}\n", status=400)
         try:
-            return text_page(await profiler.profile(seconds))
+            return _shown_profile(await take(wanted), request)
         except ProfileUnderWayError as error:
             return text_page(f"{error}\n", status=409)
 
     return profile
+
+
+def _snapshot(take: Callable[[], Profile], *, text: Callable[[], str] | None = None) -> PageFunction:
+    """Return a page with a profile of this moment. text: the page for ?debug=1; None for collapsed stacks."""
+
+    async def snapshot(request: PageRequest) -> PageResponse:
+        if text is not None and _wants_text(request):
+            return text_page(text())
+        return _shown_profile(take(), request)
+
+    return snapshot
+
+
+def _shown_profile(profile: Profile, request: PageRequest) -> PageResponse:
+    if _wants_text(request):
+        return text_page(profiling.collapsed(profile))
+    return PageResponse(body=pprof.encoded(profile), content_type="application/octet-stream")
+
+
+def _wants_text(request: PageRequest) -> bool:
+    return request.query.get("debug", ["0"])[0] not in ("", "0")
 
 
 async def _controller_page(

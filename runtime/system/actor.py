@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from kcm.runtime.scheduling.clock import Clock
+    from kcm.runtime.system.mailbox_waits import MailboxWaits
 
 WAKE_FRAME = encode(Wake())
 
@@ -89,6 +90,7 @@ class System(Protocol):
     beginnings: list[Beginning]
     endings: list[Ending]
     journal: Journal | None
+    waits: MailboxWaits | None
 
     def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None: ...
 
@@ -261,6 +263,8 @@ class Actor(pykka.ThreadingActor):
         self.turns += 1
         self.is_last = self.actor_inbox.empty()
         system = self.context.system
+        if system.waits is not None:
+            system.waits.received(self.name, frame)
         for gate in system.gates:
             gate(self.name)
         if system.journal is None:

@@ -23,6 +23,8 @@ from kcm.runtime.system.carriers import Carriers
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.runtime.system.mailbox_waits import MailboxWaits
+
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
 Mishap = Callable[[str, str, str, BaseException], None]  # (actor, activity, key or "", exception)
 
@@ -124,7 +126,9 @@ class ActorSystem:
     undecodable: number of frames that could not be decoded.
     dropped: number of frames without a receiver.
 
-    Set gates, mishaps and journal before the first actor is spawned.
+    waits: time that messages wait in mailboxes, if that is measured.
+
+    Set gates, mishaps, journal and waits before the first actor is spawned.
     """
 
     def __init__(
@@ -143,6 +147,7 @@ class ActorSystem:
         self.endings: list[Ending] = []
         self.mishaps: list[Mishap] = []
         self.journal: Journal | None = None
+        self.waits: MailboxWaits | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
         self._sealed = False
         self._spawner = spawner if spawner is not None else ThreadSpawner(clock=clock)
@@ -261,6 +266,12 @@ class ActorSystem:
                 busy[name] = resident.actor.turns
         return busy
 
+    def active(self) -> dict[int, str]:
+        """Return the names of the actors that are starting or handling a message, by the ident of their thread."""
+        residents = list(self._residents.items())
+        threads = ((name, resident.actor.thread) for name, resident in residents if resident.actor.turns % 2)
+        return {thread: name for name, thread in threads if thread is not None}
+
     def incarnation(self, name: str) -> int:
         """Return the number of the newest incarnation of this name, alive or not; 0 if there was none."""
         return self._incarnations.get(name, 0)
@@ -289,6 +300,8 @@ class ActorSystem:
         if resident is None:
             self.dropped += 1
             return
+        if self.waits is not None:
+            frame = self.waits.stamped(frame)
         try:
             self._spawner.post(resident.actor, frame, sender)
         except pykka.ActorDeadError:

@@ -28,6 +28,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from kcm.runtime.process.files import create_private
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.mailbox_waits import StampedFrame
 
 MAGIC = b"kcm journal 1\n"
 ANY_VERSION = b"kcm journal "
@@ -42,7 +43,7 @@ class JournalError(Exception):
     """A journal cannot be written or read. The text is one line for the operator."""
 
 
-class NumberedFrame(bytes):
+class NumberedFrame(StampedFrame):
     """Frame in a mailbox, with the number of its message in the journal."""
 
     number: int = 0

@@ -19,6 +19,7 @@ from kcm.runtime.process.version import Version
 from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest
 from kcm.runtime.serving.authorization import EverythingAllowed, PageAuthorizer
 from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.serving.profiling import Profiler
 from kcm.runtime.serving.site import Site, build_application
 
 STARTED = 1763726400.0  # 2025-11-21 12:00:00 UTC
@@ -91,6 +92,7 @@ def site(log: Any, verbosities: list[int]) -> Site:
         set_verbosity=verbosities.append,
         version=Version(kubernetes="1.36.2", kcm="0.1.0"),
         profiling=True,
+        profiler=Profiler(clock=FixedClock()),
         clock=FixedClock(),
         log=log,
         started=STARTED,

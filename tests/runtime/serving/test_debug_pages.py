@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,12 +14,12 @@ from tests.runtime.serving.conftest import RequestPage
 
 
 class Shop:
-    """Fake source with one page, and another that times out."""
+    """Fake system with one page, and another that times out."""
 
     def __init__(self) -> None:
         self.requested: list[tuple[str, str, Mapping[str, list[str]]]] = []
 
-    def __call__(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
+    def debug_page(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
         self.requested.append((controller, path, dict(query)))
         match path:
             case "/graph":
@@ -29,6 +29,12 @@ class Shop:
             case "/broken":
                 raise RuntimeError("no stock")
         raise LookupError(path)
+
+    def activities(self) -> Mapping[int, Mapping[str, str]]:
+        return {}
+
+    def waits(self) -> Sequence[tuple[Mapping[str, str], int, float]]:
+        return ()
 
 
 @pytest.fixture

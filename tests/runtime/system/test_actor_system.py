@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pykka
@@ -17,6 +18,8 @@ from kcm.protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping,
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.system.actor import Actor, ActorSpec, Context
 from kcm.runtime.system.actor_system import ActorSystem, ThreadSpawner
+from kcm.runtime.system.journal import JournalWriter, RecordedRun
+from kcm.runtime.system.mailbox_waits import MailboxWaits
 
 WAIT = 10.0
 
@@ -118,6 +121,43 @@ def test_failed_start_is_reported_to_the_supervisor(system: ActorSystem, supervi
     system.spawn(ActorSpec(name="bad", build=FailingStart))
     _, failure = supervisor.wait_for(1)[0]
     assert failure.error == "RuntimeError: cannot begin"
+
+
+class HeldActor(RecordingActor):
+    """Holds each message until it is released."""
+
+    entered = threading.Semaphore(0)
+    released = threading.Semaphore(0)
+
+    def receive(self, message: Any) -> Any:
+        self.entered.release()
+        assert self.released.acquire(timeout=WAIT)
+        return super().receive(message)
+
+
+@pytest.mark.parametrize("has_journal", [False, True])
+def test_time_in_the_mailbox_is_measured_per_actor(
+    system: ActorSystem, mail: Mail, tmp_path: Path, has_journal: bool
+) -> None:
+    now = [1.0]
+    system.waits = MailboxWaits(lambda: now[0])
+    if has_journal:
+        run = RecordedRun(version="", seed=0, arguments=[], controllers=[])
+        system.journal = JournalWriter(tmp_path / "run.journal", run=run, clock=system.clock, largest=100_000, files=1)
+    system.spawn(ActorSpec(name="held", build=partial(HeldActor, mail=mail)))
+    system.tell("held", Pause("one"))
+    assert HeldActor.entered.acquire(timeout=WAIT)
+    system.tell("held", Pause("two"))
+    assert "held" in system.active().values()
+    now[0] = 3.5
+    HeldActor.released.release(2)
+    assert [message for _, message in mail.wait_for(2)] == [Pause("one"), Pause("two")]
+    assert system.waits.totals() == [("held", 2, 2.5)]
+    assert HeldActor.entered.acquire(timeout=WAIT)
+    if isinstance(system.journal, JournalWriter):
+        system.stop("held", timeout=WAIT)
+        system.journal.close()
+        system.journal = None
 
 
 class ExhaustedSpawner(ThreadSpawner):

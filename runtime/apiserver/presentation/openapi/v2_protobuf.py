@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcm.runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, VARINT, field_tag, varint
+from kcm.protocols.protobuf_wire import BYTES, FIXED64, VARINT, field_tag, varint
 
 Encode = Callable[[Any], bytes]
 
