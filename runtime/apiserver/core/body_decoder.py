@@ -1,4 +1,4 @@
-"""Decodes a request's body into an object of the path's kind, or refuses it with a 400 and the reason.
+"""Decoder of request bodies in JSON, with the errors (400) of upstream's decoder.
 
 Source: apiserver pkg/endpoints/handlers/{create,update,rest}.go (v1.36).
 """
@@ -21,11 +21,14 @@ _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind stri
 
 
 class UnfitError(ValueError):
-    """An object that is not of the required kind."""
+    """Object of a wrong kind, or with a field of a wrong type."""
 
 
 def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -> Object:
-    """Returns the object in the body with its types settled, kind and metadata first. Raises StatusError (400)."""
+    """Decode, check and normalize the object in a body, see `settle_types`. Raises StatusError (400).
+
+    In the result, kind, apiVersion and metadata are the first fields.
+    """
     try:
         obj = parse_json(body)
     except ValueError as err:
@@ -57,10 +60,11 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
 
 
 def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Normalizes an object in place: apiVersion, kind and metadata are present, fields have their types; nulls, unknown
-    fields and empty metadata are dropped.
+    """Check the types of an object, and normalize it in place.
 
-    Raises UnfitError on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
+    A missing apiVersion, kind or metadata is added. Nulls, unknown fields, and empty fields of metadata are dropped.
+
+    Raises UnfitError for another kind or a value of a wrong type, StatusError (400) for another version of the kind.
     """
     _settle_kind(cluster, definition, obj)
     if obj.get("metadata") is None:
@@ -77,12 +81,12 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def parse_json(body: bytes) -> Any:
-    """Raises ValueError, also on a body that is nested too deeply."""
+    """Parse a body as JSON. Raises ValueError if it is malformed or nested too deeply."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as err:
         if err.pos >= len(err.doc.rstrip()):
-            raise ValueError("unexpected end of JSON input") from err  # in Go's words
+            raise ValueError("unexpected end of JSON input") from err  # Go's text
         raise
     check_nesting(value, body)
     return value
@@ -119,7 +123,10 @@ def _other_version(definition: ResourceDefinition, api_version: str) -> status_e
 
 
 def _check_custom_kind(definition: ResourceDefinition, obj: Object) -> None:
-    """Upstream takes an object of any kind for a custom one, and finds it invalid. Raises StatusError (422)."""
+    """Raise StatusError (422) if the object is not of the custom kind.
+
+    The error for a built-in kind is a 400. Upstream decodes any kind for a custom resource, and validates it later.
+    """
     wanted = {"kind": definition.kind, "apiVersion": definition.api_version}
     given = {field: obj.get(field) or value for field, value in wanted.items()}
     errors = [
@@ -131,7 +138,7 @@ def _check_custom_kind(definition: ResourceDefinition, obj: Object) -> None:
 
 
 def _in_go(value: object) -> str:
-    """Return the name that Go's decoder gives to the type of a JSON value other than a string."""
+    """Return the type of a JSON value in Go's error messages. value: neither a string nor null."""
     if isinstance(value, bool):
         return "bool"
     return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"

@@ -1,4 +1,4 @@
-"""Server context that every verb works with, and the parsed request."""
+"""Server context and parsed request, which the handlers of all verbs receive."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ class Patience(Protocol):
 
 
 class Reaction(Protocol):
-    """Derives further changes from a change, in the same commit."""
+    """Component that derives further changes from a change of a stored object, in the same commit."""
 
     def react(self, change: StoreChange) -> None:
-        """Stage the derived changes, and update the own state."""
+        """Add the derived changes to the commit, and update the component's own state."""
 
     def undo(self, change: StoreChange) -> None:
-        """Undo a change that is rolled back; called with the newest change first.
+        """Revert the component's own state after a change that is rolled back.
 
-        The server's state is already the one before all of them. `react` may not have been called for this change, or
-        may
-        have raised.
+        Called for each change of a commit, the newest first, when the stored objects are already as before the commit.
+        `react` may not have been called for this change, or may have raised.
         """
 
 
@@ -64,23 +63,23 @@ class Cluster:
     shapes: Shapes = field(default_factory=built_in_shapes)
     clock: WallClock
     uid: Callable[[], str]
-    suffix: Callable[[], str]  # five random characters for a generateName
+    suffix: Callable[[], str]  # returns five random characters for a generateName
     authorize: Authorize = allow_all
     authenticate: Authenticate = known_to_nobody
-    resolver: RuleResolver = EVERYTHING  # rules that roles and bindings give to a user
+    resolver: RuleResolver = EVERYTHING  # returns the rules that roles and bindings grant to a user
     tokens: AccountTokens | None = None  # issuer of service account tokens; None issues none
     settings: ApiSettings
-    outside: Outside = unanswered  # calls webhooks, see suspended_requests.py
+    outside: Outside = unanswered  # returns responses of webhooks, see suspended_requests.py
     # Allowance for long computations, see long_computations.py; None: they are carried out at once.
     patience: Patience | None = None
 
     @property
     def service_ranges(self) -> tuple[str, ...]:
-        """See registry.strategy.Allocating."""
+        """CIDRs of cluster IPs. Part of registry.strategy.Allocating."""
         return self.settings.service_ranges
 
     def timestamp(self) -> str:
-        """Return the current time as in objects: RFC 3339, whole seconds."""
+        """Return the current time in the format of objects: RFC 3339, in whole seconds."""
         return format_time(self.clock.now())
 
     def access(self, name: str = "") -> AccessControl:
@@ -88,12 +87,12 @@ class Cluster:
         return AccessControl(self.authenticate, self.authorize, self.resolver, name)
 
     def plural_of(self, api_version: str, kind: str) -> str:
-        """See registry.strategy.Granting."""
+        """Return the plural name of a kind; "" if the kind is unknown. Part of registry.strategy.Granting."""
         found = self.registry.of_kind(api_version, kind)
         return "" if found is None else found.plural
 
     def objects(self, storage: str) -> Iterator[Object]:
-        """All objects of a resource, decoded, in the order of their keys."""
+        """Yield all objects of a resource, decoded, in the order of their keys. storage: ResourceDefinition.storage."""
         return self.state.objects(storage)
 
     def is_deleting(self, record: StoredObject) -> bool:
@@ -119,20 +118,20 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class RoutedRequest:
-    """Request with its route. remarks: None if the request only reads."""
+    """Request for a resource, with its parsed path and its user."""
 
     route: ResourceRoute
     request: Request
     user: User
-    remarks: Remarks | None = None
+    remarks: Remarks | None = None  # None if the request only reads
 
     def warn(self, text: str) -> None:
-        """Add a warning, which the client gets even if the request fails."""
+        """Add a warning to the response. The client receives it even if the request fails."""
         if self.remarks is not None:
             self.remarks.warnings.add(text)
 
     def warn_all(self, texts: Iterable[str]) -> None:
-        """Take as many as a response can show; the rest of an iterator is not computed."""
+        """Add warnings until the response can show no more. The rest of an iterator is then not evaluated."""
         if self.remarks is not None:
             for text in texts:
                 if self.remarks.warnings.is_full:
@@ -140,7 +139,7 @@ class RoutedRequest:
                 self.remarks.warnings.add(text)
 
     def annotate(self, key: str, text: str) -> None:
-        """In the audit log. The first of a key counts."""
+        """Add an annotation to the request's entry in the audit log. The first value of a key is kept."""
         if self.remarks is not None:
             self.remarks.annotations.setdefault(key, text)
 
@@ -150,7 +149,7 @@ class RoutedRequest:
 
     @property
     def agent(self) -> str:
-        """The manager of fields that the user agent stands for; "" where that is not known."""
+        """User-Agent of the client up to the first slash; "" if unknown. The default name of the field manager."""
         return self.request.agent
 
     @property
@@ -167,43 +166,49 @@ class RoutedRequest:
 
 
 def read_stored(definition: ResourceDefinition, raw: bytes) -> Object:
-    """A stored object, decoded, in the form that verbs work with."""
+    """Decode a stored object, into the form that the handlers of verbs process.
+
+    This is the stored form of a built-in object, and a custom object in the version of the definition.
+    """
     obj = decode_object(raw)
     return obj if definition.decode is None else definition.decode([obj])[0]
 
 
 def served(definition: ResourceDefinition, raw: bytes) -> bytes:
-    """A stored object as this version of the resource shows it."""
+    """Return the JSON of a stored object in the version of the definition. raw: JSON of the object as stored."""
     if definition.shows_what_is_stored:
         return raw
     return encode_object(definition.shown(decode_object(raw)))
 
 
 def all_served(definition: ResourceDefinition, raws: list[bytes]) -> list[bytes]:
-    """Return the served form of many stored objects at once."""
+    """Return the JSON of stored objects in the version of the definition. A webhook converts them in one call."""
     if definition.decode is None:
         return [served(definition, raw) for raw in raws]
     return [encode_object(obj) for obj in definition.decode([decode_object(raw) for raw in raws])]
 
 
 def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
-    """The form that verbs work with. obj: what is applied may have no metadata; converters find one."""
+    """Convert an object in the version of the definition to the form that the handlers of verbs process.
+
+    See `read_stored`. obj: may lack metadata, as the body of an apply can; the conversion then adds it.
+    """
     if definition.to_storage is None:
         return obj
     return definition.to_storage(obj if isinstance(obj.get("metadata"), dict) else {**obj, "metadata": {}})
 
 
 def encoded(definition: ResourceDefinition, obj: Object) -> Object:
-    """Return the stored form of an object in the version that verbs work with."""
+    """Convert an object from the form that the handlers of verbs process to the form in which it is stored."""
     return obj if definition.encode is None else definition.encode(obj)
 
 
 def put_object(
     cluster: Cluster, definition: ResourceDefinition, key: Key, stored: Object, *, keeps_managers: bool
 ) -> bytes:
-    """Store an object; return its bytes. stored: see `encoded`.
+    """Store an object and return its JSON. stored: the object in its stored form, see `encoded`.
 
-    An object that is too large is stored without its managedFields, unless keeps_managers, as upstream does it.
+    As upstream, an object that is too large is stored without its managedFields, unless keeps_managers is set.
     Raises TooLargeError.
     """
     try:

@@ -1,7 +1,8 @@
-"""Conversion of custom objects between the versions of their kind, by the webhook of their definition.
+"""Conversion of custom objects between the versions of their kind, with or without a webhook.
 
 Source: apiextensions-apiserver pkg/apiserver/conversion/{converter,webhook_converter,nop_converter}.go (v1.36).
-Differs: the uid of a review is derived from its contents, so that a repeated request is equal.
+Differs from upstream: the uid of a ConversionReview is derived from its contents. When a suspended request is handled
+again (suspended_requests.py), it then sends an equal review, and the response is already known.
 """
 
 from __future__ import annotations
@@ -52,11 +53,14 @@ _DECODED = struct_of(
 
 
 class ConversionError(Exception):
-    """Invalid response of a webhook. The text continues "conversion webhook for v1, Kind=X "."""
+    """Invalid response of a conversion webhook. The text is the end of "conversion webhook for v1, Kind=X …"."""
 
 
 def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Convert:
-    """Return the converter of a CustomResourceDefinition."""
+    """Return the function that converts the objects of a CustomResourceDefinition.
+
+    asking: provides the responses of the webhook.
+    """
     spec = definition["spec"]
     known = {f"{spec['group']}/{version['name']}" for version in spec["versions"]}
     conversion = spec.get("conversion") or {}
@@ -80,7 +84,7 @@ def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Conver
 
 
 def _admits(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
-    """Report whether objects are converted as with strategy None, in place of hollow pods."""
+    """Report whether objects are converted without the webhook: its pods are hollow, and annotated with "admit"."""
     try:
         return address(cluster, webhook.get("clientConfig") or {}).admits
     except NoAddressError:
@@ -90,7 +94,7 @@ def _admits(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
 def _by_webhook(
     cluster: Cluster, asking: Asking, webhook: Mapping[str, Any], objects: list[Object], api_version: str
 ) -> list[Object]:
-    """Convert objects by a webhook. Raises StatusError (500), Unanswered."""
+    """Convert objects with the webhook. Raises StatusError (500), and Unanswered while its response is not known."""
     versions = webhook.get("conversionReviewVersions") or ()
     version = next((candidate for candidate in versions if candidate in _REVIEW_VERSIONS), None)
     if version is None:
@@ -105,7 +109,7 @@ def _by_webhook(
 
 
 def _asked(cluster: Cluster, asking: Asking, client: Mapping[str, Any], review: _Review) -> Answer:
-    """Raises ConversionError, Unanswered."""
+    """Return the response of the webhook to a review. client: a WebhookClientConfig. Raises Unanswered."""
     try:
         found = address(cluster, client)
     except NoAddressError as err:
@@ -116,7 +120,10 @@ def _asked(cluster: Cluster, asking: Asking, client: Mapping[str, Any], review: 
 
 
 class _Review:
-    """ConversionReview of objects, none of which has the desired apiVersion."""
+    """ConversionReview to send to a webhook, and the validation of the response.
+
+    version: version of the review itself. api_version: desired version of the objects, which none of them has.
+    """
 
     def __init__(self, version: str, api_version: str, objects: list[Object]) -> None:
         self._version, self._wanted, self._objects = version, api_version, objects
@@ -126,7 +133,7 @@ class _Review:
         self.body = orjson.dumps({**self._head, "request": {"uid": self._uid, **request}})
 
     def converted(self, answer: Answer) -> list[Object]:
-        """Raises ConversionError."""
+        """Return the converted objects in the webhook's response. Raises ConversionError, StatusError (500)."""
         try:
             found = self._response(review_in(answer, _DECODED)).get("convertedObjects") or []
         except UnansweredError as err:
@@ -137,7 +144,7 @@ class _Review:
         return [_settled(before, after, self._wanted, index) for index, (before, after) in enumerate(pairs)]
 
     def _response(self, whole: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises UnansweredError."""
+        """Return the field `response` of the webhook's review. Raises UnansweredError if the review is invalid."""
         given = {field: whole.get(field) or "" for field in self._head}
         strict = self._version == "v1"
         if all(given.values()) and given != self._head:
@@ -157,7 +164,10 @@ class _Review:
 
 
 def _stranger(given: Mapping[str, str], wanted: str) -> str:
-    """Why Go's client cannot read an object of this kind as a review."""
+    """Return the error of Go's client for a response that is not a ConversionReview of the wanted version.
+
+    given: kind and apiVersion of the response.
+    """
     version = given["apiVersion"].removeprefix(f"{_GROUP}/")
     if given["kind"] == "ConversionReview" and version in _REVIEW_VERSIONS:
         return f"converting ({version}.ConversionReview) to ({wanted}.ConversionReview): unknown conversion"
@@ -171,7 +181,11 @@ def _named(head: Mapping[str, str]) -> str:
 
 
 def _settled(before: Object, after: Any, wanted: str, index: int) -> Object:
-    """The converted object: of its metadata, only labels and annotations count. Raises ConversionError."""
+    """Return a converted object with its original metadata, except for labels and annotations, which may change.
+
+    Raises ConversionError if the webhook has changed the kind, identity or metadata, or has returned another version;
+    StatusError (500) if the object has no kind.
+    """
     if not isinstance(after, dict) or not after.get("kind"):
         text = orjson.dumps(after).decode()
         raise StatusError(500, "", f"Object 'Kind' is missing in '{text}'")
@@ -195,7 +209,7 @@ def _settled(before: Object, after: Any, wanted: str, index: int) -> Object:
 
 
 def _metadata(before: Object, after: Object) -> Object:
-    """Raises ValueError."""
+    """Return the metadata `before` with the labels and annotations of the object `after`. Raises ValueError."""
     if "metadata" not in after:
         raise ValueError("missing metadata in converted object")
     given = after["metadata"]

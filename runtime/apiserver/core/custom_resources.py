@@ -1,4 +1,4 @@
-"""Serves what CustomResourceDefinitions declare: a stored one adds its resources, a deleted one removes its objects.
+"""Registration of the resources that CustomResourceDefinitions declare, and removal of their objects.
 
 Source: apiextensions-apiserver pkg/controller/{status,establish,finalizer} (v1.36).
 """
@@ -25,17 +25,18 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class CustomResources:
-    """Keeps the registry in step with the stored CustomResourceDefinitions.
+    """Reaction that updates the registry when a CustomResourceDefinition changes.
 
-    A definition is not served while another resource of its group, built-in or custom, has one of its names.
+    A CustomResourceDefinition is not served while another resource of its group has one of its names. When it is
+    deleted, its objects are deleted first.
     """
 
     def __init__(self, cluster: Cluster, cache: WatchCache, asking: Asking) -> None:
         self._cluster, self._cache, self._asking = cluster, cache, asking
         # By the name of the CustomResourceDefinition, which is also the storage of its objects.
         self._served: dict[str, list[ResourceDefinition]] = {}
-        self._specs: dict[str, Object] = {}  # of the definitions with accepted names
-        self._terminating: dict[str, str] = {}  # storage → name, of the definitions being deleted
+        self._specs: dict[str, Object] = {}  # specs of the definitions whose names are accepted, by name
+        self._terminating: dict[str, str] = {}  # storage → name of the definition, for definitions being deleted
         self._serve_all()
 
     def react(self, change: StoreChange) -> None:
@@ -53,7 +54,7 @@ class CustomResources:
                 self._terminate(change.key)
 
     def _terminate(self, name: str) -> None:
-        """Delete the objects of a definition; those without finalizers are removed at once."""
+        """Delete all objects of a definition that is being deleted, and remove its finalizer if none are left."""
         for definition in self._served.get(name, ()):
             if definition.is_stored and definition.storage not in self._terminating:
                 self._terminating[definition.storage] = name
@@ -97,16 +98,17 @@ class CustomResources:
                 }
 
     def _serve_others(self, group: str) -> None:
-        """Serve those of a group that have waited for a name."""
+        """Serve the definitions of a group whose names were taken until now."""
         for name, record in list(self._cluster.state.collection(DEFINITIONS).records.items()):
             stored = decode_object(record.raw)
             if stored["spec"]["group"] == group and name not in self._served:
                 self._establish(name, stored, self._serve(name, stored))
 
     def _serve(self, name: str, stored: Object) -> _Conflict | None:
-        """Serve the declared versions; if their names are taken, keep serving the previous ones, if any.
+        """Register the versions that a definition declares. Returns a conflict if another resource has its names.
 
-        As with upstream, any change of the definition ends the watches of its objects.
+        After a conflict, the versions registered before remain. As upstream, any change of the spec ends the watches of
+        its objects.
         """
         served, spec = self._served.get(name, []), stored["spec"]
         conflict = _conflict(spec, self._others(spec["group"], served))
@@ -137,14 +139,17 @@ class CustomResources:
         served = self._served.pop(name, [])
         state.when_durable(self._ending_watches(served))
         self._terminating.pop(name, None)
-        if self._specs.pop(name, None) is not None:  # else the objects are of another resource of this name
-            # Where no version was served, or meanwhile.
+        if self._specs.pop(name, None) is not None:  # else another resource has this storage
+            # Objects are left if no version was served, or if they were created during the deletion.
             for key, record in list(state.collection(name).records.items()):
                 state.remove(name, key, decode_object(record.raw))
         self._remove(served)
 
     def _ending_watches(self, definitions: list[ResourceDefinition]) -> Callable[[], None]:
-        """Return a function that ends the watches of definitions once they have received all events so far."""
+        """Return a function that ends the watches of definitions. Called when the commit is durable.
+
+        Each watch still receives all events before its end.
+        """
 
         def end() -> None:
             for storage in {definition.storage for definition in definitions}:
@@ -154,7 +159,10 @@ class CustomResources:
         return end
 
     def _establish(self, name: str, stored: Object, conflict: _Conflict | None) -> None:
-        """Set its status: whether its names are accepted, and whether it is served. The second call writes nothing."""
+        """Write the status of a definition: whether its names are accepted, and whether it is served.
+
+        Writes nothing if only times would change.
+        """
         spec, status = stored["spec"], stored.get("status") or {}
         storage_versions = [version["name"] for version in spec["versions"] if version.get("storage")]
         now = self._cluster.timestamp()
@@ -183,14 +191,17 @@ class CustomResources:
 
 
 class _Conflict(NamedTuple):
-    """Reason and message of the condition for names that are not accepted."""
+    """Name conflict: reason and message of the condition NamesAccepted=False."""
 
     reason: str
     message: str
 
 
 def _conflict(spec: Object, others: list[ResourceDefinition]) -> _Conflict | None:
-    """Return the last conflict in the order of upstream's naming controller."""
+    """Return the conflict of a definition's names with the other resources of its group; None if there is none.
+
+    If several names conflict, the last one is returned, in the order of upstream's naming controller.
+    """
     names = spec["names"]
     resources = {
         word for definition in others for word in (definition.plural, definition.singular, *definition.short_names)
@@ -216,7 +227,7 @@ def _is_established(stored: Object) -> bool:
 
 
 def _untimed(status: Object) -> Object:
-    """Return the status without transition times and without fields set by others."""
+    """Return the part of a status that this module sets, without transition times."""
     ours = {"acceptedNames": status.get("acceptedNames"), "storedVersions": status.get("storedVersions")}
     types = ("NamesAccepted", "Established", "Terminating")
     known = [condition for condition in status.get("conditions") or () if condition.get("type") in types]

@@ -1,4 +1,4 @@
-"""Objects that are deleted some time after their last write: events."""
+"""Deletion of objects a certain time after their last write. Only events expire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 
 class Expiry:
-    """Removes objects of the kinds whose strategy has a ttl, on the first tick after it."""
+    """Remover of objects that have expired, for resources with a `ttl` in their Strategy.
+
+    An object is removed by the first tick after its ttl; a write starts the ttl again.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -41,11 +44,11 @@ class Expiry:
             return
         if due and due[-1][1:] == (change.key, change.revision):
             due.pop()
-        if change.type == DELETED:  # that may have been for its time
+        if change.type == DELETED:  # perhaps by `tick`, which has removed the entry
             self._put_back(change.storage, change.key, decode_object(change.previous))
 
     def _put_back(self, storage: str, key: Key, event: Object) -> None:
-        """Schedule an event again; a duplicate entry has no effect."""
+        """Schedule the removal of an event whose deletion was rolled back. A duplicate entry has no effect."""
         definition, now = self._cluster.registry.of_storage(storage), self._cluster.clock.now()
         ttl = definition.strategy.ttl if definition is not None else None
         if ttl is not None:
@@ -53,7 +56,7 @@ class Expiry:
             insort(self._due[storage], (when, key, int(metadata(event)["resourceVersion"])))
 
     def is_due(self, now: float) -> bool:
-        """Report whether tick has something to do. now: Unix time in seconds."""
+        """Report whether an object has expired, so that `tick` would remove it. now: Unix time in seconds."""
         return any(due and due[0][0] <= now for due in self._due.values())
 
     def tick(self, now: float) -> None:
@@ -61,12 +64,12 @@ class Expiry:
             while due and due[0][0] <= now:
                 _, key, revision = due.popleft()
                 record = self._cluster.state.get(storage, key)
-                if record is not None and record.revision == revision:  # else it was written again since
+                if record is not None and record.revision == revision:  # A written object has a newer entry.
                     self._cluster.state.remove(storage, key, decode_object(record.raw))
 
 
 def _last_written(event: Object, now: float) -> float:
-    """Return the time of an event's last write from its own timestamps; `now` without any."""
+    """Return the time of an event's last write, from the first valid timestamp in it; `now` if there is none."""
     for text in (event.get("lastTimestamp"), event.get("eventTime"), metadata(event).get("creationTimestamp")):
         if text:
             try:

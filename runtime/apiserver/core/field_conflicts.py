@@ -1,4 +1,4 @@
-"""Conflicts of an apply with other managers.
+"""Conflicts of a server-side apply with other field managers.
 
 Source: apimachinery pkg/util/managedfields/internal/{conflict,lastappliedmanager}.go (v1.36).
 """
@@ -19,13 +19,13 @@ from kcm.runtime.apiserver.schema.field_sets import Tree, field_set, minus, path
 from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-KUBECTL = "kubectl"  # the manager that takes over what its own client-side apply wrote
+KUBECTL = "kubectl"  # the field manager that may take over the fields of its earlier client-side apply
 
 Conflicts = dict[Manager, Tree]
 
 
 def conflict(conflicts: Conflicts) -> StatusError:
-    """The text is upstream's."""
+    """Return the error (409) for an apply that conflicts with other managers. Its text is upstream's."""
     found = [(_described(who), list(paths(conflicts[who]))) for who in sorted(conflicts, key=_identifier)]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
@@ -54,7 +54,10 @@ def _described(manager: Manager) -> str:
 def left_after_last_applied(
     conflicts: Conflicts, live: Mapping[str, Any], type_: MergeType, api_version: str
 ) -> Conflicts:
-    """Return the conflicts over fields that client-side apply did not write, or that changed since."""
+    """Return the conflicts without those over fields that client-side apply wrote and that have not changed since.
+
+    live: the stored object; its annotation LAST_APPLIED contains the object of the last client-side apply.
+    """
     try:
         last = orjson.loads(annotations_of(live).get(LAST_APPLIED) or b"")
     except ValueError:
@@ -68,7 +71,7 @@ def left_after_last_applied(
 
 
 def last_applied_by(body: Mapping[str, Any]) -> str:
-    """Return the applied object as client-side apply records it in its annotation."""
+    """Return an applied object in JSON, as client-side apply records it in the annotation LAST_APPLIED."""
     meta = dict(body.get("metadata") or {})
     if isinstance(meta.get("annotations"), dict):
         meta["annotations"] = {name: text for name, text in meta["annotations"].items() if name != LAST_APPLIED}

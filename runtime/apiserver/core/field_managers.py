@@ -1,7 +1,7 @@
-"""Field managers of objects: metadata.managedFields.
+"""Recording of field managers in metadata.managedFields.
 
-An update is recorded with the fields that it changed, an apply (server_side_apply.py) with all of its fields. An object
-without entries gets its first when it is applied.
+For a create or update, the fields that it has set or changed are recorded with its manager; for a server-side apply
+(server_side_apply.py), all fields of its body. An update of an object without managedFields records nothing.
 
 Source: apimachinery pkg/util/managedfields/internal, structured-merge-diff merge/update.go (Update),
 apiserver pkg/endpoints/handlers/{create,update}.go (v1.36).
@@ -31,22 +31,27 @@ from kcm.runtime.apiserver.schema.typed_errors import typed_errors
 MANAGED_FIELDS = "managedFields"
 APPLY, UPDATE = "Apply", "Update"
 STATUS, SCALE = "status", "scale"
-SERVER = "kube-apiserver"  # the manager of what the server makes by itself
+SERVER = "kube-apiserver"  # the field manager of objects that the server itself creates
 ANCIENT, UNKNOWN = "ancient-changes", "unknown"
 MOST_UPDATERS = 10
 _FIELDS_V1 = "FieldsV1"
 _ABSENT = object()
-# Never managed.
+# Fields of metadata that are never recorded.
 _OF_METADATA = "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion"
 _STRIPPED_OF_METADATA: Tree = {".": {}, **{f"f:{name}": {} for name in _OF_METADATA.split()}}
 _STRIPPED: Tree = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": _STRIPPED_OF_METADATA}
-_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # parts of a type; bytes of each
+_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # cached values of a type; bytes of JSON of each
 _seen: WeakKeyDictionary[MergeType, dict[bytes, Tree | None]] = WeakKeyDictionary()
 _RESET_STATUS: Tree = {"f:status": {}}
 
 
 class Manager(NamedTuple):
-    """Identity of a field manager. api_version: "" for one that applies."""
+    """Identity of a field manager, from an entry of managedFields.
+
+    operation: APPLY or UPDATE.
+    api_version: API version of the request; "" for APPLY, which has one entry for all versions.
+    subresource: subresource of the request, or "".
+    """
 
     name: str
     operation: str
@@ -55,13 +60,13 @@ class Manager(NamedTuple):
 
 
 def updater(call: RoutedRequest) -> Manager:
-    """Return the manager of an update."""
+    """Return the field manager of an update or create request."""
     name = call.query.get("fieldManager") or call.agent or UNKNOWN
     return Manager(name, UPDATE, call.definition.api_version, call.route.subresource)
 
 
 def entry_of(manager: Manager, fields: Tree, api_version: str, time: str | None) -> Object:
-    """In the order in which upstream writes it."""
+    """Return an entry of managedFields, with its fields in upstream's order. time: RFC 3339, or None to omit it."""
     entry: Object = {"manager": manager.name, "operation": manager.operation, "apiVersion": api_version}
     if time is not None:
         entry["time"] = time
@@ -72,7 +77,7 @@ def entry_of(manager: Manager, fields: Tree, api_version: str, time: str | None)
 
 
 def decoded(entries: Any) -> dict[Manager, Object]:
-    """Return managedFields by manager; {} if an entry is invalid."""
+    """Return the entries of managedFields by manager; {} if an entry is invalid. entries: a list, or None."""
     found = {}
     for entry in entries or ():
         operation, api_version = entry.get("operation"), entry.get("apiVersion")
@@ -85,7 +90,7 @@ def decoded(entries: Any) -> dict[Manager, Object]:
 
 
 def given_by_client(entries: Any) -> dict[Manager, Object]:
-    """Return managedFields by manager as `decoded` does, also validating the fields."""
+    """Return managedFields from a client by manager, as `decoded`; {} also if the fieldsV1 of an entry is invalid."""
     found = decoded(entries)
     return found if all(_is_tree(entry["fieldsV1"]) for entry in found.values()) else {}
 
@@ -95,20 +100,20 @@ def _is_tree(fields: Any) -> bool:
 
 
 def encoded(entries: Mapping[Manager, Object]) -> list[Object]:
-    """In upstream's order."""
+    """Return managedFields as a list, with the entries in upstream's order."""
     if len(entries) == 1:
         return [*entries.values()]
     return sorted(entries.values(), key=_rank)
 
 
 def _rank(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    # Times are RFC 3339 in UTC: their texts have their order.
+    # The times are RFC 3339 in UTC, so they can be compared as text.
     time, name = entry.get("time") or "", entry.get("manager", "")
     return entry["operation"], time, name, entry["apiVersion"], entry.get("subresource", "")
 
 
 def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
-    """The fields that a write by this path cannot change."""
+    """Return the set of fields that a request cannot change. subresource: subresource in its path, or ""."""
     strategy = definition.strategy
     if subresource == STATUS:
         reset: Tree = {f"f:{name}": {} for name in merge_type_of(definition).named if name not in (STATUS, "metadata")}
@@ -120,12 +125,16 @@ def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
 
 
 def stripped(fields: Tree) -> Tree:
-    """Return the fields without those that are never managed."""
+    """Return the set without the fields that are never recorded in managedFields."""
     return minus(fields, _STRIPPED)
 
 
 def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, manager: str) -> None:
-    """Record who made an object, with its defaults and before admission. obj: in the version of its definition."""
+    """Record the manager of a new object in its managedFields. Called after defaulting and before admission.
+
+    obj: the object in the version of the definition; changed in place.
+    manager: name of the field manager.
+    """
     given = given_by_client(obj["metadata"].pop(MANAGED_FIELDS, None))
     if not cluster.settings.record_managers:
         return
@@ -139,7 +148,7 @@ def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *,
 
 
 def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tree:
-    """Return the fields of a new object that differ from their zero values."""
+    """Return the set of fields of a new object that differ from their zero values."""
     type_ = merge_type_of(definition)
     zero, omitted, has_status = type_.zero, type_.omitted, definition.strategy.has_status
     found: Tree = {}
@@ -165,7 +174,11 @@ def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tre
 
 
 def _of_part(value: Any, before: Any, type_: MergeType) -> Tree | None:
-    """Kept for what was seen lately: what a controller makes is alike."""
+    """Return the set of fields of a top-level value that differ from `before`; None if the two are equal.
+
+    The result is cached, because a controller creates many objects with an equal spec.
+    before: zero value of the field, or _ABSENT.
+    """
     key = orjson.dumps(value) if isinstance(value, dict) else b""
     if not key or len(key) > _LONGEST_KEPT:
         return whole(value, type_) if before is _ABSENT else set_in(value, before, type_)
@@ -178,9 +191,11 @@ def _of_part(value: Any, before: Any, type_: MergeType) -> Tree | None:
 
 
 def record_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Mapping[str, Any]) -> None:
-    """Record who changed an object, from what he did: before admission and what the server adds by itself.
+    """Record the manager of an update in the managedFields of the new object, in place.
 
-    new: its managedFields are the client's, and become what is recorded. Both are in the stored form.
+    Called before admission and before the server sets fields, so only the client's changes are recorded. Does nothing
+    if the object has no managedFields.
+    new, old: objects in the form that the handlers of verbs process. new contains the managedFields from the client.
     """
     given = new["metadata"].pop(MANAGED_FIELDS, None)
     live = old["metadata"].get(MANAGED_FIELDS)
@@ -196,7 +211,7 @@ def record_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Mappi
     try:
         _record_update(cluster, call, new, old, managers, entries)
     except StatusError:
-        return  # where an object cannot be converted, upstream too forgets who manages it
+        return  # As upstream: if an object cannot be converted, its managedFields are removed.
 
 
 def _record_update(
@@ -207,14 +222,15 @@ def _record_update(
     managers: dict[Manager, Object],
     entries: Any,
 ) -> None:
-    """Record an update in managedFields. Raises StatusError.
+    """Record an update in the managedFields of `new`. Raises StatusError if an object cannot be converted.
 
-    managers: managers before the update, as in `entries`.
+    entries: managedFields before the update.
+    managers: the same entries by manager.
     """
     comparisons = Comparisons(cluster, call.definition, {**old, "metadata": _unmanaged(old["metadata"])}, new)
     mine = updater(call)
     if mine.subresource == SCALE and not _is_scaled(call.definition, managers):
-        new["metadata"][MANAGED_FIELDS] = entries  # as upstream: a field without a manager gets none by a scale update
+        new["metadata"][MANAGED_FIELDS] = entries  # as upstream: replicas have no manager yet, and get none
         return
     comparison = comparisons.of(mine.api_version)
     if comparison is None or not any(comparison):
@@ -238,7 +254,7 @@ def _unmanaged(meta: Mapping[str, Any]) -> Object:
 
 
 class Comparisons:
-    """Comparisons of two versions of an object in each API version that a manager uses."""
+    """Differences between an object before and after a write, in each API version that a field manager uses."""
 
     def __init__(
         self, cluster: Cluster, definition: ResourceDefinition, old: Mapping[str, Any], new: Mapping[str, Any]
@@ -247,7 +263,7 @@ class Comparisons:
         self._known: dict[str, Comparison | None] = {}
 
     def of(self, api_version: str) -> Comparison | None:
-        """Return the comparison; None if the API version is no longer served."""
+        """Return the differences in an API version; None if the resource does not have this version."""
         if api_version not in self._known:
             self._known[api_version] = self._compare(api_version)
         return self._known[api_version]
@@ -266,7 +282,7 @@ class Comparisons:
 
 
 def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object]) -> bool:
-    """Report whether the number of replicas has a manager."""
+    """Report whether a manager is recorded for the field with the number of replicas."""
     paths = definition.strategy.scale_paths
     steps = ".spec.replicas" if paths is None else paths.replicas
     path = tuple(f"f:{step}" for step in steps.removeprefix(".").split("."))
@@ -274,7 +290,10 @@ def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object
 
 
 def _check_fields(obj: Mapping[str, Any], type_: MergeType, what: str) -> None:
-    """Raise StatusError (500) for fields that the version does not have, which a webhook may leave."""
+    """Raise StatusError (500) if an object has fields that are not in its schema, as after a faulty conversion webhook.
+
+    what: beginning of the error text.
+    """
     errors = typed_errors(obj, type_)
     if errors:
         raise unexplained(
@@ -283,12 +302,15 @@ def _check_fields(obj: Mapping[str, Any], type_: MergeType, what: str) -> None:
 
 
 def shown(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An object in the form that verbs work with, in the version of the definition."""
+    """Convert an object from the form that the handlers of verbs process to the version of the definition."""
     return obj if definition.from_storage is None else definition.from_storage(dict(obj))
 
 
 def _without(entry: Object, taken: Tree, removed: Tree) -> Object | None:
-    """The entry after its manager has lost fields; None if nothing is left."""
+    """Return an entry of managedFields without some fields; None if no fields are left.
+
+    taken: fields that another manager has changed. removed: fields that are no longer in the object.
+    """
     before = entry["fieldsV1"]
     left = minus(minus(before, taken), removed)
     if left is before:
@@ -300,13 +322,16 @@ def _with_mine(entries: dict[Manager, Object], mine: Manager, fields: Tree, now:
     former = entries.get(mine)
     if former is not None:
         fields = united(former["fieldsV1"], fields)
-    # Upstream loses the time of a change of the scale.
+    # As upstream, the entry of a scale update has no time.
     entries[mine] = entry_of(mine, fields, mine.api_version, None if mine.subresource == SCALE else now)
     return entries if len(entries) <= MOST_UPDATERS else _capped(entries)
 
 
 def _capped(entries: dict[Manager, Object]) -> dict[Manager, Object]:
-    """Merge the oldest updaters of an API version into one entry while there are more than MOST_UPDATERS."""
+    """Merge the oldest UPDATE entries into one entry per API version, until at most MOST_UPDATERS are left.
+
+    Changes and returns `entries`. The merged entry has the manager "ancient-changes".
+    """
     updaters = sorted(
         (manager for manager in entries if manager.operation == UPDATE),
         key=lambda manager: (_age(entries[manager]), manager),
@@ -335,7 +360,7 @@ def _age(entry: Mapping[str, Any]) -> float:
 
 
 def keep_times(new: Object, old: Mapping[str, Any]) -> None:
-    """An object in which nothing but times of managers would change keeps these."""
+    """Restore the old managedFields in a new object if the objects differ only in the times of managedFields."""
     now, before = new["metadata"].get(MANAGED_FIELDS), old["metadata"].get(MANAGED_FIELDS)
     if not now or now is before or not before or len(now) != len(before) or now == before:
         return

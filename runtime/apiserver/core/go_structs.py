@@ -1,6 +1,9 @@
-"""Decode JSON as Go decodes it into a struct: fields of other types are errors in Go's words, unknown ones are dropped.
+"""Decoders of JSON values that behave as Go's decoding into a struct.
 
-Source: encoding/json (UnmarshalTypeError), as webhooks' answers are decoded by client-go (v1.36).
+A value of a wrong type raises an error with Go's text. Unknown fields and nulls in an object are dropped. The responses
+of webhooks are decoded in this way, as upstream's client-go does.
+
+Source: encoding/json (UnmarshalTypeError), client-go (v1.36).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 from kcm.runtime.apiserver.schema.scalars import json_type
 
-# (value, the Go struct that it is in, its path) → the decoded value. Raises ValueError. A null is never passed.
+# (value, name of the enclosing Go struct, path of the field) → decoded value. Raises ValueError. value: not null.
 Decode = Callable[[Any, str, str], Any]
 
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
@@ -50,7 +53,7 @@ def integer(bits: int) -> Decode:
 
 
 def octets(value: Any, struct: str, path: str) -> Any:
-    """Bytes: base64, or a list of numbers."""
+    """Decode a []byte: base64 text, or a list of numbers from 0 to 255."""
     if isinstance(value, list):
         byte = integer(16)
         numbers = [byte(item, struct, path) for item in value if item is not None]

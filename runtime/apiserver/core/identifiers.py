@@ -8,19 +8,19 @@ from collections.abc import Callable
 
 from kcm.protocols.late_methods import dataclass
 
-AT_ONCE = 256  # uids
+AT_ONCE = 256  # number of UUIDs for which random bytes are read at once
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def random_suffix() -> str:
-    """Draw five characters without vowels, as upstream's names.SimpleNameGenerator."""
+    """Return five random consonants and digits, as upstream's names.SimpleNameGenerator."""
     return "".join(random.choices(SUFFIX_CHARACTERS, k=5))
 
 
 class RandomUids:
-    """Source of UUIDs of version 4 in Kubernetes' spelling.
+    """Generator of random UUIDs (version 4) in lower case, as in metadata.uid. A call returns the next UUID.
 
-    Random bytes are fetched for many UUIDs at once, as the system call is the most expensive part.
+    Random bytes are read for many UUIDs at once, because the system call takes most of the time.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class RandomUids:
 
 @dataclass(frozen=True, slots=True)
 class Identifiers:
-    """Sources of identifiers."""
+    """Functions that generate the identifiers of new objects."""
 
     uid: Callable[[], str]  # metadata.uid
     suffix: Callable[[], str] = random_suffix  # the five characters of a generateName

@@ -1,10 +1,10 @@
-"""Computations that may take seconds: expressions of policies, match conditions and schemas.
+"""Computations that may take seconds: CEL expressions of policies, match conditions and schemas.
 
 An expression within upstream's cost budget may take about ten seconds here, and one thread serves all requests. A
-request therefore computes only up to an allowance. Beyond it, the request is suspended (suspended_requests.py) with a
-Computation as its question, which is carried out in slices while other requests are served. The request then starts
-again and finds the result. Results are keyed by their inputs, so that a computation is repeated if an object has
-changed in the meantime.
+request therefore computes only up to an allowance. Beyond it, the request is suspended (suspended_requests.py), and the
+computation is carried out in slices between other requests. Then the request is handled again from the beginning and
+finds the result. Results are stored by a digest of their inputs, so a computation is repeated if an object has changed
+in the meantime.
 
 The simulator and `ApiServer.handle` compute everything at once, as no other request waits.
 """
@@ -22,11 +22,11 @@ from kcm.runtime.apiserver.core.questions import Computation, Unanswered, unansw
 from kcm.runtime.cel import effort
 
 T = TypeVar("T")
-AT_ONCE = 10_000  # units of cost, about microseconds, that an attempt at a request may take
+AT_ONCE = 10_000  # units of cost, about microseconds, that one attempt to handle a request may compute
 
 
 class Allowance:
-    """Patience of a server, reset at each attempt at a request."""
+    """Remaining allowance for computations, in units of cost. The server resets it before each attempt at a request."""
 
     __slots__ = ("left",)
 
@@ -35,7 +35,7 @@ class Allowance:
 
 
 def key_of(*parts: Any) -> bytes:
-    """Return a digest of values of JSON, and of anything else by its identity."""
+    """Return a digest of JSON values and other objects. Other objects count by their identity (`id`)."""
     raw = orjson.dumps(parts, default=_as_json, option=orjson.OPT_NON_STR_KEYS)
     return hashlib.blake2b(raw, digest_size=16).digest()
 
@@ -47,11 +47,12 @@ def _as_json(part: Any) -> Any:
 
 
 def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]) -> T:
-    """Return what `act` returns, or raise what it raises.
+    """Call `act`, a computation that may take long, and return its result.
 
-    act: reads only; its result must not be changed.
-    key: returns a digest of all inputs; called only for long computations.
-    Raises Unanswered if the allowance is exceeded.
+    key: returns a digest of all inputs of `act`; called only if `act` exceeds the allowance.
+    act: changes nothing; its result must not be changed.
+
+    Raises the exceptions of `act`, and Unanswered if the allowance is exceeded and the result is not yet known.
     """
     patience = cluster.patience
     if patience is None:

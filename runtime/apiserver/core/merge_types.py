@@ -1,4 +1,4 @@
-"""Merge types of served resources."""
+"""Cache of the merge types of served resources, for server-side apply and managedFields."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ GENERATED_BASE = 58  # a generated name is at most 63 characters long, five of t
 
 
 def settle_namespace(route: ResourceRoute, obj: Object) -> None:
-    """Sets the namespace of the path. Raises StatusError (400) if the object has another."""
+    """Set the namespace of the request's path in an object. Raises StatusError (400) if the object has another one."""
     meta = obj["metadata"]
     namespace = meta.get("namespace") or ""
     if namespace and namespace != route.namespace:
@@ -29,7 +29,7 @@ def settle_namespace(route: ResourceRoute, obj: Object) -> None:
 
 
 def check_name(route: ResourceRoute, obj: Object) -> None:
-    """Raises StatusError (400) if the object has another name than its path."""
+    """Raise StatusError (400) if the name of an object differs from the name in the request's path."""
     name = obj["metadata"].get("name") or ""
     if not name:
         because = "name must be provided"
@@ -43,7 +43,7 @@ def check_name(route: ResourceRoute, obj: Object) -> None:
 
 
 def begin(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Sets the fields of a new object that only the server decides."""
+    """Set the metadata of a new object that only the server may set: uid, creationTimestamp, generation."""
     meta = obj["metadata"]
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         meta.pop(field, None)
@@ -58,7 +58,7 @@ def generated_name(cluster: Cluster, base: str) -> str:
 
 
 def carry_over(obj: Object, old: Object) -> None:
-    """Copies the fields that an update cannot change: identity, times, and a deletion in progress."""
+    """Copy the metadata that an update cannot change from the old object: identity, times, a deletion in progress."""
     meta, old_meta = obj["metadata"], old["metadata"]
     meta.setdefault("uid", old_meta["uid"])
     meta["creationTimestamp"] = old_meta["creationTimestamp"]

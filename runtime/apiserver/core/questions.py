@@ -1,6 +1,7 @@
-"""Values of a suspended request: pending calls, timers and computations, and their results.
+"""Questions of suspended requests, and their results. See suspended_requests.py.
 
-See suspended_requests.py.
+A question is something that a request needs before it can continue: the response of a webhook (Post), the end of a
+pause (Delay), or the result of a long computation (Computation).
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ from typing import Any, NamedTuple
 
 
 class Post(NamedTuple):
-    """POST request with JSON to a webhook. Equal posts are sent once."""
+    """Call of a webhook: a POST request with JSON. Equal posts of one request are sent once."""
 
     url: str  # with the scheme https
     body: bytes
     address: tuple[str, int] | None = None  # (host, port) to connect to; None: the URL's
-    authority: bytes = b""  # CA certificates in PEM; b"" for those of the system
+    authority: bytes = b""  # CA certificates in PEM; b"" for the system's CA certificates
     seconds: float = 10.0  # timeout of the whole exchange
 
 
 class Delay(NamedTuple):
-    """Delay after which the request continues."""
+    """Pause after which the request continues."""
 
     seconds: float
-    number: int = 0  # distinguishes several pauses of a request
+    number: int = 0  # distinguishes several pauses of one request
 
 
 class Computation:
     """Long computation, during which other requests are served: see long_computations.py.
 
-    Computations with the same key are equal and have the same result.
+    key: digest of its inputs. Computations with the same key are equal and have the same result.
+    act: carries the computation out and returns its result.
+    outside: `Cluster.outside` of the request.
     """
 
     __slots__ = ("act", "key", "outside")
@@ -44,7 +47,7 @@ class Computation:
         return hash(self.key)
 
     def carried_out(self) -> Answer:
-        """Carry the computation out at once."""
+        """Carry the computation out without a pause, and return its result or its exception."""
         try:
             return Answer(result=Result(self.act()))
         except Exception as err:
@@ -52,7 +55,7 @@ class Computation:
 
 
 class Result(NamedTuple):
-    """Result of a computation, or the exception that it raised."""
+    """Result of a computation. error: the exception that it raised, or None."""
 
     value: Any = None
     error: Exception | None = None
@@ -62,22 +65,22 @@ Question = Post | Delay | Computation
 
 
 class Answer(NamedTuple):
-    """Result of a question."""
+    """Result of a question: the response to a Post, the result of a Computation, or ELAPSED after a Delay."""
 
     status: int = 0  # HTTP status; 0 without a response
     body: bytes = b""
     error: str = ""  # reason if there is no response
-    result: Result | None = None  # of a Computation
+    result: Result | None = None  # result of a Computation; None for other questions
 
 
 ELAPSED = Answer()
 CallWebhook = Callable[[Question], Answer]
 Outside = Callable[[Sequence[Question]], list[Answer]]
-"""Return the answers in the order of the questions. Raises Unanswered if an answer is missing."""
+"""Returns the results of questions, in their order. Raises Unanswered if a result is not yet known."""
 
 
 class Unanswered(Exception):
-    """Control flow: a request needs the results of these questions."""
+    """Suspends a request until the results of its questions are known. This is control flow, not an error."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
         super().__init__()
@@ -85,12 +88,12 @@ class Unanswered(Exception):
 
 
 def unanswered(questions: Sequence[Question]) -> list[Answer]:
-    """Raise Unanswered: the first attempt of a request has no results."""
+    """Raise Unanswered. This is `Cluster.outside` at the first attempt of a request, when no results are known."""
     raise Unanswered(questions)
 
 
 def call_no_webhook(question: Question) -> Answer:
-    """Return the result of a question in a server that calls no webhooks."""
+    """Return the result of a question in a server that calls no webhooks: a Post fails, a Delay ends at once."""
     if isinstance(question, Computation):
         return question.carried_out()
     return ELAPSED if isinstance(question, Delay) else Answer(error="this server calls no webhooks")

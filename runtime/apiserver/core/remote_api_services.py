@@ -1,9 +1,9 @@
-"""APIServices that name a Service: whether they are available, and which group versions are therefore not served here.
+"""APIServices that assign a group version to the API server behind a Service (aggregated API servers).
 
-Requests are passed on to no other server, and hollow pods answer none. So such an APIService is available only if this
-server itself serves its group version: as a built-in one, or in place of its hollow pods once these are ready
-(metrics.k8s.io). Requests for any other are answered with 503, and discovery shows it as stale, as upstream does while
-a server is down.
+This server forwards no requests to other servers, and hollow pods serve none. So an APIService with a Service is
+available only if this server itself serves the group version: as a built-in one, or, while the ready pods of the
+Service are hollow, by definitions of its own (metrics.k8s.io). For any other group version the response is 503, and
+discovery shows it as stale, as upstream does while an aggregated server is down.
 
 Source: kube-aggregator pkg/controllers/status/remote/remote_available_controller.go, pkg/apiserver/handler_proxy.go
 (v1.36).
@@ -28,7 +28,10 @@ Place = tuple[str, str]  # group and version
 
 
 class Availability(NamedTuple):
-    """The condition Available. is_hollow: all checks passed but the last, as the pods of the Service are hollow."""
+    """Content of the condition Available of an APIService.
+
+    is_hollow: whether only the last check, a request to the server, failed, and all ready pods are hollow.
+    """
 
     is_available: bool
     reason: str
@@ -40,7 +43,10 @@ PASSED = Availability(True, "Passed", "all checks passed")
 
 
 class RemoteApiServices:
-    """Keeps the condition Available, and `Registry.elsewhere`, in step with APIServices, Services and endpoints."""
+    """Reaction that updates the condition Available of APIServices, and `Registry.elsewhere`.
+
+    It reacts to changes of APIServices, Services, EndpointSlices and nodes.
+    """
 
     def __init__(self, cluster: Cluster, stand_ins: Iterable[ResourceDefinition] = ()) -> None:
         # stand_ins: definitions to serve locally while the pods of an APIService are hollow.
@@ -68,7 +74,7 @@ class RemoteApiServices:
             self._sync(name)
 
     def _concerned(self, change: StoreChange) -> list[str]:
-        """Return the APIServices whose condition may follow from a change."""
+        """Return the names of the APIServices whose condition a change may affect."""
         if change.storage == API_SERVICES:
             return [change.key]
         if not self._services:
@@ -78,7 +84,7 @@ class RemoteApiServices:
         if change.storage == SLICES:
             service = labels_of(decode_object(change.raw)).get(SERVICE_NAME, "")
             return self._of_service(f"{split_key(change.key)[0]}/{service}")
-        # Whether endpoints are hollow follows from their node.
+        # An endpoint is hollow if its node is, so a new or deleted node may affect every APIService.
         is_node = change.storage == NODES and (not change.previous or change.type == DELETED)
         return list(self._services) if is_node else []
 
@@ -99,7 +105,10 @@ class RemoteApiServices:
             self._cluster.state.put(API_SERVICES, name, {**stored, "status": status})
 
     def _apply(self, name: str) -> tuple[Object, Availability] | None:
-        """Serve the group version of an APIService or not. Return None for one that names no Service."""
+        """Register or unregister the group version of an APIService.
+
+        Returns (the APIService, its availability); None if it does not exist or has no Service.
+        """
         record = self._cluster.state.get(API_SERVICES, name)
         stored = None if record is None else decode_object(record.raw)
         service = None if stored is None else stored["spec"].get("service")
@@ -116,7 +125,12 @@ class RemoteApiServices:
         return stored, verdict
 
     def _serve(self, name: str, here: Place | None, *, elsewhere: Place | None) -> None:
-        """Serve the stand-ins for a group version, and withdraw the others. here: None to withdraw all."""
+        """Update the registry for an APIService.
+
+        name: name of the APIService, "<version>.<group>".
+        here: group and version to serve with this server's own definitions (stand-ins); None: unregister them.
+        elsewhere: group and version to respond with 503 to; None: no group version.
+        """
         registry = self._cluster.registry
         registry.serve_elsewhere(name, elsewhere)
         for place, definitions in self._stand_ins.items():

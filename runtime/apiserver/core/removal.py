@@ -1,4 +1,4 @@
-"""Deletion of an object: at once, after its grace period, or with its last finalizer.
+"""Deletion of an object: immediately, after its grace period, or when its last finalizer is removed.
 
 Source: apiserver pkg/registry/rest/delete.go (BeforeDelete), pkg/registry/generic/registry/store.go (Delete; v1.36).
 """
@@ -17,36 +17,39 @@ from kcm.runtime.apiserver.registry.strategy import GarbageCollectionPolicy
 
 ORPHAN, FOREGROUND, BACKGROUND = "Orphan", "Foreground", "Background"
 ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"
-LATEST = parse_time("9999-12-31T23:59:59Z")  # a grace period that would end later ends here
+LATEST = parse_time("9999-12-31T23:59:59Z")  # latest deletionTimestamp; a grace period that ends later is shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """Options of a deletion. uid and resource_version are preconditions."""
+    """Options of a deletion, from metav1.DeleteOptions."""
 
     grace: int | None = None  # seconds; None: the object's own
-    uid: str | None = None
-    resource_version: str | None = None
-    propagation: str | None = None
+    uid: str | None = None  # precondition; None: any
+    resource_version: str | None = None  # precondition; None: any
+    propagation: str | None = None  # ORPHAN, FOREGROUND or BACKGROUND; None: by the finalizers or the kind
     dry_run: bool = False
 
 
 def store(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Object) -> bytes:
-    """Stores a changed object, or removes it if nothing keeps it any more; returns its bytes in either case."""
+    """Store an object after an update, or remove it if its deletion is complete. Returns its JSON in either case."""
     if nothing_keeps(definition, obj):
         return cluster.state.remove(definition.storage, key, obj)
     return cluster.state.put(definition.storage, key, obj)
 
 
 def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
-    """Report whether the object can be removed: it is being deleted without a grace period or finalizers left."""
+    """Report whether the deletion of an object is complete.
+
+    Then it has a deletionTimestamp, no grace period and no finalizers, and its Strategy does not delay the removal.
+    """
     meta = obj["metadata"]
     deleting = "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds")
     return deleting and not meta.get("finalizers") and not definition.strategy.held(obj)
 
 
 def nobody(_obj: Object) -> None:
-    """Has nothing against a deletion."""
+    """Admit every deletion."""
 
 
 def delete_object(
@@ -56,9 +59,9 @@ def delete_object(
     options: DeleteOptions,
     admit: Callable[[Object], None] = nobody,
 ) -> tuple[Object, bool]:
-    """Deletes an object, or marks it for deletion; returns (the object, whether it is gone). Raises StatusError.
+    """Delete an object, or mark it for deletion. Returns (object, whether it was removed). Raises StatusError.
 
-    admit: is shown the object, which it does not change, and may raise StatusError.
+    admit: called with the object, which it must not change; raises StatusError to reject the deletion.
     """
     record = cluster.record(definition, key)
     obj = decode_object(record.raw)
@@ -85,7 +88,7 @@ def delete_object(
     if grace == 0 and not finalizers and not strategy.held(obj):
         if not options.dry_run:
             if strategy.grace_period is not None:
-                # Upstream takes two steps, and so watchers see what an end without grace looks like.
+                # As upstream, the deletion is an update and a removal, so watches receive both events.
                 cluster.state.put(definition.storage, key, obj)
             cluster.state.remove(definition.storage, key, obj)
         return obj, True
@@ -98,7 +101,10 @@ def delete_object(
 
 
 def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object, options: DeleteOptions) -> int | None:
-    """Sets deletionTimestamp; returns the grace period in seconds, None if an earlier deletion holds."""
+    """Set the deletionTimestamp and grace period of an object in place. Returns the grace period in seconds.
+
+    Returns None if an earlier deletion remains in effect, because no shorter grace period is requested.
+    """
     meta, strategy = obj["metadata"], definition.strategy
     asked = None if options.grace is None else (1 if options.grace < 0 else options.grace)
     now = cluster.clock.now()
@@ -118,14 +124,17 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     shortened = (now if deadline >= LATEST else deadline - running) + asked
     if shortened < now:
         shortened = now
-        # The kubelet still has to see the deletion, so a graceful one never becomes one without grace.
+        # The kubelet still has to stop the pod, so only a request for grace period 0 removes it immediately.
         asked = 1 if asked else 0
     meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = format_time(min(shortened, LATEST)), asked
     return asked
 
 
 def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagation: str | None) -> list[str]:
-    """Return the finalizers after this deletion; its propagation policy selects the garbage collector's."""
+    """Return the finalizers of an object after a deletion.
+
+    The propagation policy determines whether they include "orphan" or "foregroundDeletion" of the garbage collector.
+    """
     policy = definition.strategy.default_garbage_collection_policy
     if policy is GarbageCollectionPolicy.UNSUPPORTED:
         return finalizers
@@ -141,7 +150,7 @@ def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagati
 
 
 def check_preconditions(definition: ResourceDefinition, obj: Object, options: DeleteOptions) -> None:
-    """Raises StatusError (409)."""
+    """Raise StatusError (409) if the object does not meet the preconditions in the options."""
     meta = obj["metadata"]
     if options.uid is not None and options.uid != meta["uid"]:
         raise status_errors.conflict(

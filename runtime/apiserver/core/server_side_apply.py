@@ -1,7 +1,8 @@
 """Server-side apply: merges the applied fields, and removes fields that the manager no longer applies.
 
 Source: structured-merge-diff merge/update.go (Apply), apimachinery pkg/util/managedfields/internal (v1.36).
-Differs from upstream: a schema that makes a field atomic, or granular, leaves recorded fields unchanged.
+Differs from upstream: when a schema changes a field from granular to atomic, or back, the entries of managedFields that
+were recorded before are not converted.
 """
 
 from __future__ import annotations
@@ -54,17 +55,19 @@ from kcm.runtime.apiserver.schema.typed_errors import typed_errors
 from kcm.runtime.apiserver.schema.typed_merge import merge, removed
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-_SCALES = "autoscaling/v1"  # API version of entries for the scale subresource, for every version of the workload
+_SCALES = "autoscaling/v1"  # API version of Scale; conflicts of an apply to a scale subresource name this version
 
 Entries = dict[Manager, Object]
 
 
 def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: Mapping[str, Any]) -> Object:
-    """Return the object with the applied fields and its managedFields, in the version of the request.
+    """Return the object after a server-side apply, with its new managedFields, in the version of the request.
 
-    live: the stored object; {} if it does not exist.
-    Raises StatusError: 400 for another kind, 409 for conflicts with other managers unless forced, and 500, as upstream,
-    for fields that the kind does not have.
+    live: the object before the apply; {} if it does not exist.
+    body: the applied object.
+
+    Raises StatusError: 400 for another kind; 409 for conflicts with other managers, unless the request has `force`; and
+    500, as upstream, for fields that are not in the schema of the kind.
     """
     definition = call.definition
     type_ = merge_type_of(definition)
@@ -143,7 +146,7 @@ def _conflicts(comparisons: Comparisons, entries: Entries, mine: Manager) -> Con
 
 
 def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries:
-    """Return the fields that the other managers still manage."""
+    """Return the entries of the other managers, without the fields that the apply has changed or removed."""
     found = {}
     for other, entry in entries.items():
         comparison = None if other == mine else comparisons.of(entry["apiVersion"])
@@ -158,7 +161,11 @@ def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries
 def _pruned(
     cluster: Cluster, definition: ResourceDefinition, merged: Object, former: Mapping[str, Any], claimed: Entries
 ) -> Object:
-    """Remove fields that the manager applied before and that no manager manages now."""
+    """Return the merged object without fields that only this manager managed, and that it no longer applies.
+
+    former: the manager's entry of managedFields before this apply.
+    claimed: the entries of all managers, with the new entry of this manager.
+    """
     then = cluster.registry.in_version(definition, former["apiVersion"])
     if then is None:
         return merged
@@ -182,7 +189,10 @@ def _pruned(
 
 
 def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
-    """Return `left` with the managed fields of `merged`. Both are in the stored form."""
+    """Return `left` with the fields of `merged` in the set `managed` added again.
+
+    definition: the resource in the API version of `managed`. merged, left: in the form that handlers of verbs process.
+    """
     type_ = merge_type_of(definition)
     whole = shown(definition, merged)
     here = with_named_members(field_set(whole, type_), type_)

@@ -1,4 +1,4 @@
-"""Settings of an ApiServer: what it serves, and which work it does itself."""
+"""Settings of an ApiServer: the resources that it serves, authorization, admission, and optional tasks."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ SERVICE_RANGES = ("10.96.0.0/16",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Settings of one server. Passed whole, to it and to everything that handles its requests.
+    """Settings of one server. All handlers of its requests receive them as part of the Cluster.
 
-    The server's process reads them from its command line, as part of process.settings.ServerSettings.
+    A server in its own process reads them from its command line, as part of process.settings.ServerSettings.
     """
 
     resources: tuple[ResourceDefinition, ...] = BUILT_IN
-    # Definitions that are served while an APIService names a Service with hollow pods for them.
+    # Definitions that are served instead of an aggregated API server whose pods are hollow (metrics.k8s.io).
     stand_ins: tuple[ResourceDefinition, ...] = ()
     # CIDRs of cluster IPs, one for each IP family, the default family first.
     service_ranges: tuple[str, ...] = SERVICE_RANGES
-    # Authorize by roles and bindings, and nodes by the pods bound to them.
+    # Authorize requests by RBAC, and requests of nodes by the pods bound to them. False: every request is allowed.
     role_based: bool = False
     # Enabled admission plugins; by default upstream's, except those that depend on controllers.
     plugins: frozenset[str] = WITHOUT_CONTROLLERS
     # Configuration of admission plugins.
     admission: AdmissionSettings = AdmissionSettings()
-    # Record managedFields of objects that were never applied, too.
+    # Record managedFields also of objects that were never applied (server-side apply).
     record_managers: bool = True
-    # Do the work of the garbage collector and of the namespace controller, see stand_ins/.
+    # Run the replacements of the garbage collector and of the namespace controller, see stand_ins/.
     collect_garbage: bool = True
     empty_namespaces: bool = True
 
 
 def new_registry(settings: ApiSettings) -> Registry:
-    """Return a registry of the resources that are served."""
+    """Return a registry of the resources in the settings."""
     return Registry(with_scheduling_groups(settings.resources))
 
 

@@ -1,13 +1,12 @@
-"""Requests that depend on calls to webhooks, on timers, or on long computations.
+"""Requests that depend on calls to webhooks, on pauses, or on long computations.
 
-No request blocks. A request that lacks a result (of a webhook, or of a timer) raises Unanswered: its changes are
-rolled back, and it becomes a Suspended with its questions. The caller obtains the results while other requests are
-served, then calls `resume`: the request runs again from the beginning, against the state at that time, and finds the
-results of equal questions. If an object has changed in the meantime, the questions differ and the request is suspended
-again. Nothing is therefore stored that a webhook has not seen.
+No request blocks the server's only thread. A request that needs something first (a question, see questions.py) raises
+Unanswered: its changes are rolled back, and it becomes a Suspended with its questions. The caller obtains the results
+while other requests are served, then calls `resume`. The request is handled again from the beginning, with the objects
+stored at that time, and finds the results of its questions. If an object has changed in the meantime, the questions
+differ, and the request is suspended again. An object is therefore never stored in a state that a webhook has not seen.
 
-Random and current values (uids, suffixes, the time) are the same in each attempt; otherwise no question would be equal
-to an earlier one.
+Generated values (uids, suffixes of names, the time) are the same in each attempt. Otherwise the questions would differ.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LONGEST = 34.0  # seconds from the first attempt to the last, as upstream's requ
 
 T = TypeVar("T")
 Attempt = Callable[[Cluster], Response]
-"""Carry the request out in a server context that has the results. Raises Unanswered."""
+"""Handles a request in a server context that has the results of its questions. Raises Unanswered."""
 
 
 class Suspended:
@@ -41,7 +40,10 @@ class Suspended:
         self.questions: tuple[Question, ...] = ()
 
     def resume(self, answers: Iterable[Answer]) -> Response | Suspended:
-        """Run the request again. The results are in the order of the questions."""
+        """Handle the request again, with the results of its questions, in their order.
+
+        Returns the response, or this object if the request has further questions. After LONGEST the response is a 504.
+        """
         self._answers.update(zip(self.questions, answers, strict=True))
         if self._clock.now() - self._began > LONGEST:
             text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
@@ -62,9 +64,9 @@ class Suspended:
 
 
 class Asking:
-    """Access of object conversions to the results of the current request.
+    """Holder of the current request's `Cluster.outside`, for the conversion of custom objects.
 
-    A definition converts objects wherever they are read or written, and has no server context there.
+    Objects are converted wherever they are read or written, also by functions that do not receive the Cluster.
     """
 
     __slots__ = ("outside",)
@@ -74,7 +76,7 @@ class Asking:
 
 
 AskLater = Callable[[Sequence[Question], Callable[[list[Answer]], None]], None]
-"""Calls back with the answers to questions, in their order, when they are there. Not within a request."""
+"""Obtains the results of questions outside any request, then calls the function with them, in their order."""
 
 
 def in_background(
@@ -84,7 +86,13 @@ def in_background(
     then: Callable[[T], None],
     failed: Callable[[StatusError], None],
 ) -> None:
-    """Call `then` with the result of `act` once all of its questions have results, or `failed` with its error."""
+    """Call `act` outside any request; if it raises Unanswered, obtain the results of its questions and call it again.
+
+    asking: provides the results to `act`.
+    act: may raise Unanswered and StatusError.
+    then: called with the result of `act`.
+    failed: called with the StatusError of `act`.
+    """
     answers: dict[Question, Answer] = {}
 
     def answered(questions: Sequence[Question]) -> list[Answer]:
@@ -117,7 +125,7 @@ def in_background(
 
 
 class _Repeated(Generic[T]):
-    """Source that returns the same values in the same order after each rewind."""
+    """Generator of values (`draw`) that returns the same values again after `rewind`."""
 
     def __init__(self, draw: Callable[[], T]) -> None:
         self._draw, self._drawn, self._at = draw, list[T](), 0

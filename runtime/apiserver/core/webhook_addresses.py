@@ -1,11 +1,12 @@
 """Addresses of webhooks: their URL, or a ready endpoint of their Service.
 
-A hollow pod is not called: nothing runs in it, and its address may belong to another program. Instead, an annotation of
-the Service, the pod or the node, in this order, is ADMIT or the address of a program.
+A webhook in a hollow pod is not called: nothing runs in the pod, and its address may belong to another program.
+Instead, the annotation WEBHOOK (kcm.protocols.hollow_nodes) of the Service, the pod or the node, in this order, is
+"admit" or the address of a program that serves the webhook.
 
-Source: apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go, ResolveEndpoint (v1.36). Differs: the first ready
-endpoint is used instead of a random one. Upstream uses the cluster IP unless --enable-aggregator-routing is set; here
-cluster IPs are not routed.
+Source: apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go, ResolveEndpoint (v1.36).
+Differs from upstream: the first ready endpoint is used instead of a random one. Upstream uses the cluster IP unless
+--enable-aggregator-routing is set; here cluster IPs are not routed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.storage.state import to_read
 
-ADMIT = "admit"  # value of the annotation WEBHOOK
+ADMIT = "admit"  # value of the annotation WEBHOOK: do not call the webhook, and admit or convert everything
 _ALLOCATED = "ipaddresses.networking.k8s.io"
 _HOST = re.compile("[0-9A-Za-z.:_-]+")
 SLICES, SERVICE_NAME = "endpointslices.discovery.k8s.io", "kubernetes.io/service-name"
@@ -38,7 +39,7 @@ class Address(NamedTuple):
 
 
 class NoAddressError(Exception):
-    """The webhook has no address that can be called. url: its URL, if known."""
+    """Webhook without an address that can be called. url: URL of the webhook, or "" if it is unknown."""
 
     def __init__(self, text: str, url: str = "") -> None:
         super().__init__(text)
@@ -46,7 +47,7 @@ class NoAddressError(Exception):
 
 
 def address(cluster: Cluster, client: Mapping[str, Any]) -> Address:
-    """Return the address of a webhook. client: a WebhookClientConfig. Raises NoAddressError."""
+    """Return the address of a webhook. client: its WebhookClientConfig. Raises NoAddressError."""
     service = client.get("service")
     if service is None:
         parts = urlsplit(client.get("url") or "")
@@ -68,7 +69,10 @@ def address(cluster: Cluster, client: Mapping[str, Any]) -> Address:
 
 
 def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[str, int] | None:
-    """Return (host, port) to connect to, None if the webhook admits everything. Raises NoAddressError."""
+    """Return (host, port) of a ready endpoint of a Service; None if the webhook is annotated to admit everything.
+
+    port: port of the Service. Raises NoAddressError.
+    """
     record = cluster.state.get("services", f"{namespace}/{name}")
     if record is None:
         raise NoAddressError(f"service {quoted(name)} not found")
@@ -96,7 +100,7 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
 
 
 def _ready_endpoints(cluster: Cluster, namespace: str, service: str, port: str) -> Iterator[tuple[Object, int]]:
-    """Yield endpoints with the number of the port of this name."""
+    """Yield (endpoint, port number) for the ready endpoints of a Service. port: name of the port."""
     for found in slices_of(cluster, namespace, service):
         number = next((each.get("port") for each in found.get("ports") or () if each.get("name") == port), None)
         for endpoint in found.get("endpoints") or () if number else ():
@@ -105,7 +109,7 @@ def _ready_endpoints(cluster: Cluster, namespace: str, service: str, port: str) 
 
 
 def is_hollow_endpoint(cluster: Cluster, endpoint: Object) -> bool:
-    """A pod whose node is gone runs no more than a hollow one."""
+    """Report whether an endpoint of an EndpointSlice is a hollow pod, or a pod whose node does not exist."""
     node = endpoint.get("nodeName")
     if not node:
         return _is_of_hollow_nodes(cluster, endpoint["addresses"][0])
@@ -114,7 +118,7 @@ def is_hollow_endpoint(cluster: Cluster, endpoint: Object) -> bool:
 
 
 def _stand_in(cluster: Cluster, service: Object, endpoint: Object | None) -> str:
-    """Return the value of the annotation WEBHOOK; "" without one. endpoint: a hollow one, if there is one."""
+    """Return the annotation WEBHOOK of a Service, or of the pod or node of a hollow endpoint; "" if it is missing."""
     places = [service]
     if endpoint is not None:
         pod = (endpoint.get("targetRef") or {}).get("name") or ""
@@ -125,7 +129,7 @@ def _stand_in(cluster: Cluster, service: Object, endpoint: Object | None) -> str
 
 
 def _parsed(stand_in: str) -> tuple[str, int]:
-    """Raises NoAddressError."""
+    """Parse the host and port in an annotation WEBHOOK. Raises NoAddressError if it is malformed."""
     host, _, port = stand_in.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not _HOST.fullmatch(host) or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -134,7 +138,7 @@ def _parsed(stand_in: str) -> tuple[str, int]:
 
 
 def _leads_nowhere(cluster: Cluster, host: str) -> str:
-    """Return why a host that is an IP address is not to be connected to; "" for every other."""
+    """Return why a host cannot be called: it is a cluster IP, or an IP address of hollow pods; "" if it can."""
     address = _parsed_ip(host)
     if address is None or address.is_loopback:
         return ""
@@ -154,7 +158,7 @@ def _is_of_hollow_nodes(cluster: Cluster, text: str) -> bool:
 
 
 def _parsed_ip(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that is connected to; None for a host name."""
+    """Parse an IP address; an IPv4-mapped IPv6 address becomes an IPv4 address. Returns None for a host name."""
     try:
         address = ip_address(text)
     except ValueError:

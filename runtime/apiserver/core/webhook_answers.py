@@ -1,4 +1,4 @@
-"""Responses of webhooks: the review, or the error instead.
+"""Decoding of webhook responses, and the errors of Go's client for invalid ones.
 
 Source: client-go rest/request.go, apimachinery pkg/api/errors/errors.go, NewGenericServerResponse (v1.36).
 """
@@ -31,11 +31,14 @@ _STATUSES = {
 
 
 class UnansweredError(Exception):
-    """Webhook could not be called, or its response is invalid. The text is that of Go's client."""
+    """Failed call of a webhook: no response, or an invalid response. The text is that of Go's client."""
 
 
 def review_in(answer: Answer, decode: Decode) -> dict[str, Any]:
-    """Return the review in a response. decode: decoder of its Go struct. Raises UnansweredError."""
+    """Decode the review in the response of a webhook, such as an AdmissionReview. Raises UnansweredError.
+
+    decode: decoder of the review's Go struct, see go_structs.py.
+    """
     if answer.error:
         raise UnansweredError(answer.error)
     try:

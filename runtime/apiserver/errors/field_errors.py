@@ -1,4 +1,4 @@
-"""Errors of one field of an object, with the texts of upstream's API server.
+"""Validation errors of a field of an object, with the texts of upstream's API server.
 
 Source: apimachinery pkg/util/validation/field/errors.go (v1.36).
 """
@@ -25,17 +25,18 @@ _WORDS = {
     "FieldValueTypeInvalid": "Invalid value",
     "InternalError": "Internal error",
 }
-OF_ERROR = (
-    8  # units of cost, about microseconds, of an error and what was looked at for it; see core/long_computations.py
-)
+# Cost of finding an error, in units of about a microsecond; see core/long_computations.py.
+OF_ERROR = 8
 OMITTED: Any = object()
-"""As a value: one that is too large to be shown."""
+"""Value of a FieldError whose value must not be shown, for example because it is too large."""
 
 
 class FieldError(NamedTuple):
-    """One cause of an Invalid.
+    """Validation error of one field; a cause of a Status with the reason Invalid.
 
-    type: a metav1.CauseType. field: a dotted path, with `[0]` for a list's item and `[key]` for a map's.
+    type: a metav1.CauseType.
+    field: path of the field, with `[0]` for an item of a list and `[key]` for an entry of a map.
+    value: invalid value in JSON; OMITTED if it must not be shown. Ignored for some types, such as FieldValueRequired.
     """
 
     type: str
@@ -45,7 +46,7 @@ class FieldError(NamedTuple):
 
     @property
     def body(self) -> str:
-        """The text without the field, as `details.causes[].message` carries it."""
+        """Text of the error without the field, as in `details.causes[].message`."""
         text = _WORDS[self.type]
         if self.type not in _VALUELESS and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
@@ -62,7 +63,7 @@ def _shown(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote a text like Go's %q does for the characters that occur in names and values."""
+    """Quote a text like Go's %q. The escapes of control characters differ, which names and values do not contain."""
     return orjson.dumps(text).decode()
 
 

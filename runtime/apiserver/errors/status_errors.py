@@ -1,4 +1,4 @@
-"""Refusals: metav1 Status bodies with the reasons and messages that clients know from kube-apiserver.
+"""Errors that the server returns as metav1.Status, with the reasons and messages of kube-apiserver.
 
 Source: apimachinery pkg/api/errors/errors.go, apiserver pkg/storage/errors.go and pkg/registry/rest (v1.36).
 """
@@ -14,14 +14,14 @@ from kcm.protocols.errors import aggregate
 from kcm.runtime.apiserver.errors.field_errors import FieldError, quoted
 from kcm.runtime.client.api import Response
 
-MOST_CAUSES = 300  # field errors that are reported of one object
-LONGEST_CAUSES = 512 * 1024  # characters of them; the first is reported in full
+MOST_CAUSES = 300  # number of field errors that are reported for one object
+LONGEST_CAUSES = 512 * 1024  # total characters of reported field errors; the first error is always reported in full
 TEXT = "text/plain; charset=utf-8"
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 class StatusError(Exception):
-    """Refusal of a request, returned to the client as a metav1.Status.
+    """Error that is returned to the client as a metav1.Status.
 
     code: HTTP status code.
     reason: a metav1.StatusReason, or "".
@@ -37,7 +37,7 @@ class StatusError(Exception):
 
     @property
     def status(self) -> dict[str, Any]:
-        """The Status object; also what an ERROR event of a watch carries."""
+        """The metav1.Status object. An ERROR event of a watch contains it too."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -58,7 +58,7 @@ class StatusError(Exception):
 
 
 class PlainError(StatusError):
-    """A refusal that is plain text, as those of Go's http.Error."""
+    """Error that is returned to the client as plain text, as by Go's http.Error."""
 
     def response(self) -> Response:
         return Response(status=self.code, body=f"{self.message}\n".encode(), content_type=TEXT)
@@ -86,34 +86,37 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 
 
 def no_such_path(because: str = "") -> StatusError:
-    """A path that no resource is served under. because: what is missing; upstream has no such hint."""
+    """Return a 404 for a path under which no resource is served.
+
+    because: hint that is appended to the message, such as the missing API group. Upstream gives no hint.
+    """
     hint = f" ({because})" if because else ""
     return StatusError(404, "NotFound", f"the server could not find the requested resource{hint}", {})
 
 
 def served_elsewhere() -> StatusError:
-    """Return the error for a group version whose APIService has no reachable Service."""
+    """Return a 503 for a group version of an aggregated API server, which this server cannot reach."""
     return PlainError(503, "ServiceUnavailable", "service unavailable")
 
 
 def nothing_runs(plural: str, subresource: str) -> StatusError:
-    """A subresource that needs a running container."""
+    """Return a 501 for a subresource that needs a running container, such as pods/exec."""
     message = f"there is no {plural}/{subresource} here: the pods of this cluster run in appearance only"
     return StatusError(501, "NotImplemented", message, {})
 
 
 def version_on_create() -> StatusError:
-    """Upstream's error has no reason, so its clients get a 500."""
+    """Return a 500 for a new object with a resourceVersion. Upstream's error has no status code, which means 500."""
     return StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def unexplained(message: str) -> StatusError:
-    """An error that upstream hands to its clients as it is."""
+    """Return a 500 without a reason, as upstream does for an error that is not a StatusError."""
     return StatusError(500, "", message)
 
 
 def no_room() -> StatusError:
-    """The store is full; etcd's text."""
+    """Return a 500 with etcd's text for a store that is full."""
     return unexplained("etcdserver: mvcc: database space exceeded")
 
 
@@ -123,7 +126,7 @@ def already_exists(group: str, plural: str, name: str) -> StatusError:
 
 
 def generated_name_exists(group: str, plural: str, name: str) -> StatusError:
-    """Several generateName attempts in a row met existing objects."""
+    """Return a 409 for an object with a generateName, for which all attempts generated names of existing objects."""
     message = (
         f"{qualified(plural, group)} {quoted(name)} already exists, "
         "the server was not able to generate a unique name for the object"
@@ -190,7 +193,7 @@ def too_large_resource_version(asked: int, current: int) -> StatusError:
 
 
 def method_not_allowed() -> StatusError:
-    """A verb that this path never takes."""
+    """Return a 405 for a verb that the path does not support."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
@@ -208,7 +211,10 @@ def unsupported_patch_type() -> StatusError:
 
 
 def unprocessable(because: str) -> StatusError:
-    """A patch that can be decoded but does not apply. Upstream gives no reason."""
+    """Return a 422 for a patch that can be decoded but not applied.
+
+    because: text of the cause, which upstream does not give.
+    """
     message = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", message, {"causes": [{"field": "patch", "message": because}]})
 

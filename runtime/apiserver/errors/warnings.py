@@ -8,24 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-MOST_TEXT = 4096  # characters of all warnings; more, and each is cut
-LONGEST = 256  # characters of a warning that is cut
+MOST_TEXT = 4096  # total characters of all warnings; if they have more, each warning is truncated
+LONGEST = 256  # characters to which a warning is truncated
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # no header can have these
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # not allowed in HTTP headers
 
 
 class Warnings:
-    """Distinct warnings in the order in which they are given.
+    """Collection of distinct warnings, in the order in which they are added.
 
-    The rest is dropped as soon as no response can show it, so that a request with 100,000 problems costs no more than
-    one with 100.
+    Warnings beyond the limit of a response are dropped, so a request with 100,000 problems costs no more than a request
+    with 100.
     """
 
     __slots__ = ("_left", "_texts")
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: dict[str, None] = {}
-        self._left = MOST_TEXT  # characters, were all of them cut
+        self._left = MOST_TEXT  # remaining characters if all warnings are truncated
         for text in texts:
             self.add(text)
 
@@ -43,11 +43,11 @@ class Warnings:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that were kept, in full."""
+        """All warnings, not truncated. The response may show fewer: see `shown`."""
         return tuple(self._texts)
 
     def shown(self) -> list[str]:
-        """The texts that a response shows."""
+        """Return the warnings as the response shows them: truncated if necessary, and without control characters."""
         texts = [text for text in self._texts if _CONTROL.search(text) is None]
         if sum(map(len, texts)) <= MOST_TEXT:
             return texts
