@@ -60,7 +60,7 @@ from kcm.runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
 from kcm.runtime.metrics.registry import Metrics, Reading
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.limiters import TokenBucket
-from kcm.runtime.scheduling.permits import Tenure
+from kcm.runtime.scheduling.permits import Terms
 from kcm.runtime.scheduling.work_queue import QueueMeter
 from kcm.runtime.system.actor import ActorSpec, Context
 from kcm.runtime.system.ledger import Ledger
@@ -137,6 +137,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         enabled=tuple(name for name in controllers if name in chosen),
         discovery=_DiscoveryPlan(assembly, seed=seeds.getrandbits(32)),
         leader_elect=assembly.election is not None,
+        stand_by_on_loss=assembly.election is not None and assembly.election.stand_by,
         start_interval=generic.controller_start_interval,
         hung_after=generic.actor_hang_timeout,
         look_every=min(5.0, generic.actor_hang_timeout / 3),
@@ -232,7 +233,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
         needs_lease=election is not None,
         lease_timeout=election.request_timeout if election is not None else 0.0,
     )
-    now, tenure = assembly.clock.monotonic(), Tenure()
+    now, terms = assembly.clock.monotonic(), Terms()
     own = _own_limits(specs, assembly.options)
     clients = dict.fromkeys([*(_client(spec) for spec in specs if spec.name in enabled), *own])
     buckets = {client: _bucket(own.get(client, NO_OWN), limits, now) for client in clients}
@@ -252,7 +253,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             calls=assembly.calls,
             functions=assembly.functions,
             cloud=assembly.cloud,
-            tenure=tenure,
+            terms=terms,
             warnings=assembly.warnings,
         )
 

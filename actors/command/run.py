@@ -68,6 +68,7 @@ from kcm.runtime.system.journal import JournalError
 # Number of connections that are opened before the work begins: half of the pool.
 AHEAD = 32
 LAST_RESORT = 30.0  # seconds in which the process must end after its system
+FAILED_WITHIN = 0.8  # seconds in which it must end after a loss of the lease, or a finding of the watchdog
 CHECK_EVERY = 0.2  # seconds between two checks for the end
 REFUSALS = (
     ConfigError,
@@ -144,7 +145,10 @@ def run(launch: Launch) -> int:
     check_journal(launch.options)
     metrics, health, debug = new_metrics(launch.options), HealthChecks(log=launch.log), DebugPages()
     report_build(metrics, version, features(launch.options.feature_gates))
-    with ExitStack() as closing:
+    with (
+        ending_within(FAILED_WITHIN, launch.failed.wait, code=1, with_stacks=False),
+        ExitStack() as closing,
+    ):
         closing.callback(launch.line.end)
         serve_pages(
             launch,
@@ -306,6 +310,7 @@ def work(
             if trouble is not None:
                 system.halt()
                 raise StartError(trouble)
+    launch.failed.set()
     log.error(system.end or "ended")
     system.halt()
     return 1

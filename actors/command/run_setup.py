@@ -86,6 +86,8 @@ class Launch:
     # Whether info lines are hidden, on a terminal.
     quiet: bool
     line: LiveLine
+    # Set when the system has ended by itself: nothing is written any more, and the process must not stay.
+    failed: Ending = field(default_factory=Ending)
     # Identities of processes that are proven to have ended.
     ended: list[str] = field(default_factory=list)
 
@@ -352,6 +354,7 @@ def _election(launch: Launch) -> Election | None:
             namespace=chosen.resource_namespace,
             name=chosen.resource_name,
             component=CONTROLLER_MANAGER,
+            stand_by=chosen.on_loss == "standby",
         )
     except ValueError as err:
         raise StartError(str(err)) from err

@@ -116,6 +116,9 @@ class ClientLimits:
     )
 
 
+ON_LOSS = ("exit", "standby")  # values of --leader-elect-on-loss
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElection:
     enabled: bool = flag(
@@ -145,6 +148,12 @@ class LeaderElection:
         name="leader-elect-retry-period",
         kind=DURATION,
         config="retryPeriod",
+    )
+    on_loss: str = flag(
+        ON_LOSS[0],
+        "Action of a leader that has lost the Lease: 'exit' ends the process, 'standby' stops the controllers and "
+        "waits for the Lease again.",
+        name="leader-elect-on-loss",
     )
     resource_lock: str = flag(
         "leases",

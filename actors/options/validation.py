@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.actors.options.feature_gates import COMPONENT
-from kcm.actors.options.general import Logging
+from kcm.actors.options.general import ON_LOSS, Logging
 from kcm.actors.options.known_controllers import Check
 from kcm.actors.options.table import Options
 from kcm.protocols.addresses import is_address
@@ -62,6 +62,8 @@ def _leader_election(options: Options) -> Iterator[str]:
         return
     if elect.resource_lock != "leases":
         yield 'resourceLock value must be "leases"'
+    if elect.on_loss not in ON_LOSS:
+        yield f"--leader-elect-on-loss is 'exit' or 'standby', but got {quote(elect.on_loss)}"
     if min(elect.lease_duration, elect.renew_deadline, elect.retry_period) <= 0:
         yield "leaseDuration, renewDeadline and retryPeriod must be greater than zero"
         return

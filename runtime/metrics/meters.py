@@ -63,6 +63,11 @@ class WorkQueueMeter(QueueMeter):
             lambda: queue.longest_running(clock.monotonic())
         )
 
+    def ended(self) -> None:
+        self._depth.set(0)
+        self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(lambda: 0.0)
+        self._metrics.gauge(WORKQUEUE_LONGEST_RUNNING, self._name).read_from(lambda: 0.0)
+
     def added(self, depth: int) -> None:
         self._adds.inc()
         self._depth.set(depth)

@@ -40,19 +40,21 @@ class Ending:
 
 
 @contextlib.contextmanager
-def ending_within(seconds: float, due: Callable[[], object], *, code: int) -> Iterator[None]:
+def ending_within(seconds: float, due: Callable[[], object], *, code: int, with_stacks: bool = True) -> Iterator[None]:
     """End the process if the block takes longer than `seconds` after `due` has returned.
 
     due: blocks, possibly forever.
-    For a main thread that may itself be blocked, by a terminal that accepts no output. The stacks of all threads are
-    written to standard error.
+    with_stacks: write the stacks of all threads to standard error before the end.
+
+    For a main thread that may itself be blocked, by a terminal that accepts no output.
     """
     over = threading.Event()
 
     def watch() -> None:
         due()
         if not over.wait(seconds):
-            faulthandler.dump_traceback(STDERR)
+            if with_stacks:
+                faulthandler.dump_traceback(STDERR)
             os._exit(code)
 
     threading.Thread(target=watch, name="last resort", daemon=True).start()

@@ -14,6 +14,8 @@ from kcm.protocols.late_methods import dataclass
 class Tenure:
     """Time until which this process holds its lease, by the clock's monotonic(). Expired at first.
 
+    A process that acquires its lease again has a new tenure, so that no permit of the earlier one becomes valid again.
+
     One thread at a time extends and ends it; any thread may read it.
     """
 
@@ -26,6 +28,18 @@ class Tenure:
     def end(self) -> None:
         """End at once, for example when the lease is released and another process may acquire it."""
         self.until = -math.inf
+
+
+class Terms:
+    """The present tenure of a process, and its replacement when the lease is lost. Outlives the dispatcher."""
+
+    def __init__(self) -> None:
+        self.tenure = Tenure()
+
+    def end(self) -> None:
+        """End the present tenure, with all permits that were based on it."""
+        self.tenure.end()
+        self.tenure = Tenure()
 
 
 @dataclass(frozen=True, slots=True)

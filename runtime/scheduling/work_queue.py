@@ -36,6 +36,9 @@ class QueueMeter:
     def follow(self, queue: Busy, clock: Clock) -> None:
         """Read processing times from this queue, with the time of this clock."""
 
+    def ended(self) -> None:
+        """Record that the queue is no longer served: it contains nothing, and nothing is in processing."""
+
     def added(self, depth: int) -> None:
         """Record a key that was added and was not queued. depth: queued keys."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Passage(NamedTuple):
@@ -38,7 +38,7 @@ class _Account:
     __slots__ = ("under_way", "versions", "waiting")
 
     def __init__(self) -> None:
-        self.under_way: set[Passage] = set()
+        self.under_way: dict[Passage, Any] = {}
         self.versions: dict[str, int] = {}
         self.waiting: list[tuple[int, Clear]] = []
 
@@ -56,9 +56,10 @@ class Ledger:
         self._lock = threading.Lock()
         self._accounts: dict[str, _Account] = {}
 
-    def sent(self, sender: str, passage: Passage) -> None:
+    def sent(self, sender: str, passage: Passage, command: Any = None) -> None:
+        """Record that a command is in flight. command: for in_flight()."""
         with self._lock:
-            self._account(sender).under_way.add(passage)
+            self._account(sender).under_way[passage] = command
 
     def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
         """Record that the outcome of a command was sent.
@@ -69,7 +70,7 @@ class Ledger:
             account = self._account(sender)
             if version > account.versions.get(resource, 0):
                 account.versions[resource] = version
-            account.under_way.discard(passage)
+            account.under_way.pop(passage, None)
             if not account.waiting:
                 return
             ready = [call for before, call in account.waiting if not account.blocks(before)]
@@ -91,6 +92,12 @@ class Ledger:
     def under_way(self) -> int:
         with self._lock:
             return sum(len(account.under_way) for account in self._accounts.values())
+
+    def in_flight(self) -> list[tuple[str, Any]]:
+        """Return the commands in flight, each with its sender."""
+        with self._lock:
+            accounts = self._accounts.items()
+            return [(name, command) for name, account in accounts for command in account.under_way.values()]
 
     def _account(self, sender: str) -> _Account:
         account = self._accounts.get(sender)

@@ -188,6 +188,8 @@ class Controller(Actor):
         if incarnation == self.context.system.incarnation(self.name):  # otherwise they belong to the next incarnation
             for listener, _ in self._settings.sources:
                 listener.stop()
+            for queue in self._settings.queues:
+                queue.meter.ended()
         if self._functions is not None:
             self._functions.withdraw(self.name, incarnation)
         if self._calls is not None:

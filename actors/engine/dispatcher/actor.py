@@ -16,7 +16,7 @@ from typing import Any
 
 from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from kcm.actors.engine.server_warnings import ServerWarnings
-from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.actors.reconciliation.actor_names import ELECTOR, controller_of
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode_fields
 from kcm.protocols.late_methods import dataclass
@@ -26,7 +26,9 @@ from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
+    Fetch,
     Get,
+    List,
     Patch,
     Submit,
     Update,
@@ -46,11 +48,13 @@ from kcm.runtime.client.api import Response, Transport
 from kcm.runtime.cloud.calls import prepare_cloud_call
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.scheduling.limiters import TokenBucket
-from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from kcm.runtime.scheduling.permits import ALWAYS, Permit, Terms
 from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
 CALLS = frozenset({Call, *CLOUD_CALLS})
+READS = (Get, List, Fetch)
+MOST_REPORTED = 20  # writes named in one log line
 SHOWN = (Create, Update, Patch, Get, Delete)  # the response contains the object, for Delete in its last state
 
 
@@ -122,16 +126,16 @@ class Dispatcher(Actor):
         calls: Calls | None = None,
         functions: Functions | None = None,
         cloud: CloudProvider | None = None,
-        tenure: Tenure | None = None,
+        terms: Terms | None = None,
         warnings: ServerWarnings | None = None,
     ) -> None:
-        """Create a dispatcher. `buckets`, `tenure` and `warnings` are shared with later incarnations.
+        """Create a dispatcher. `buckets`, `terms` and `warnings` are shared with later incarnations.
 
         waited: called with a client and the seconds that its command waited for the rate limit.
         buckets: rate limits by client.
         calls: external calls; None if they are disabled, as in a replay.
         functions: functions of external calls that controllers submitted.
-        tenure: state of the lease, attached to every request.
+        terms: state of the lease, attached to every request.
         warnings: log of the server's warnings.
         """
         super().__init__(context)
@@ -142,7 +146,7 @@ class Dispatcher(Actor):
         self._buckets = buckets if buckets is not None else {}
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
-        self._tenure = tenure if tenure is not None else Tenure()
+        self._terms = terms if terms is not None else Terms()
         self._warnings = warnings if warnings is not None else ServerWarnings(self.log)
 
     def receive(self, message: Any) -> None:
@@ -156,9 +160,10 @@ class Dispatcher(Actor):
             case Attach(name=name, incarnation=incarnation):
                 self._attach(name, incarnation)
             case LeaseHeld(until=until):
-                self._tenure.extend(until)
+                self._terms.tenure.extend(until)
             case LeaseLost():
-                self._tenure.end()
+                self._terms.end()
+                self._report_writes_in_flight()
                 self._refuse_all("the lease is lost")
             case _:
                 super().receive(message)
@@ -203,7 +208,7 @@ class Dispatcher(Actor):
             return f"{job.sender} is gone"
         if not self._limits.needs_lease or job.sender == ELECTOR:  # the elector needs its writes to get the lease
             return None
-        return "the lease is not held" if now >= self._tenure.until else None
+        return "the lease is not held" if now >= self._terms.tenure.until else None
 
     def _permit(self, job: _Job, now: float) -> Permit:
         limits = self._limits
@@ -211,7 +216,8 @@ class Dispatcher(Actor):
             return Permit(now + min(limits.timeout, limits.lease_timeout))
         if not limits.needs_lease:
             return Permit(now + limits.timeout)
-        return Permit(min(now + limits.timeout, self._tenure.until), self._tenure)  # no write may outlive the lease
+        tenure = self._terms.tenure
+        return Permit(min(now + limits.timeout, tenure.until), tenure)  # no write may outlive the lease
 
     def _send(self, job: _Job, now: float) -> None:
         command = job.command
@@ -221,7 +227,7 @@ class Dispatcher(Actor):
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
         replies, is_shown, warnings = self._replies, isinstance(command, SHOWN), self._warnings
-        self._ledger.sent(job.sender, job.passage)
+        self._ledger.sent(job.sender, job.passage, command)
 
         def on_response(response: Response) -> None:  # on the transport's thread
             outcome = outcome_of(response, command)
@@ -249,9 +255,9 @@ class Dispatcher(Actor):
         else:
             assert isinstance(command, CLOUD_CALLS)
             prepared = prepare_cloud_call(self._cloud, command, sender=job.sender, incarnation=job.incarnation)
-        self._ledger.sent(job.sender, job.passage)
+        self._ledger.sent(job.sender, job.passage, command)
         # The call may wait for a thread. The pool limits the wait; the permit checks the lease when the call starts.
-        permit = Permit(tenure=self._tenure) if self._limits.needs_lease else ALWAYS
+        permit = Permit(tenure=self._terms.tenure) if self._limits.needs_lease else ALWAYS
         calls.send(prepared, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
 
     def _attach(self, name: str, incarnation: int) -> None:
@@ -271,6 +277,20 @@ class Dispatcher(Actor):
             self.tell(name, Attached(incarnation, dict(statement.versions), mine + waiting))
 
         self._ledger.when_clear(name, incarnation, clear)
+
+    def _report_writes_in_flight(self) -> None:
+        """Log the writes of the ended term that have no response yet. None of them is sent any more, or repeated."""
+        writes = [
+            f"{in_words(command)} ({controller_of(sender) or sender})"
+            for sender, command in self._ledger.in_flight()
+            if sender != ELECTOR and not isinstance(command, READS)
+        ]
+        if writes:
+            self.log.warning(
+                "outcome of writes is unknown, the lease was lost meanwhile",
+                count=len(writes),
+                writes=writes[:MOST_REPORTED],
+            )
 
     def _refuse_all(self, why: str) -> None:
         for queue in self._queues.values():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.late_methods import dataclass
 
-JITTER = 1.2  # factor of the retry period, while acquiring
+JITTER = 1.2  # upstream's factor of the retry period, while acquiring
+STANDBY_PERIOD = 1.0  # maximum seconds between two attempts of a standby
+STANDBY_SPREAD = 0.5  # maximum random part by which this period is shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class Election:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     ended: frozenset[str] = frozenset()  # identities of processes that are known to have ended; their lease is free
+    stand_by: bool = False  # after a loss, stop the controllers and stand by again, instead of ending the system
 
     def __post_init__(self) -> None:
         for what in ("identity", "namespace", "name", "component"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from kcm.actors.engine.elector.election import Election
+from kcm.actors.engine.elector.election import STANDBY_PERIOD, STANDBY_SPREAD, Election
 from kcm.protocols.messages.commands import Command, Create, Get, Update
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
@@ -85,6 +85,22 @@ class ObservedLease:
         return self._observed_at + seconds_of(_spec(self._observed))
 
     @property
+    def is_anothers(self) -> bool:
+        """Report whether another process, which may be alive, holds the lease."""
+        holder = self.holder
+        return holder not in ("", self._election.identity) and holder not in self._election.ended and self._is_fresh()
+
+    def next_try(self, now: float, *, chance: float) -> float:
+        """Return when a standby tries again: at the latest when the lease of another process expires.
+
+        now: monotonic time.
+        chance: uniform in [0, 1); spreads the requests of several standbys.
+        """
+        period = min(self._election.retry_period, STANDBY_PERIOD)
+        due = now + period * (1 - STANDBY_SPREAD * chance)
+        return min(due, self.free_at) if self.is_anothers else due
+
+    @property
     def failure(self) -> tuple[str, float] | None:
         """Return the failed request of the latest attempt with its reason, and since when all attempts have failed.
 
@@ -112,7 +128,7 @@ class ObservedLease:
             return self._failed("Error retrieving lease lock", outcome)
         self._observe(decode_object(outcome.body))
         assert self._observed is not None
-        if self._is_anothers():
+        if self.is_anothers:
             self._failure = ""
             return False
         outcome = yield self._update(self._observed)
@@ -163,11 +179,6 @@ class ObservedLease:
     def _is_ours(self) -> bool:
         """Report whether we are the holder as last seen; another process may have acquired the lease since."""
         return _spec(self._observed).get("holderIdentity") == self._election.identity
-
-    def _is_anothers(self) -> bool:
-        """Report whether another process, which may be alive, holds the lease."""
-        holder = self.holder
-        return holder not in ("", self._election.identity) and holder not in self._election.ended and self._is_fresh()
 
     def _is_fresh(self) -> bool:
         """Report whether the lease has not expired, by our clock."""

@@ -4,7 +4,8 @@ Takes ActorFailed, Wake, LeaseHeld, LeaseLost, LeaderObserved, Drained; Enable, 
 Drain and Describe from operators and tests. Sends Restarted, Pause, Resume, Drain, Unsubscribe.
 
 It starts the dispatcher, the recorder, the elector and the informers at once, so that a standby has synced tables. Once
-the lease is held it starts the controllers, one after another with the jittered start interval.
+the lease is held it starts the controllers, one after another with the jittered start interval. A lost lease ends the
+process, or with --leader-elect-on-loss=standby only the controllers.
 
 The strategy is one-for-one: an actor that fails is restarted alone, with backoff. If it fails too often it stays
 stopped, and the other actors continue. An actor that is busy with one message for too long is fenced and replaced; the
@@ -23,7 +24,15 @@ from kcm.actors.engine.manager.discovered import DiscoveredInformers
 from kcm.actors.engine.manager.plan import ManagerPlan, Steering, start_delay
 from kcm.actors.engine.manager.shutdown import Shutdown
 from kcm.actors.engine.vitals import ManagerDescription, ManagerVitals, description
-from kcm.actors.reconciliation.actor_names import controller_name, informer_name, is_controller
+from kcm.actors.reconciliation.actor_names import (
+    DISPATCHER,
+    ELECTOR,
+    controller_name,
+    controller_of,
+    informer_name,
+    is_controller,
+    is_informer,
+)
 from kcm.protocols.messages.discovery import RequestTables, ResourcesDiscovered
 from kcm.protocols.messages.lifecycle import (
     ActorFailed,
@@ -208,7 +217,9 @@ class ControllerManager(Actor):
         if late > SUSPENDED:  # for example, the machine was suspended
             self._held_until = None if self._held_until is None else max(self._held_until, now)
         if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
-            self._lose("it was not renewed")
+            reason = "it was not renewed"
+            self.tell(DISPATCHER, LeaseLost(reason))  # in place of the elector, which hangs
+            self._lose(reason)
         self._publish_vitals()
 
     def _ask_for_look(self) -> None:
@@ -280,7 +291,32 @@ class ControllerManager(Actor):
 
     def _lose(self, reason: str) -> None:
         self._leading = False
-        self._end(f"leaderelection lost: {reason}")
+        if self._plan.stand_by_on_loss and not self._shutdown.begun and not self._over:
+            self._stand_by(reason)
+        else:
+            self._end(f"leaderelection lost: {reason}")
+
+    def _stand_by(self, reason: str) -> None:
+        """Stop everything that belongs to the lost term, and stand by like a new process.
+
+        The controllers are fenced: their queued commands are refused, and messages of their threads are dropped. They
+        are started again with the next term, and wait then until no write of this term is in flight. The informers
+        are restarted, so that the next term begins with fresh lists. The new elector runs for leader again.
+        """
+        now = self.clock.monotonic()
+        self._held_until = None
+        controllers = [name for name in self._children if is_controller(name)]
+        for name in controllers:
+            for owned in self._children.owned_by(controller_of(name) or ""):
+                self._children.forget(owned)
+            self._children.forget(name)
+            self._vitals.forget(name)
+        for name in list(self._children):
+            child = self._children.get(name)
+            if child is not None and (name == ELECTOR or is_informer(name)):
+                self._children.restart(child, now)
+        self.log.warning("leaderelection lost, standing by again", controllers=len(controllers), error=reason)
+        self._look_around()
 
     def _end(self, why: str) -> None:
         if not self._over:

@@ -61,6 +61,7 @@ class ManagerPlan:
     enabled: tuple[str, ...]  # controllers that start without a request of an operator
     discovery: DiscoveryPlan
     leader_elect: bool = True  # controllers wait for LeaseHeld
+    stand_by_on_loss: bool = False  # stop the controllers after LeaseLost and stand by again, instead of ending
     start_interval: float = 0.0  # see start_delay
     look_every: float = 5.0  # maximum interval of supervision ticks
     hung_after: float = 30.0  # an actor that is in one turn for longer is replaced

@@ -218,7 +218,12 @@ class _Run:
         elections, specs = setting.elections(self._number), setting.specs(cluster.outside)
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"
-            election = Election(identity=identity, namespace=LEASE[0], name=LEASE[1]) if elections else None
+            election = (
+                # The second manager stands by after a loss; the first one ends, and is started again.
+                Election(identity=identity, namespace=LEASE[0], name=LEASE[1], stand_by=manager == 1)
+                if elections
+                else None
+            )
             cluster.manager(controllers=specs, options=self.composed.options, election=election, keep=True)
         waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])
         try:

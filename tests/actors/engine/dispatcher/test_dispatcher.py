@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits
@@ -17,6 +18,7 @@ from kcm.protocols.messages.commands import (
     Get,
     Patch,
     Submit,
+    Update,
 )
 from kcm.protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
 from kcm.protocols.messages.outcomes import (
@@ -27,7 +29,7 @@ from kcm.protocols.messages.outcomes import (
     Refused,
     Settled,
 )
-from kcm.runtime.scheduling.permits import Tenure
+from kcm.runtime.scheduling.permits import Terms
 from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.ledger import Ledger
@@ -39,7 +41,7 @@ POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'
 class DispatcherRig:
     """Dispatcher, its server, and a sender."""
 
-    def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits, tenure: Tenure | None = None) -> None:
+    def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits, terms: Terms | None = None) -> None:
         self.world = World(log=log)
         self.transport, self.ledger = ScriptedTransport(), Ledger()
         self.system = self.world.system()
@@ -53,7 +55,7 @@ class DispatcherRig:
                 transport=self.transport,
                 ledger=self.ledger,
                 limits=limits,
-                tenure=tenure if tenure is not None else Tenure(),
+                terms=terms if terms is not None else Terms(),
             ),
         )
         self.system.spawn(self.spec)
@@ -211,8 +213,7 @@ def test_permits_end_when_the_lease_is_lost_or_released(log: FilteringBoundLogge
 
 
 def test_the_lease_outlives_a_dispatcher_that_fails(log: FilteringBoundLogger) -> None:
-    tenure = Tenure()
-    rig = DispatcherRig(log, DispatchLimits(needs_lease=True), tenure=tenure)
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True), terms=Terms())
     rig.system.tell("dispatcher", LeaseHeld(10.0))
     rig.submit(Get("v1/pods", "d/a"))
     rig.system.spawn(rig.spec)
@@ -229,6 +230,28 @@ def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
     rig.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
     rig.system.tell("dispatcher", LeaseLost("test"))
     assert [type(outcome) for outcome in rig.outcomes()] == [Refused]
+
+
+def test_permits_of_a_lost_term_stay_invalid_in_the_next_term(log: FilteringBoundLogger) -> None:
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True))
+    rig.system.tell("dispatcher", LeaseHeld(10.0))
+    rig.submit(Delete("v1/pods", "d/a"))
+    rig.system.tell("dispatcher", LeaseLost("test"))
+    rig.system.tell("dispatcher", LeaseHeld(20.0))
+    rig.submit(Delete("v1/pods", "d/b"))
+    now = rig.world.clock.monotonic()
+    assert [request.permit.is_over(now) for request, _, _ in rig.transport.sent] == [True, False]
+
+
+def test_writes_in_flight_are_reported_when_the_lease_is_lost(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True))
+    rig.system.tell("dispatcher", LeaseHeld(10.0))
+    rig.submit(Get("v1/pods", "d/read"), Delete("v1/pods", "d/written"))
+    rig.submit(Update("v1/pods", "d/lease", POD), sender=ELECTOR)
+    rig.system.tell("dispatcher", LeaseLost("test"))
+    rig.world.run_for(0)
+    reported = [line for line in logs.entries if "outcome of writes is unknown" in line["event"]]
+    assert [(line["count"], line["writes"]) for line in reported] == [(1, ["delete pods d/written (me)"])]
 
 
 # Ended and resumed actors.

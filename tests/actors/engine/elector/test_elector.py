@@ -20,6 +20,7 @@ from kcm.protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLos
 from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Settled
 from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.metrics.families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.world import World
@@ -31,8 +32,8 @@ from tests.support.scripted import Probe
 LEASE = "kube-system/kube-controller-manager"
 
 
-def election(name: str) -> Election:
-    return Election(identity=name, namespace="kube-system", name="kube-controller-manager")
+def election(name: str, *, stand_by: bool = False) -> Election:
+    return Election(identity=name, namespace="kube-system", name="kube-controller-manager", stand_by=stand_by)
 
 
 def lease(cluster: SimulatedCluster) -> Object:
@@ -440,6 +441,67 @@ def test_a_machine_that_was_suspended_gives_up_if_another_took_the_lease(cluster
     cluster.manager(election=election("two"))
     cluster.run_for(3.0)
     cluster.world.pause(cluster.processes["manager"].process, 60.0)
-    cluster.run_for(60.0 + 6.0)
-    assert first.end is not None
+    cluster.run_for(60.0 + 0.5)
+    assert first.end == "leaderelection lost: the lease is held by two"
     assert lease(cluster)["holderIdentity"] == "two"
+
+
+def test_standby_takes_over_within_two_seconds_of_a_release(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(5.3)
+    assert cluster.stop(first)
+    assert cluster.run_until(lambda: leads(cluster, second), within=2.0)
+
+
+def test_standby_takes_over_within_two_seconds_of_the_expiry(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(5.3)
+    crash(cluster, first)
+    assert cluster.run_until(lambda: leads(cluster, second), within=15.0 + 2.0)
+
+
+# After a loss, with --leader-elect-on-loss=standby.
+
+
+def test_deposed_leader_stands_by_and_leads_again(cluster: SimulatedCluster, logs: LogCapture) -> None:
+    first = cluster.manager(election=election("one", stand_by=True))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(3.0)
+    cluster.world.pause(cluster.processes["manager"].process, 60.0)
+    cluster.run_for(62.0)
+    assert lease(cluster)["holderIdentity"] == "two"
+    assert (first.end, leads(cluster, first)) == (None, False)
+    children = cluster.describe(first, "controller-manager")["children"]
+    assert not [name for name in children if name.startswith("controller:")]
+    assert first.synced
+    cluster.create(REPLICASETS, replica_set(replicas=3))
+    cluster.run_for(5.0)
+    assert len(cluster.list(PODS, "default")) == 3
+    crash(cluster, second)
+    assert cluster.run_until(lambda: leads(cluster, first), within=17.0)
+    cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 5}})
+    assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 5, within=10.0)
+    lost = [line for line in logs.entries if line["event"] == "leaderelection lost, standing by again"]
+    assert [line["error"] for line in lost] == ["the lease is held by two"]
+
+
+def test_leader_that_could_not_renew_leads_again_in_a_new_term(log: FilteringBoundLogger) -> None:
+    cut = Fault(kind=FaultKind.PARTITION, start=10.0, until=40.0, process="manager")
+    cluster = SimulatedCluster(log=log, faults=[cut])
+    manager = cluster.manager(election=election("one", stand_by=True))
+    cluster.run_for(3.0)
+    cluster.create(REPLICASETS, replica_set(replicas=2))
+    cluster.run_for(3.0)
+    before = manager.actors.incarnation("controller:replicaset-controller")
+    cluster.run_for(20.0)
+    assert (manager.end, leads(cluster, manager)) == (None, False)
+    cluster.run_for(25.0)
+    assert leads(cluster, manager)
+    assert manager.actors.incarnation("controller:replicaset-controller") == before + 1
+    cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 4}})
+    assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 4, within=10.0)
