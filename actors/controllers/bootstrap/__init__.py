@@ -1,1 +1,1 @@
-"""Controllers of bootstrap tokens, with which joining nodes and the cluster authenticate each other."""
+"""Controllers of bootstrap tokens, which authenticate a joining node and the cluster to each other."""

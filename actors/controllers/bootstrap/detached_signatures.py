@@ -1,7 +1,7 @@
 """Detached JSON web signatures (RFC 7515, appendix F): header and signature without the payload.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cluster-bootstrap/token/jws/jws.go. Clients compare signatures as text, so
-the fields of the header are in the order of upstream's library.
+the fields of the header must be in the same order as upstream.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import json
 
 
 def detached_signature(content: str, *, key_id: str, key: bytes) -> str:
-    """Return the text `header..signature` with an HMAC-SHA256 signature, as upstream's ComputeDetachedSignature."""
+    """Sign a text with HMAC-SHA256. Return the detached JSON web signature in the form `header..signature`.
+
+    key_id: value of `kid` in the header. Source: ComputeDetachedSignature.
+    """
     header = _encoded(json.dumps({"alg": "HS256", "kid": key_id}, separators=(",", ":")).encode())
     signature = hmac.digest(key, b"%b.%b" % (header, _encoded(content.encode())), "sha256")
     return f"{header.decode()}..{_encoded(signature).decode()}"

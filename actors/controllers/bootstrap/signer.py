@@ -1,8 +1,10 @@
-"""Bootstrap signer controller: signs the ConfigMap kube-public/cluster-info with each bootstrap token that may sign.
+"""Bootstrap signer controller: signs the ConfigMap kube-public/cluster-info with bootstrap tokens.
 
-A joining node reads this ConfigMap anonymously, and trusts it if it contains a valid signature with the node's token.
+A joining node reads this ConfigMap without authentication, and trusts it if it contains a valid signature with the
+node's token. The ConfigMap gets a signature for each token whose Secret permits signing (usage-bootstrap-signing).
 
-In: the ConfigMap, Secrets of bootstrap tokens. Out: the ConfigMap. Key: the ConfigMap (the only key). Off by default.
+Input: the ConfigMap, Secrets of bootstrap tokens. Output: signatures in the ConfigMap. Key: always the ConfigMap's. The
+controller is disabled by default.
 
 Source: kubernetes v1.36 pkg/controller/bootstrap/bootstrapsigner.go. Differences:
 - Failures are retried.
@@ -73,7 +75,11 @@ class BootstrapSigner:
         return None if next_expiry is None else requeue_until(next_expiry, now=now)
 
     def _signatures(self, content: str, now: float) -> tuple[dict[str, str], float | None]:
-        """Return the signatures by field of the ConfigMap, and the earliest expiry in Unix seconds (or None)."""
+        """Sign the content with each valid token.
+
+        Returns the signatures by their field of the ConfigMap, and the earliest expiry of the tokens in Unix seconds,
+        or None if no token expires.
+        """
         signatures: dict[str, str] = {}
         expiries: list[float] = []
         for secret in self._secrets.objects():
@@ -90,7 +96,7 @@ class BootstrapSigner:
 
 
 def cluster_info(_change: Change, _tables: Tables) -> Iterable[Key]:
-    """Enqueue the ConfigMap for each change of a token."""
+    """Return the key of the ConfigMap cluster-info, for each change of a token's Secret."""
     return (CLUSTER_INFO,)
 
 

@@ -1,10 +1,11 @@
 """Token cleaner controller: deletes Secrets of bootstrap tokens when they expire.
 
-In: Secrets of bootstrap tokens in kube-system. Out: their deletions. Key: namespace and name of a Secret. Off by
-default.
+Input: Secrets of bootstrap tokens in kube-system. Output: their deletions. Key: namespace/name of a Secret. The
+controller is disabled by default.
 
 Source: kubernetes v1.36 pkg/controller/bootstrap/tokencleaner.go. Differences:
-- The resourceVersion is a precondition besides the uid: a token whose expiry was just extended is not deleted.
+- A deletion has the resourceVersion as precondition besides the uid, so that a token whose expiry was just extended is
+  not deleted.
 - Failures are retried.
 """
 

@@ -1,4 +1,4 @@
-"""Secrets of bootstrap tokens: their content, their expiry, and whether they may sign.
+"""Parsing of bootstrap token Secrets: the token, its expiry, and whether it may sign the ConfigMap cluster-info.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go and token/api/types.go,
 pkg/controller/bootstrap/util.go.
@@ -20,16 +20,16 @@ TYPE = "bootstrap.kubernetes.io/token"
 OF_TYPE = f"type={TYPE}"  # field selector of the watch
 TOKEN_ID, TOKEN_SECRET, EXPIRATION, SIGNS = "token-id", "token-secret", "expiration", "usage-bootstrap-signing"
 YES = "true"
-LONGEST_WAIT = 60.0  # seconds between syncs of a token that expires later: the system clock may be corrected meanwhile
+LONGEST_WAIT = 60.0  # maximum seconds between syncs of a token, because the system clock may be corrected meanwhile
 
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
 
 class BootstrapToken(NamedTuple):
-    """Bootstrap token that may sign.
+    """Valid bootstrap token that may be used for signing.
 
-    id: six lower-case letters or digits.
-    secret: key of the signature; not empty.
+    id: six lower-case letters or digits
+    secret: key for the signature; not empty
     """
 
     id: str
@@ -37,13 +37,13 @@ class BootstrapToken(NamedTuple):
 
 
 class UnusableSecretError(ValueError):
-    """The Secret does not contain a token that may sign."""
+    """Raised if a Secret does not contain a bootstrap token that may be used for signing. Its text is the reason."""
 
 
 def expiry_of(secret: Mapping[str, Any]) -> float | None:
-    """Return the expiry of a token in Unix seconds; None without one.
+    """Return the expiry of a bootstrap token in Unix seconds; None if it does not expire.
 
-    A malformed time counts as expired, as in upstream's HasExpired.
+    A malformed time counts as expired (-inf), as in upstream's HasExpired.
     """
     expiration = data_of(secret, EXPIRATION)
     if not expiration:
@@ -55,21 +55,24 @@ def expiry_of(secret: Mapping[str, Any]) -> float | None:
 
 
 def requeue_until(expiry: float, *, now: float) -> RequeueAfter:
-    """Requeue the key at the expiry of a token, or after LONGEST_WAIT if that is sooner. Both times: Unix seconds."""
+    """Return a RequeueAfter for the expiry of a token, but at most for LONGEST_WAIT.
+
+    expiry, now: Unix seconds.
+    """
     return RequeueAfter(max(0.0, min(expiry - now, LONGEST_WAIT)))
 
 
 def token_id_of(name: str) -> str | None:
-    """Return the token id in the name of a Secret; None if the name has another form."""
+    """Return the token id in a Secret's name `bootstrap-token-<id>`; None if the name has another form."""
     found = _NAME.fullmatch(name)
     return None if found is None else found[1]
 
 
 def signing_token(secret: Mapping[str, Any], *, now: float) -> BootstrapToken:
-    """Return the token of a Secret, as upstream's validateSecretForSigning.
+    """Validate a Secret and return its bootstrap token for signing. Source: validateSecretForSigning.
 
     now: Unix seconds.
-    Raises UnusableSecretError if the Secret is malformed, or its token has expired or must not sign.
+    Raises UnusableSecretError if the Secret is malformed, or if its token has expired or must not be used for signing.
     """
     name_id, token_id = token_id_of(name_of(secret)), data_of(secret, TOKEN_ID)
     if name_id is None:

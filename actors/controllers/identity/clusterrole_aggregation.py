@@ -1,15 +1,16 @@
-"""ClusterRole aggregation controller: copies rules into ClusterRoles with an aggregationRule.
+"""ClusterRole aggregation controller: sets the rules of ClusterRoles that have an aggregationRule.
 
-The rules are those of the ClusterRoles that the aggregationRule selects.
+The rules of such a ClusterRole are copied from the ClusterRoles that its aggregationRule selects.
 
-In: ClusterRoles. Out: their rules, by server-side apply. Key: the name of a ClusterRole.
+Input: ClusterRoles. Output: their rules, by server-side apply. Key: the name of a ClusterRole.
 
 Source: kubernetes v1.36 pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go. Differences:
 - The resourceVersion is a precondition of the apply: it does not create a ClusterRole that was just deleted, and does
   not overwrite rules that a user wrote after removing the aggregationRule.
-- If nothing is selected, an empty list of rules is applied. Upstream omits the field, so that rules written by others
-  remain.
-- While a ClusterRole is unreadable, rules are added but not removed: a removed one may be among its rules.
+- If the aggregationRule selects no ClusterRole, an empty list of rules is applied. Upstream omits the field, so that
+  rules written by other clients remain.
+- While a ClusterRole is unreadable, rules are added but not removed, because the unreadable ClusterRole may contain a
+  rule that would be removed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def rules_of(role: Mapping[str, Any]) -> list[Rule]:
 
 
 def aggregated_rules(role: Mapping[str, Any], roles: Iterable[Mapping[str, Any]]) -> list[Rule]:
-    """Return the distinct rules of the selected ClusterRoles: by selector, then by name. The role itself is skipped.
+    """Return the distinct rules of all ClusterRoles that a role's aggregationRule selects, except the role itself.
+
+    They are ordered by selector, then by the name of the selected ClusterRole.
 
     roles: all ClusterRoles.
     Raises ValueError for a malformed selector.
@@ -85,13 +88,13 @@ class ClusterRoleAggregation:
 
 
 def is_aggregated(role: Object) -> Iterable[str]:
-    """Return the keys of a ClusterRole in the index AGGREGATED."""
+    """Return the values of a ClusterRole in the index AGGREGATED: YES if it has an aggregationRule, otherwise none."""
     return () if role.get("aggregationRule") is None else (YES,)
 
 
 def all_aggregated(_change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue all ClusterRoles with an aggregationRule, as upstream does."""
-    # There are few of them, and a sync without a difference is cheap: their selectors are not evaluated here.
+    """Return the keys of all ClusterRoles with an aggregationRule, as upstream does after each change."""
+    # Selectors are not evaluated here: aggregated ClusterRoles are few, and a sync without a difference is cheap.
     return [entry.key for entry in tables[CLUSTER_ROLES].indexed_entries(AGGREGATED, YES)]
 
 

@@ -2,10 +2,10 @@
 
 Releases before 1.24 created a token Secret for each service account. The cleaner labels such a Secret as invalid if it
 was not used for --legacy-service-account-token-clean-up-period and no pod mounts it, and deletes it after another such
-period. The pass runs once a day.
+period. It runs once a day.
 
-In: token Secrets, ServiceAccounts, pods, and the ConfigMap with the date since which the API server has tracked usage.
-Out: labels of Secrets, deletions.
+Input: token Secrets, ServiceAccounts, pods, and the ConfigMap with the date since which the API server has tracked the
+use of tokens. Output: labels of Secrets, deletions of Secrets.
 
 Source: kubernetes v1.36 pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go. Differences:
 - Failures and conflicts are retried after some seconds, not a day later.
@@ -77,7 +77,7 @@ def check_period(options: Options) -> Iterator[str]:
 
 
 def read_date(text: str) -> float | None:
-    """Return the beginning of a day like "2026-01-31" in Unix seconds; None for any other text."""
+    """Parse a date in the form "2026-01-31". Return its midnight (UTC) in Unix seconds; None if it is malformed."""
     if len(text) != len("2026-01-31"):
         return None
     try:
@@ -91,9 +91,9 @@ def date_of(seconds: float) -> str:
 
 
 def is_unused(secret: Mapping[str, Any], *, before: float) -> bool:
-    """Report whether the Secret was created and last used before this time, and is not being deleted.
+    """Report whether a token Secret was created and last used before a given time, and is not being deleted.
 
-    before: Unix seconds. The day of the last use is compared with the day of this time.
+    before: Unix seconds. The last use is known only by its date, which must be before the date of this time.
     """
     created = metadata(secret).get("creationTimestamp")
     if not created or parse_time(created) >= before or is_deleting(secret):
@@ -103,14 +103,20 @@ def is_unused(secret: Mapping[str, Any], *, before: float) -> bool:
 
 
 class LegacyTokenCleaner:
-    """Labels and deletes unused token Secrets. period: value of the flag in seconds."""
+    """Labels and deletes unused token Secrets.
+
+    period: value of --legacy-service-account-token-clean-up-period in seconds.
+    """
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
         self._secrets, self._accounts, self._pods = tables[SECRETS], tables[SERVICE_ACCOUNTS], tables[PODS]
         self._clock, self._log, self._period = clock, log, period
 
     def clean(self) -> Reconciliation:
-        """Label or delete the unused Secrets, and raise CommandError for the first write that failed, at the end."""
+        """Label or delete all unused token Secrets.
+
+        Raises CommandError for the first failed write, after all writes were sent.
+        """
         outcome = yield from must(get_live(CONFIGMAPS, TRACKING), but=(NotFound,))
         since = None
         if isinstance(outcome, Done):
@@ -155,7 +161,7 @@ class LegacyTokenCleaner:
                 yield delete(SECRETS, entry, unchanged=True)
 
     def _is_auto_generated(self, secret: Object) -> bool:
-        # Only Secrets that were created for the account are listed in its `secrets`, unless a user has added one.
+        # The `secrets` of an account list the Secrets that were created automatically, unless a user has added others.
         name = account_name(secret)
         account = self._accounts.get(make_key(metadata(secret)["namespace"], name)) if name else None
         if account is None or account_uid(secret) not in ("", uid_of(account)):
@@ -163,7 +169,7 @@ class LegacyTokenCleaner:
         return name_of(secret) in secrets_of(account)
 
     def _mounted(self, namespace: str) -> frozenset[str] | None:
-        """Return the names of the Secrets that pods of the namespace refer to; None if a pod is unreadable."""
+        """Return the names of all Secrets that pods of the namespace refer to; None if a pod is unreadable."""
         if self._pods.unreadable(namespace):
             return None
         return frozenset().union(*(secret_names(pod) for pod in self._pods.objects(namespace)))

@@ -1,4 +1,4 @@
-"""Root certificates with which clients in the cluster verify the API server.
+"""Reading of the root certificates with which clients in the cluster verify the API server.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/app/{certificates,controllermanager}.go,
 getKubeAPIServerCAFileContents and readCA.
@@ -16,14 +16,14 @@ from kcm.runtime.x509.pem import blocks
 
 
 class RootCaUnusableError(Exception):
-    """--root-ca-file cannot be read, or contains no valid certificates. The text is one line that names the file."""
+    """Raised if --root-ca-file cannot be read or contains no valid certificates. Its text names the file."""
 
 
 def root_ca(context: ControllerContext) -> bytes:
-    """Return the certificates (PEM) of --root-ca-file.
+    """Return the root certificates to publish, in PEM: the content of --root-ca-file.
 
-    Without the flag, they are the certificate-authority-data of the kubeconfig; b"" if that is not set, even if the
-    kubeconfig names a file.
+    Without the flag, this is certificate-authority-data of the kubeconfig, or b"" if that field is not set. The field
+    certificate-authority, which names a file, is ignored.
 
     The file is read when a controller is built, and not again while it runs. Raises RootCaUnusableError.
     """
@@ -32,7 +32,7 @@ def root_ca(context: ControllerContext) -> bytes:
 
 
 def check_root_ca(options: Options) -> Iterator[str]:
-    """Yield the error of --root-ca-file, if it is unusable."""
+    """Yield an error text if --root-ca-file is set but unusable, as a start check."""
     path = options[ServiceAccountOptions].root_ca_file
     if path:
         try:
@@ -42,7 +42,7 @@ def check_root_ca(options: Options) -> Iterator[str]:
 
 
 def check_certificates(pem: bytes) -> None:
-    """Raise ValueError if the text contains no certificate, or a malformed one.
+    """Raise ValueError if the PEM text contains no certificate, or a malformed certificate.
 
     Source: client-go/util/cert/pem.go, ParseCertsPEM.
     """

@@ -1,9 +1,10 @@
 """Root CA publisher: maintains the ConfigMap kube-root-ca.crt in each namespace.
 
-In: namespaces, the ConfigMaps kube-root-ca.crt. Out: the ConfigMaps kube-root-ca.crt. Key: the name of a namespace.
+Input: namespaces, the ConfigMaps kube-root-ca.crt. Output: the ConfigMaps kube-root-ca.crt. Key: the name of a
+namespace.
 
 Source: kubernetes v1.36 pkg/controller/certificates/rootcacertpublisher/publisher.go. Differences:
-- A ConfigMap that a write with unknown outcome created is recognized when the watch delivers it.
+- A ConfigMap whose creation had an unknown outcome is found by the retry, once the watch has delivered it.
 - ConfigMaps with other names are not watched.
 """
 
@@ -44,7 +45,10 @@ TOTAL, DURATION = families(
 
 
 class RootCaPublisher:
-    """Creates and restores the ConfigMaps. authority: PEM; b"" is published too, if no root certificates are known."""
+    """Creates the ConfigMap kube-root-ca.crt in each namespace, and restores it after changes.
+
+    authority: root certificates in PEM. If they are unknown (b""), the ConfigMap is published with an empty value.
+    """
 
     def __init__(self, *, tables: Tables, authority: bytes, metrics: SyncMetrics, log: FilteringBoundLogger) -> None:
         self._configmaps = tables[CONFIGMAPS]
@@ -62,8 +66,8 @@ class RootCaPublisher:
         if found is None:
             yield from self._create(namespace, key)
             return
-        # The annotation must exist, but its text is not compared: otherwise this controller and one of another release
-        # with another text would overwrite each other's annotation endlessly.
+        # The annotation must exist, but its text is not compared: otherwise this controller and a controller of another
+        # release, with another text, would overwrite each other's annotation endlessly.
         if (found.get("data") or {}) == self._data and annotations_of(found).get(ANNOTATION):
             return
         meta = {**metadata(found), "annotations": {**annotations_of(found), ANNOTATION: DESCRIPTION}}
@@ -81,7 +85,7 @@ class RootCaPublisher:
 
 
 def new_or_active(change: Change, _tables: Tables) -> Iterable[Key]:
-    """Enqueue a new namespace in any phase, and each changed namespace that is active."""
+    """Yield the key of a namespace that was added, or that was changed and is in the phase Active."""
     if change.type == EventType.ADDED or (
         change.type == EventType.MODIFIED and (change.new.get("status") or {}).get("phase") == ACTIVE
     ):

@@ -1,6 +1,6 @@
 """Service account controller: creates the ServiceAccount "default" in each namespace.
 
-In: namespaces, deleted ServiceAccounts. Out: ServiceAccounts. Key: the name of a namespace.
+Input: namespaces, deletions of ServiceAccounts. Output: ServiceAccounts. Key: the name of a namespace.
 
 Source: kubernetes v1.36 pkg/controller/serviceaccount/serviceaccounts_controller.go.
 """

@@ -1,4 +1,4 @@
-"""Metrics of the publishers of root certificates: number and duration of syncs, by status code.
+"""Metrics of the two controllers that publish root certificates: number and duration of syncs by HTTP status code.
 
 Source: kubernetes v1.36 pkg/controller/certificates/{rootcacertpublisher,clustertrustbundlepublisher}/metrics.go.
 """
@@ -26,7 +26,10 @@ _CODES = {NotFound: 404, AlreadyExists: 409, Conflict: 409, Gone: 410, Throttled
 
 
 def families(subsystem: str, *, help: str) -> tuple[Family, Family]:
-    """Return the counter and the histogram of a publisher."""
+    """Return the definitions of a controller's sync counter and sync duration histogram.
+
+    subsystem: prefix of the metric names.
+    """
     total = Family(name=f"{subsystem}_sync_total", kind="counter", help=help, labels=("code",))
     duration = Family(
         name=f"{subsystem}_sync_duration_seconds", kind="histogram", help=help, labels=("code",), buckets=_BUCKETS
@@ -40,7 +43,10 @@ class SyncMetrics:
         self._total, self._duration = total, duration
 
     def measured(self, sync: Step[None]) -> Step[None]:
-        """Run a sync, and count it under 200, under the status code of the API server's error, or under 500."""
+        """Run a sync, and record its count and duration under its HTTP status code.
+
+        The code is 200 for success, the API server's code for a CommandError, and 500 for other exceptions.
+        """
         began, code = self._clock.monotonic(), 500
         try:
             yield from sync

@@ -1,4 +1,4 @@
-"""Token Secrets of service accounts, type kubernetes.io/service-account-token: their annotations and their index."""
+"""Annotations and table index of service account token Secrets (type kubernetes.io/service-account-token)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def account_name(secret: Mapping[str, Any]) -> str:
 
 
 def account_uid(secret: Mapping[str, Any]) -> str:
-    """Return the uid of the Secret's service account; "" before the token controller has set the annotation.
+    """Return the uid of the Secret's service account; "" if the token controller has not set the annotation yet.
 
-    A Secret without a uid belongs to any account of the name.
+    Without this annotation, the Secret belongs to whichever service account has the name in the other annotation.
     """
     return annotations_of(secret).get(ACCOUNT_UID, "")
 
 
 def secrets_of(account: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names in the `secrets` of a service account."""
+    """Return the names of the Secrets that the field `secrets` of a ServiceAccount lists."""
     return tuple(reference.get("name", "") for reference in account.get("secrets") or ())
 
 

@@ -1,11 +1,13 @@
 """Trust bundle publisher: publishes the API server's root certificates as a ClusterTrustBundle.
 
-In: ClusterTrustBundles of the signer kubernetes.io/kube-apiserver-serving.
-Out: one ClusterTrustBundle, whose name contains the hash of its certificates; other bundles of the signer are deleted.
+Input: ClusterTrustBundles of the signer kubernetes.io/kube-apiserver-serving.
+Output: one ClusterTrustBundle, whose name contains the hash of its certificates; other bundles of the signer are
+deleted.
 Key: a constant.
 
 Source: kubernetes v1.36 pkg/controller/certificates/clustertrustbundlepublisher/publisher.go. Differences:
-- The API may be served later. Upstream checks it once, at the start, and does not run the controller without it.
+- The controller also starts if the API is not served yet. Upstream checks this once, at the start, and does not run the
+  controller without the API.
 - Deletions have the uid of the bundle as precondition.
 """
 
@@ -53,12 +55,18 @@ TOTAL, DURATION = families(
 
 
 def bundle_name(bundle: bytes) -> str:
-    """Return the name of the ClusterTrustBundle with these certificates (PEM), as upstream's constructBundleName."""
+    """Return the name of the ClusterTrustBundle with these certificates.
+
+    bundle: certificates in PEM. Source: constructBundleName.
+    """
     return f"{SIGNER.replace('/', ':')}:{hashlib.sha256(bundle).digest()[:12].hex()}"
 
 
 class TrustBundlePublisher:
-    """Publishes the bundle. authority: root certificates (PEM); b"" publishes nothing."""
+    """Publishes the API server's root certificates as a ClusterTrustBundle, and deletes replaced bundles.
+
+    authority: root certificates in PEM; b"" publishes nothing.
+    """
 
     def __init__(self, *, tables: Tables, authority: bytes, metrics: SyncMetrics, log: FilteringBoundLogger) -> None:
         self._tables, self._metrics, self._log = tables, metrics, log
@@ -100,8 +108,8 @@ class TrustBundlePublisher:
 
 
 def is_bundle(served: ServedResource) -> bool:
-    """Report whether this resource is ClusterTrustBundle, in a version that the controller supports."""
-    # If the server serves several versions, discovery passes only the one that the server prefers.
+    """Report whether a served resource is clustertrustbundles, in a version that the controller supports."""
+    # If the server serves several versions, discovery passes only the version that the server prefers.
     return served.group == GROUP and served.plural == PLURAL and served.version in VERSIONS
 
 

@@ -1,6 +1,7 @@
-"""CIDR ranges of pod addresses: those of the cluster (--cluster-cidr), and those of a node.
+"""Parsing of the CIDR ranges for pod addresses: of the cluster (--cluster-cidr), and of a node (spec.podCIDRs).
 
-Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController).
+Error texts and the order of the checks are from kubernetes v1.36 cmd/kube-controller-manager/app/core.go
+(startNodeIpamController).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def cluster_ranges(text: str) -> list[Network]:
-    """Parse the value of --cluster-cidr. Raises ValueError with kube-controller-manager's text."""
+    """Parse the value of --cluster-cidr: one CIDR, or two of different address families, separated by a comma.
+
+    Raises ValueError with kube-controller-manager's text.
+    """
     if not text.strip():
         raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
     clusters: list[Network] = []
@@ -40,7 +44,7 @@ def of_both_families(networks: Collection[Network]) -> bool:
 
 
 def pod_cidrs(node: Object) -> list[str]:
-    """Return the node's spec.podCIDRs, or spec.podCIDR if an old client wrote only that."""
+    """Return the CIDRs of a node's pods: spec.podCIDRs, or spec.podCIDR if an old client set only that field."""
     spec = node.get("spec") or {}
     cidrs = spec.get("podCIDRs")
     return list(cidrs) if cidrs else [spec["podCIDR"]] if spec.get("podCIDR") else []

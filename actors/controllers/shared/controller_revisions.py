@@ -1,7 +1,8 @@
-"""ControllerRevisions as plain objects: the templates of a DaemonSet or StatefulSet.
+"""Construction, comparison and encoding of ControllerRevisions, which record the templates of an owner.
 
-The data of a revision is a patch that restores a template of the owner. It is compared decoded and semantically, and
-encoded as Go does, so that upstream, which compares bytes, recognizes our revisions as its own.
+Owners are DaemonSets and StatefulSets. The `data` of a revision is a patch that restores a pod template of its owner.
+It is compared semantically, after decoding. It is encoded byte for byte as in Go, because upstream compares bytes and
+must recognize kcm's revisions as its own.
 
 Source: kubernetes v1.36 pkg/controller/history/controller_history.go; getPatch of pkg/controller/daemon/update.go and
 pkg/controller/statefulset/stateful_set_utils.go. Difference: the comparison, which also ignores the
@@ -34,7 +35,7 @@ from kcm.protocols.resources import CONTROLLER_REVISIONS, Resource
 from kcm.protocols.semantic import POD_TEMPLATE, semantically_equal
 
 HASH_LABEL = "controller.kubernetes.io/hash"
-LONGEST_PREFIX = 223  # bytes of an owner's name in a revision's
+LONGEST_PREFIX = 223  # maximum number of bytes of the owner's name in the name of a revision
 
 # Characters that Go's encoding/json escapes although JSON does not require it.
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
@@ -42,7 +43,7 @@ _SEPARATORS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def template_data(owner: Mapping[str, Any]) -> Object:
-    """Return the patch that restores the owner's present template. Raises ValueError on a malformed template.
+    """Return the data of a revision for the owner's present template. Raises ValueError if the template is malformed.
 
     Source: getPatch.
     """
@@ -54,7 +55,7 @@ def template_data(owner: Mapping[str, Any]) -> Object:
 
 
 def with_template_of(revision: Mapping[str, Any], owner: Mapping[str, Any]) -> Object:
-    """Return the owner with the template of the revision. Raises ValueError if the revision contains no template.
+    """Return a copy of the owner with the template of a revision. Raises ValueError if the revision has no template.
 
     Source: ApplyRevision.
     """
@@ -66,13 +67,14 @@ def with_template_of(revision: Mapping[str, Any], owner: Mapping[str, Any]) -> O
 
 
 def data_bytes(data: Mapping[str, Any]) -> bytes:
-    """Encode the data as Go does: with sorted keys and Go's escapes."""
+    """Encode the data of a revision as JSON, byte for byte as Go: with sorted keys, and with <, > and & escaped."""
     return _escaped(orjson.dumps(data, option=orjson.OPT_SORT_KEYS))
 
 
 def data_hash(data: Mapping[str, Any], collision_count: int | None) -> str:
-    """Return a hash of up to 10 characters. collision_count: None and 0 give different hashes.
+    """Return the hash in the name and the label of a revision: up to 10 characters.
 
+    collision_count: the owner's status.collisionCount. None and 0 give different hashes.
     Source: HashControllerRevision.
     """
     probe = b"" if collision_count is None else str(collision_count).encode()
@@ -80,7 +82,10 @@ def data_hash(data: Mapping[str, Any], collision_count: int | None) -> str:
 
 
 def revision_name(owner: str, hash: str) -> str:
-    """Return `<owner>-<hash>`, with a long owner's name truncated. Source: ControllerRevisionName."""
+    """Return the name `<owner>-<hash>`, with the owner's name truncated to LONGEST_PREFIX.
+
+    Source: ControllerRevisionName.
+    """
     return f"{owner[:LONGEST_PREFIX]}-{hash}"
 
 
@@ -93,7 +98,10 @@ def new_revision(
     revision: int,
     collision_count: int | None,
 ) -> Object:
-    """Return a revision that this owner controls, named after its data. Source: NewControllerRevision."""
+    """Return a new ControllerRevision that this owner controls. Its name contains the hash of its data.
+
+    Source: NewControllerRevision.
+    """
     hash = data_hash(data, collision_count)
     meta = {
         "name": revision_name(name_of(owner), hash),
@@ -104,13 +112,13 @@ def new_revision(
 
 
 def number_of(revision: Mapping[str, Any]) -> int:
-    """Return the number of a revision; 0 if it is missing or invalid."""
+    """Return the field `revision` of a ControllerRevision; 0 if it is missing or not an integer."""
     number = revision.get("revision")
     return number if type(number) is int else 0
 
 
 def in_order(revisions: Iterable[Object]) -> list[Object]:
-    """Sort by number, then by creation, then by name. Source: SortControllerRevisions."""
+    """Sort ControllerRevisions by revision number, creation time and name. Source: SortControllerRevisions."""
     return sorted(
         revisions,
         key=lambda revision: (
@@ -122,7 +130,10 @@ def in_order(revisions: Iterable[Object]) -> list[Object]:
 
 
 def next_number(revisions: Sequence[Mapping[str, Any]]) -> int:
-    """Return the highest number plus one; 1 without revisions. Source: nextRevision."""
+    """Return the number for a new revision: the highest number of `revisions` plus one, or 1 if there are none.
+
+    Source: nextRevision.
+    """
     return max((0, *map(number_of, revisions))) + 1
 
 
@@ -132,7 +143,10 @@ def same_data(revision: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def equal_data(data: Any, other: Any) -> bool:
-    """Compare the data of two revisions: pod templates semantically, other data literally."""
+    """Report whether the data of two revisions is equal. Pod templates are compared semantically, other data literally.
+
+    Semantic equality ignores, for example, the difference between an empty and a missing field.
+    """
     if data == other:
         return True
     template, other_template = _template_in(data), _template_in(other)
@@ -143,23 +157,27 @@ def equal_data(data: Any, other: Any) -> bool:
     )
 
 
-# Every sync of an owner compares its template with those of its whole history.
+# Cached, because every sync of an owner compares its template with all templates of its history.
 @bounded_cache(512, longest=64 * 1024, size=total_size)
 def _semantically_equal(template: bytes, other: bytes) -> bool:
     return semantically_equal(decode_object(template), decode_object(other), POD_TEMPLATE)
 
 
 def equal_revisions(revisions: Iterable[Object], needle: Mapping[str, Any]) -> list[Object]:
-    """Return the revisions whose data equals that of `needle`, in their order. Source: FindEqualRevisions."""
+    """Return the revisions whose data is equal to the data of `needle`. Source: FindEqualRevisions."""
     return [revision for revision in revisions if same_data(revision, needle)]
 
 
 def surplus(
     revisions: Iterable[Object], *, limit: int, live: Collection[str], handle: Callable[[Object], str] = name_of
 ) -> list[Object]:
-    """Return the oldest revisions to delete, so that at most `limit` unused ones are left. A negative limit keeps all.
+    """Return the revisions to delete: the oldest unused revisions, so that at most `limit` unused revisions remain.
 
-    live: results of `handle` for the revisions in use. Source: truncateHistory of the StatefulSet controller.
+    limit: spec.revisionHistoryLimit of the owner; a negative value keeps all revisions
+    live: identifiers of the revisions in use
+    handle: returns the identifier of a revision; by default its name
+
+    Source: truncateHistory of the StatefulSet controller.
     """
     if limit < 0:
         return []
@@ -168,12 +186,12 @@ def surplus(
 
 
 def create_revision(revision: Mapping[str, Any]) -> Create:
-    """Return the command that creates the revision, with its data encoded as Go does."""
+    """Return the command that creates a ControllerRevision, with `data` encoded byte for byte as in Go."""
     return Create(CONTROLLER_REVISIONS.id, namespace_of(revision), _body(revision, sort_data=True))
 
 
 def update_revision(revision: Mapping[str, Any]) -> Update:
-    """Return the command that updates the revision. Its data is immutable, so its order of keys is kept."""
+    """Return the command that updates a ControllerRevision. `data` is immutable, so the order of its keys is kept."""
     return Update(CONTROLLER_REVISIONS.id, key_of(revision), _body(revision, sort_data=False))
 
 
@@ -196,7 +214,7 @@ def _escaped(json: bytes) -> bytes:
 
 
 def _template_in(data: Any) -> Object | None:
-    """Return the template of data that contains only a template; None for other data."""
+    """Return the pod template in the data of a revision; None if the data contains anything else."""
     match data:
         case {"spec": {"template": dict(template), **rest}, **others} if not rest and not others:
             return template

@@ -1,6 +1,6 @@
-"""The two deletion orders of the workload controllers.
+"""The two orders in which workload controllers delete surplus pods.
 
-Pods are table entries with PodFacts. Both orders begin with the pod to delete first. A missing time counts as newest.
+Pods are table entries with PodFacts. The first pod of a result is deleted first. A missing timestamp counts as newest.
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go, ActivePods and ActivePodsWithRanks.
 """
@@ -20,7 +20,10 @@ _NEWEST = -math.inf
 
 
 def deletion_order(pods: Iterable[Entry]) -> list[Entry]:
-    """Sort unassigned, pending, not ready, more recently ready, more often restarted and newer pods first.
+    """Sort pods by deletion priority, without regard to related pods or deletion costs.
+
+    Pods without a node come first; then pending pods; then pods that are not ready, became ready more recently, have
+    more restarts, or are newer. Each criterion decides only between pods that are equal by the preceding criteria.
 
     Source: ActivePods.
     """
@@ -47,7 +50,7 @@ def _later_first(time: float | None) -> float:
 
 
 def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
-    """Count the active ones of these pods by node; "" for unassigned pods."""
+    """Return the number of active pods among `related` by node name; "" counts the pods without a node."""
     counts: dict[str, int] = {}
     for pod in related:
         if is_active(pod.facts):
@@ -67,12 +70,20 @@ class _Ranked(NamedTuple):
 def ranked_deletion_order(
     pods: Iterable[Entry], *, on_node: Mapping[str, int], now: float, by_cost: bool = True
 ) -> list[Entry]:
-    """Sort unassigned, pending and not ready pods first; then pods with a lower deletion cost, pods on nodes with more
-    related pods, more recently ready, more often restarted and newer pods.
+    """Sort pods by deletion priority, with regard to deletion costs and to related pods on the same node.
 
-    on_node: the result of related_on_nodes; empty to ignore nodes. by_cost: whether the deletion cost counts. Ages are
-    compared by their order of magnitude, in powers of two. Different times of the same magnitude are ordered by uid,
-    which is as good as random, but repeatable. Source: ActivePodsWithRanks.
+    Pods without a node come first; then pending pods; then pods that are not ready, have a lower deletion cost, are on
+    a node with more related pods, became ready more recently, have more restarts, or are newer. Each criterion decides
+    only between pods that are equal by the preceding criteria.
+
+    on_node: number of related pods by node, from related_on_nodes; empty to ignore nodes
+    now: Unix seconds
+    by_cost: whether the annotation pod-deletion-cost is considered
+
+    Ages are rounded down to powers of two. Pods with different times but equal rounded ages are ordered by uid, which
+    is random but repeatable.
+
+    Source: ActivePodsWithRanks.
     """
     ranked = []
     for pod in pods:
@@ -87,7 +98,10 @@ def ranked_deletion_order(
 
 
 def _age_bucket(time: float | None, now: float) -> int:
-    """Return floor(log2 of the age in nanoseconds); -1 for a time in the future, -2 for a missing time."""
+    """Return floor(log2 of the age in nanoseconds); -1 for a time in the future, -2 for a missing time.
+
+    time, now: Unix seconds.
+    """
     if time is None:
         return -2
     age = (now - time) * 1e9
@@ -95,10 +109,10 @@ def _age_bucket(time: float | None, now: float) -> int:
 
 
 def _compare(left: _Ranked, right: _Ranked) -> int:
-    """Return a negative number if `left` is deleted first, as for cmp_to_key.
+    """Compare two pods, for functools.cmp_to_key: the result is negative if `left` is deleted first.
 
-    This is no sort key: different times in one bucket are decided by uid, while equal times are decided by the next
-    criterion.
+    A sort key cannot express this order: if two times differ but have equal rounded ages, the uid decides; if they are
+    equal, the next criterion decides.
     """
     if left.prefix != right.prefix:
         return -1 if left.prefix < right.prefix else 1  # both tuples have the same types
@@ -117,7 +131,12 @@ def _by_uid(pod: Entry, other: Entry) -> int:
 
 
 def deletion_age_ratios(ordered: Sequence[Entry], count: int, *, now: float) -> list[float]:
-    """Return the age of each ready pod among the first `count`, as a whole multiple of the youngest ready pod's age.
+    """Return the values of the metric sorting_deletion_age_ratio for the pods that are deleted.
+
+    The value of a ready pod is its age divided by the age of the youngest ready pod, rounded down.
+
+    ordered: all candidates in deletion order; the first `count` of them are deleted
+    now: Unix seconds
 
     Source: pkg/controller/replicaset/replica_set.go, reportSortingDeletionAgeRatioMetric. Difference: if the youngest
     pod is younger than a millisecond, upstream divides by zero and panics; this returns an empty list.

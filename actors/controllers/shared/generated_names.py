@@ -1,8 +1,8 @@
-"""Generated names, chosen by the controller; upstream lets the server generate them (generateName).
+"""Generation of object names by the controller; upstream lets the server generate them (generateName).
 
-Names derive from the observed state: a retry from the same state chooses the same names, so that a creation with
-unknown outcome is not repeated under another name. Error texts are adapted to read as if the server had generated the
-name.
+The names are derived from the owner's uid and resourceVersion, so that a retry uses the same names: if the outcome of a
+creation is unknown, it is not repeated under another name. Error texts are changed to those that upstream's clients see
+for an object with generateName.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kcm.protocols.messages.outcomes import Failure, Forbidden
 from kcm.protocols.objects import Key, Object, make_key, name_of, namespace_of, resource_version_of, uid_of
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go
+_LONGEST_BASE = 58  # characters of a generated name before its suffix. Source: apiserver pkg/storage/names/generate.go
 _SUFFIX = 5  # characters
 
-# The beginnings of rejections by the validating plugins ResourceQuota, LimitRanger, PodSecurity and
-# ValidatingAdmissionPolicy.
+# The beginnings of the texts with which the validating admission plugins ResourceQuota, LimitRanger, PodSecurity and
+# ValidatingAdmissionPolicy reject an object.
 _BY_VALIDATION = re.compile(
     r"exceeded quota: |failed quota: |status unknown for quota: |quota usage is negative |insufficient quota to "
     r"|\[?(minimum|maximum) \S+ usage per |\[?\S+ max limit to request ratio per "
@@ -32,8 +32,9 @@ _BY_VALIDATION = re.compile(
 
 
 def generate_name(owner: str) -> str:
-    """Return the generateName of an owner's pods: "<owner>-", or "<owner>" if that is not a valid prefix.
+    """Return the value of generateName for the pods of an owner, from the owner's name.
 
+    This is "<owner>-", or "<owner>" if "<owner>-" is not a valid prefix of a name.
     Source: getPodsPrefix, with apimachinery's NameIsDNSSubdomain for prefixes.
     """
     prefix = f"{owner}-"
@@ -42,9 +43,11 @@ def generate_name(owner: str) -> str:
 
 
 def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool], base: str | None = None) -> list[str]:
-    """Return names for `count` new dependents of this owner, derived from its uid and resourceVersion.
+    """Return `count` unused names for new dependents of an owner. Equal arguments give equal names.
 
-    taken: report whether a dependent with this key exists. base: prefix of the names, if it is not the owner's name.
+    owner: its uid and resourceVersion determine the suffixes
+    taken: reports whether an object with this key exists
+    base: prefix of the names; by default generate_name of the owner's name
     """
     namespace = namespace_of(owner)
     prefix = (generate_name(name_of(owner)) if base is None else base)[:_LONGEST_BASE]
@@ -60,7 +63,11 @@ def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool], 
 
 
 def generated_name(owner: Object, purpose: str, *, taken: Callable[[Key], bool]) -> str:
-    """Return a name for the dependent with this purpose, for example the name of its node; see generated_names."""
+    """Return an unused name for the dependent with this purpose, derived from the owner and the purpose.
+
+    purpose: text that distinguishes the dependents of an owner, for example the name of a node
+    taken: reports whether an object with this key exists
+    """
     namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
     seed = f"{uid_of(owner)}/{resource_version_of(owner)}/{purpose}/"
     names = (prefix + _suffix(f"{seed}{number}") for number in itertools.count())
@@ -77,11 +84,11 @@ def _suffix(seed: str) -> str:
 
 
 def as_if_generated(failure: Failure, name: str, *, base: str) -> Failure:
-    """Return the rejection of an object with this chosen name, with the text for an object with generateName=base.
+    """Change the text of a failed creation to the text for an object with generateName=`base` instead of this name.
 
-    The server generates the name after mutating and before validating admission. So texts of mutating plugins contain
-    the base (`pods "web-" is forbidden: error looking up service account …`), and texts of validating plugins the
-    name. A plugin that is not listed counts as mutating.
+    Only rejections by mutating admission plugins change, because the server generates names after mutating and before
+    validating admission. So their texts contain the base (`pods "web-" is forbidden: error looking up service
+    account …`), and the texts of validating plugins contain the name. Unknown plugins count as mutating.
 
     Source: kubernetes v1.36 apiserver pkg/admission/errors.go, extractResourceName, and
     pkg/registry/rest/create.go, AdmissionToValidateObjectFunc.

@@ -1,4 +1,4 @@
-"""Checks of flags that several controllers share, with upstream's error texts."""
+"""Validation of flags of several controllers, with upstream's error texts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from kcm.actors.options import Check, Options
 
 
 def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:
-    """Return a check that rejects values below 1.
+    """Return a start check that rejects values of a flag below 1.
 
-    Upstream has it for few controllers. Other controllers do nothing with 0 workers.
+    flag: name of the flag, for the error text. value_of: returns the flag's value.
+
+    Upstream validates the number of workers of few controllers; other controllers silently do nothing with 0 workers.
     """
 
     def check(options: Options) -> Iterator[str]:
@@ -22,7 +24,7 @@ def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:
 
 
 def outside(flag: str, value: int, *, largest: int) -> Iterator[str]:
-    """Yield an error if the value is not between 1 and `largest`."""
+    """Yield an error text if the value of the flag is not between 1 and `largest`."""
     if value < 1:
         yield f"{flag} must not be less than 1, but got {value}"
     elif value > largest:

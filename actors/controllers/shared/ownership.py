@@ -1,10 +1,11 @@
-"""Ownership by selector: the objects that an owner adopts, keeps and releases.
+"""Adoption and release of dependents by label selector, for any kind of owner and dependent.
 
-For any kind of owner and dependent. plan_claim is a pure function; `claim` carries out its plan.
+plan_claim decides, as a pure function, which objects an owner keeps, adopts and releases; `claim` also sends the
+patches.
 
-Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences: the patches of one sync are sent
-together, and their failures are raised together; an adopted object is returned as the server returned it, with its new
-resourceVersion.
+Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences:
+- The patches of one sync are sent concurrently, and their failures are raised as one error.
+- An adopted object is returned in the version that the server has stored, with its new resourceVersion.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from kcm.runtime.tables.table import Entry
 
 
 class Claimable(Protocol):
-    """The properties of an object that a claim depends on. PodFacts implements it."""
+    """Labels and deletion state of a dependent, which adoption and release depend on. PodFacts implements it."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -47,14 +48,17 @@ class Claimable(Protocol):
 
 
 class Seen(NamedTuple):
-    """A Claimable for objects whose table derives no facts."""
+    """Implementation of Claimable for resources other than pods, whose table entries have no PodFacts."""
 
     labels: Mapping[str, str]
     deleting: bool
 
 
 def look_into(lister: Lister) -> Callable[[Entry], Seen]:
-    """Return a function that reads a Claimable from the object, for resources whose entries have no facts."""
+    """Return a function that decodes an entry's object and returns its labels and deletion state.
+
+    It is for resources whose table entries have no facts.
+    """
 
     def look(entry: Entry) -> Seen:
         meta = metadata(lister.object_of(entry))
@@ -64,7 +68,7 @@ def look_into(lister: Lister) -> Callable[[Entry], Seen]:
 
 
 class ClaimPlan(NamedTuple):
-    """The candidates to keep, adopt and release."""
+    """Decision of plan_claim: the objects that an owner keeps, adopts and releases."""
 
     kept: list[Entry]  # owned, and the selector matches
     adopted: list[Entry]  # orphans that the selector matches
@@ -81,9 +85,13 @@ def plan_claim(
 ) -> ClaimPlan:
     """Decide which candidates the owner keeps, adopts and releases. Objects of other controllers are ignored.
 
-    matches: the owner's selector, called once for each distinct (by identity) mapping of labels. belongs: a further
-    condition besides the selector. An owner that is being deleted keeps its objects, and adopts and releases nothing.
-    An object of another namespace is never adopted, unless the owner is cluster-scoped.
+    candidates: orphans, and objects with a controller owner reference
+    matches: the owner's selector, called with the labels of a candidate
+    look: returns labels and deletion state of a candidate; by default its facts
+    belongs: a further condition that objects must meet besides the selector
+
+    An owner that is being deleted keeps its objects, and adopts and releases nothing. An object of another namespace is
+    never adopted, unless the owner is cluster-scoped.
     """
     owner_uid, namespace, owner_deleting = uid_of(owner), namespace_of(owner), is_deleting(owner)
     plan = ClaimPlan([], [], [])
@@ -122,7 +130,10 @@ def plan_claim(
 def adoption(
     entry: Entry, *, dependents: Resource, owner: Object, owners: Resource, finalizers: Sequence[str] = ()
 ) -> Patch:
-    """Return the patch that makes this owner the controller of an orphan."""
+    """Return the patch that makes this owner the controller of an orphan.
+
+    dependents, owners: the resources of the orphan and of `owner`. finalizers: finalizers to add to the orphan.
+    """
     meta: Object = {"ownerReferences": [owner_reference(owner, api_version=owners.api_version, kind=owners.kind)]}
     meta["uid"] = entry.uid
     if finalizers:
@@ -131,7 +142,10 @@ def adoption(
 
 
 def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Sequence[str] = ()) -> Patch:
-    """Return the patch that removes this owner's reference (and finalizers) from an object."""
+    """Return the patch that removes the owner reference to this owner, and these finalizers, from an object.
+
+    dependents: the resource of the object.
+    """
     meta: Object = {"uid": entry.uid, "ownerReferences": [{"$patch": "delete", "uid": uid_of(owner)}]}
     if finalizers:
         meta["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
@@ -151,11 +165,13 @@ def claim(
     belongs: Callable[[Entry], bool] | None = None,
     finalizers: Sequence[str] = (),  # added to adopted objects, removed from released ones
 ) -> Step[list[Entry]]:
-    """Adopt and release objects by plan_claim. Return the owned objects, adopted ones in their new version.
+    """Adopt and release objects as plan_claim decides. Return the objects that the owner owns afterwards.
 
-    Before the first adoption the owner is fetched once: the table may not show yet that it was deleted or replaced.
-    Raises CommandError after all commands were sent. NotFound is no failure, nor is a release that the server rejects
-    as invalid (the object has lost our reference, or was replaced).
+    Before an adoption the owner is read live, because the table may not contain its deletion or replacement yet.
+
+    Raises CommandError with the messages of all failures, after all patches were sent. It is no failure if an object
+    does not exist, or if the server rejects a release as invalid (422): then the object has lost the owner reference,
+    or was replaced.
     """
     plan = plan_claim(candidates, owner=owner, matches=matches, look=look, belongs=belongs)
     if not plan.adopted and not plan.released:
@@ -192,7 +208,10 @@ def claim(
 
 
 def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Failure] | None]:
-    """Fetch the owner. Return the reason if it must not adopt (it was replaced, or is being deleted), or None."""
+    """Read the owner live. Return None if it may adopt objects, otherwise the read command and the reason as failure.
+
+    An owner must not adopt objects if it was deleted or replaced, is being deleted, or cannot be read.
+    """
     get = get_live(owners, key_of(owner))
     outcome = yield get
     if not isinstance(outcome, Done):
@@ -215,7 +234,7 @@ def _is_unprocessable(failure: Failure) -> bool:
 
 
 def _aggregate(failures: Sequence[Failure]) -> Failure:
-    """Return the first failure with the messages of all."""
+    """Combine failures: return the first failure with the messages of all failures."""
     messages = list(dict.fromkeys(failure.message for failure in failures))
     return (
         failures[0] if len(messages) == 1 else msgspec.structs.replace(failures[0], message=f"[{', '.join(messages)}]")

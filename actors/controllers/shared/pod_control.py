@@ -1,9 +1,8 @@
 """Creation and deletion of pods from a template, with events on the owner.
 
-The controller chooses the names (actors/controllers/shared/generated_names.py).
-
-Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate, RealPodControl). Differences: the name;
-a deletion has the uid as precondition.
+Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate, RealPodControl). Differences:
+- The controller chooses the names of pods (actors/controllers/shared/generated_names.py), not the server.
+- A deletion has the uid as precondition.
 """
 
 from __future__ import annotations
@@ -49,14 +48,15 @@ from kcm.runtime.tables.table import Entry
 
 
 class PodForm:
-    """The form of the pods that an owner creates from a template. It is encoded once: pods differ only by name."""
+    """Encoded pod without a name, from which an owner creates its pods: they differ only by name."""
 
     __slots__ = ("_after_name", "base", "namespace")
 
     def __init__(self, template: Object, *, owner: Object, owners: Resource, base: str | None = None) -> None:
-        """Encode the template. Raises ValueError if it is malformed or has no labels.
+        """Encode a pod template. Raises ValueError if it is malformed or has no labels.
 
-        owners: the resource of `owner`. base: generateName of the pods, if it is not derived from the owner's name.
+        owners: the resource of `owner`, for the owner reference
+        base: value of generateName in the pods; by default it is derived from the owner's name
         """
         meta = template.get("metadata") or {}
         spec = template.get("spec") or {}
@@ -72,33 +72,36 @@ class PodForm:
         self._after_name = b"," + encode_object(owned)[1:] + b',"spec":' + encode_object(spec) + b"}"
 
     def create(self, name: str) -> Create:
-        """Return the command that creates the pod with this name."""
+        """Return the command that creates a pod with this name."""
         body = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":' + orjson.dumps(name) + self._after_name
         return Create(PODS.id, self.namespace, body)
 
 
 @dataclass(slots=True)
 class Creations:
-    """The outcomes of creations; see unknown_outcomes.py for what to do about unknown ones."""
+    """Result of the creation of several pods. unknown_outcomes.py describes how to handle unknown outcomes."""
 
     created: list[Key] = field(default_factory=list)
-    # Keys of pods whose name was taken: by our own pod, if the table is late, or by a foreign pod.
+    # Keys of pods that existed already: pods of this owner that the table does not contain yet, or foreign pods.
     existing: list[Key] = field(default_factory=list)
-    failed: int = 0
-    failure: CommandError | None = None  # the first, for the sync to raise
+    failed: int = 0  # number of failed creations
+    failure: CommandError | None = None  # the first failure, for the sync to raise
     maybe_created: list[str] = field(default_factory=list)  # names of pods whose creation has an unknown outcome
 
 
 def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
-    """Create pods of one form: see create_each."""
+    """Create pods with these names from one template. See create_each for batches, events and failures."""
     return (yield from create_each([(form, name) for name in names], owner=owner, owners=owners))
 
 
 def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: Resource) -> Step[Creations]:
-    """Create pods in batches of 1, 2, 4, … until one fails, with an event on the owner for each outcome.
+    """Create pods in batches of 1, 2, 4, … until a creation fails, and record an event on the owner for each pod.
 
-    pods: form and name of each pod. A namespace that is being terminated accepts no pods: this ends the batches, but
-    counts as no failure, has no event and needs no retry. Difference: upstream continues with the next batch.
+    pods: form and name of each pod
+    owners: the resource of `owner`
+
+    If the namespace is being terminated, no further batch is sent, but this is not counted as a failure and there is no
+    event, because retries would be useless. Difference: upstream continues with the next batch.
     """
     result = Creations()
     left = iter(pods)
@@ -121,7 +124,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
                 failure = as_if_generated(outcome, name, base=form.base)
                 if result.failure is None:
                     result.failure = CommandError(command, failure)
-                if not isinstance(outcome, Refused):  # it was not sent, and neither would the event be
+                if not isinstance(outcome, Refused):  # if the creation was not sent, the event would not be sent either
                     yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
 
     yield from slow_start([form.create(name) for form, name in pods], succeeded=_exists, report=report)
@@ -129,10 +132,10 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
 
 
 def fetch_existing(creations: Creations) -> Step[list[Key]]:
-    """Fetch the pods whose name already existed. Return the keys of those that were found or do not exist.
+    """Read the pods in `creations.existing` live. Return the keys of the pods whose existence is known now.
 
-    The overlay then shows them, so that the next sync counts them or takes other names. A pod that cannot be fetched
-    is added to maybe_created.
+    The results are added to the overlay over the table, so that the next sync counts these pods or chooses other names.
+    A pod that cannot be read is added to creations.maybe_created.
     """
     gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
     outcomes = yield from together(gets)
@@ -148,22 +151,25 @@ def fetch_existing(creations: Creations) -> Step[list[Key]]:
 
 @dataclass(slots=True)
 class Deletions:
-    """The outcomes of deletions; see unknown_outcomes.py for what to do about unknown ones."""
+    """Result of the deletion of several pods. unknown_outcomes.py describes how to handle unknown outcomes."""
 
     deleted: list[Key] = field(default_factory=list)  # also pods that terminate gracefully
     conflicting: list[Key] = field(default_factory=list)  # pods that were replaced, or must not be deleted now
     maybe_deleted: list[str] = field(default_factory=list)  # uids of pods whose deletion has an unknown outcome
     known: list[str] = field(default_factory=list)  # uids of pods that are deleted, missing or in conflict
-    failure: CommandError | None = None  # the first, for the sync to raise
+    failure: CommandError | None = None  # the first failure, for the sync to raise
 
 
 def delete_pods(
     pods: Iterable[Entry], *, owner: Object, owners: Resource, further_grounds: Sequence[Resource] = ()
 ) -> Step[Deletions]:
-    """Delete these pods together, with an event on the owner for each outcome.
+    """Delete pods concurrently, and record an event on the owner for each pod.
 
-    further_grounds: resources whose tables the decision depends on, besides the pods and the owner. It is no failure
-    if a pod does not exist, or was replaced by another pod of its name.
+    owners: the resource of `owner`
+    further_grounds: resources whose tables the decision to delete depends on, besides pods and the owner. The deletions
+        wait while one of these tables is stale.
+
+    It is no failure if a pod does not exist, or was replaced by another pod with the same name.
     """
     pods = list(pods)
     result = Deletions()
@@ -193,7 +199,10 @@ def delete_pods(
 
 
 def is_namespace_terminating(failure: Failure) -> bool:
-    """Report whether the namespace is being terminated. Source: apierrors.HasStatusCause, NamespaceTerminatingCause."""
+    """Report whether a creation failed because its namespace is being terminated.
+
+    Source: apierrors.HasStatusCause, NamespaceTerminatingCause.
+    """
     if not isinstance(failure, Forbidden) or b"NamespaceTerminating" not in failure.status:
         return False
     try:

@@ -1,8 +1,8 @@
 """Backoff for replacing pods that failed right after their creation.
 
-A pod that its node rejects (or that is evicted as soon as it runs) fails seconds after its creation. Upstream replaces
-it immediately, so that a node that rejects every pod produces thousands of Failed pods (kubernetes/kubernetes#72593).
-Here such replacements are delayed, longer each time; other missing pods are created at once.
+A pod that its node rejects, or that is evicted as soon as it runs, fails seconds after its creation. Upstream replaces
+it immediately, so a node that rejects every pod causes thousands of Failed pods (kubernetes/kubernetes#72593). Here the
+replacements of such pods are delayed with exponential backoff; other missing pods are created at once.
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key
 from kcm.runtime.scheduling.backoff import Backoff
 
-QUICK = 30.0  # seconds after its creation in which the failure of a pod counts as quick
+QUICK = 30.0  # a failure is quick if it is observed within this number of seconds from the pod's creation
 BACKOFF = Backoff(first=1.0, most=300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacementDelay:
-    """A number of pods whose replacement is delayed. Times are monotonic seconds."""
+    """Backoff state of one owner: how many pods must not be replaced yet. Times are monotonic seconds."""
 
-    held: int = 0  # pods that are not replaced before `until`
-    until: float = float("-inf")  # in the past without quick failures
-    level: int = 0  # how often the delay was doubled
-    since: float = float("-inf")  # when it was doubled last
+    held: int = 0  # number of pods that are not replaced before `until`
+    until: float = float("-inf")  # end of the delay; in the past if there is no delay
+    level: int = 0  # number of times that the delay was doubled
+    since: float = float("-inf")  # start of the last delay
 
 
 def next_delay(
     delay: ReplacementDelay, *, quick_failures: int, missing: int, now: float, backoff: Backoff = BACKOFF
 ) -> ReplacementDelay:
-    """Return the delay after further quick failures; its `held` is the number of missing pods not to create now.
+    """Update the backoff state of an owner. The result's `held` is the number of missing pods not to create now.
 
-    quick_failures: number of pods that failed quickly since the last call. missing: number of pods to create.
+    quick_failures: number of pods that failed within QUICK seconds from their creation, since the last call
+    missing: number of pods that the owner lacks
+    now: monotonic seconds
 
-    The delay doubles when replacements fail quickly; quick failures during a delay join it. It starts over when twice
-    the maximum delay has passed since it was last doubled, as in client-go's flowcontrol.Backoff.
+    A quick failure starts a delay, which is twice as long as the one before. Quick failures during a delay increase
+    `held`, and do not extend the delay. The delay is reset to its first value if the last one began more than twice the
+    maximum delay ago, as in client-go's flowcontrol.Backoff.
     """
     held, until, level, since = delay.held, delay.until, delay.level, delay.since
     if now >= until:
@@ -47,7 +50,7 @@ def next_delay(
 
 
 class Replacements:
-    """Recent creations of an owner that has Failed pods, and the delay of its replacements."""
+    """Recent pod creations of one owner, and its backoff state. Kept for an owner while it has Failed pods."""
 
     __slots__ = ("_created", "delay", "owner_uid")
 
@@ -61,7 +64,10 @@ class Replacements:
             self._created[key] = now
 
     def count_quick_failures(self, failed: Iterable[Key], now: float) -> int:
-        """Count the Failed pods that were created less than QUICK ago. Each pod is counted once."""
+        """Count the Failed pods that were created at most QUICK seconds ago, and were not counted before.
+
+        failed: keys of all Failed pods of the owner.
+        """
         for key in [key for key, created in self._created.items() if now - created > QUICK]:
             del self._created[key]
         return sum(1 for key in failed if self._created.pop(key, None) is not None)

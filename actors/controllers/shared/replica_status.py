@@ -1,4 +1,4 @@
-"""The status of a ReplicaSet or ReplicationController: counts, conditions, and the time of the next availability.
+"""Computation of the status of a ReplicaSet or ReplicationController, and of the time when a pod becomes available.
 
 Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, calculateStatus; controller_utils.go,
 FindMinNextPodAvailabilityCheck.
@@ -18,13 +18,13 @@ REPLICA_FAILURE = "ReplicaFailure"
 
 
 class PodCounts(NamedTuple):
-    """Numbers of pods."""
+    """Pod counts for the status of a ReplicaSet or ReplicationController."""
 
-    replicas: int
-    fully_labeled: int  # with all labels of the template
+    replicas: int  # active pods
+    fully_labeled: int  # active pods with all labels of the template
     ready: int
     available: int
-    terminating: int | None  # None if they are not counted
+    terminating: int | None  # None if the status does not report terminating pods
 
 
 def count_pods(
@@ -35,7 +35,12 @@ def count_pods(
     now: float,
     terminating: int | None,
 ) -> PodCounts:
-    """Count active pods. An available pod has been ready for min_ready_seconds at `now` (Unix seconds)."""
+    """Count the active pods by state, for the status of their owner.
+
+    min_ready_seconds: a pod counts as available if it has been ready for this time
+    now: Unix seconds
+    terminating: copied to the result
+    """
     wanted = template_labels.items()
     replicas = fully_labeled = ready = available = 0
     since = now - min_ready_seconds
@@ -58,10 +63,15 @@ def count_pods(
 def next_status(
     status: Mapping[str, Any], counts: PodCounts, *, generation: int, failure: tuple[str, str] | None, now: float
 ) -> Object | None:
-    """Return the status to write; None if nothing changes. Source: calculateStatus.
+    """Return the new status of a ReplicaSet or ReplicationController; None if it equals the present one.
 
-    failure: (reason, message) of the condition ReplicaFailure, None on success. An existing condition is kept
-    unchanged until a sync succeeds.
+    status: the present status
+    generation: metadata.generation of the owner, for observedGeneration
+    failure: (reason, message) of the condition ReplicaFailure if the sync failed; None if it succeeded. An existing
+        condition is kept unchanged until a sync succeeds.
+    now: Unix seconds, for lastTransitionTime
+
+    Source: calculateStatus.
     """
     before = status.get("conditions") or []
     conditions: list[Object] = before
@@ -91,11 +101,14 @@ def next_status(
 def seconds_to_next_availability(
     active: Iterable[PodFacts], *, min_ready_seconds: int, counted: float, now: float
 ) -> float | None:
-    """Return the seconds until the next ready pod becomes available; None if no pod will.
+    """Return the seconds until the next ready pod becomes available; None if there is no such pod.
 
-    counted: time at which the pods were counted for the status. A pod that was unavailable then is included even if it
-    has become available since (0 seconds). The result is at most min_ready_seconds: if a pod became ready in the future
-    by our clock, the clock is wrong, and a longer wait would not end when it is corrected.
+    counted: Unix time at which the pods were counted for the status. A pod that has become available since then gives
+        a result of 0, so that it is counted again.
+    now: Unix seconds
+
+    The result is at most min_ready_seconds. Without this limit, a pod whose readiness is in the future, because a clock
+    is wrong, would be checked too late when the clock is corrected.
 
     Source: FindMinNextPodAvailabilityCheck.
     """

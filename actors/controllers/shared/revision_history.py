@@ -1,4 +1,4 @@
-"""Claiming, creating and renumbering the ControllerRevisions of a DaemonSet or StatefulSet.
+"""Adoption, creation and renumbering of the ControllerRevisions of a DaemonSet or StatefulSet.
 
 Source: kubernetes v1.36 pkg/controller/history/controller_history.go (ListControllerRevisions,
 CreateControllerRevision, UpdateControllerRevision); controller_ref_manager.go, ClaimControllerRevisions;
@@ -30,11 +30,16 @@ from kcm.runtime.tables.lister import Lister, UnreadableError
 def claim_revisions(
     lister: Lister, *, owner: Object, owners: Resource, matches: Callable[[Mapping[str, str]], bool], releases: bool
 ) -> Step[list[Object]]:
-    """Return the owner's revisions: those that it owns and selects, and orphans that it adopts.
+    """Return the ControllerRevisions of an owner, after adopting orphans that its selector matches.
 
-    lister: of ControllerRevisions. releases: whether revisions that the owner does not select any more are released,
-    as by the DaemonSet controller; otherwise they keep their owner and are ignored. Raises CommandError as `claim`
-    does, and UnreadableError if a revision is unreadable, since it may be the current one.
+    lister: lister of ControllerRevisions
+    owners: the resource of `owner`
+    matches: the owner's selector, called with the labels of a revision
+    releases: whether owned revisions that the selector does not match are released, as by the DaemonSet controller.
+        Otherwise they keep their owner reference, and are not returned.
+
+    Raises CommandError if an adoption or release fails, and UnreadableError if a revision is unreadable, since it may
+    be the current one.
     """
     unreadable = lister.first_unreadable(namespace_of(owner), owner=uid_of(owner))
     if unreadable is not None:
@@ -48,17 +53,18 @@ def claim_revisions(
 
 
 class CreatedRevision(NamedTuple):
-    """The result of create_unique."""
+    """Result of create_unique: a stored ControllerRevision, and the collision count that its name depends on."""
 
     revision: Object  # as stored by the server
-    collision_count: int  # for the owner's status
+    collision_count: int  # for status.collisionCount of the owner
 
 
 def create_unique(revision: Object, *, owner: Object, collision_count: int) -> Step[CreatedRevision]:
-    """Create a revision, or return the existing one of its name if the data is equal.
+    """Create a ControllerRevision under a name that is derived from its data and the collision count.
 
-    If the data differs, increment collision_count and try the next name. The labels do not depend on the name. Raises
-    CommandError. Source: CreateControllerRevision.
+    If a revision with this name exists, it is returned if its data is equal. Otherwise the collision count is
+    incremented, and the revision is created under the next name, with unchanged labels. Raises CommandError if the
+    creation fails. Source: CreateControllerRevision.
     """
     while True:
         name = revision_name(name_of(owner), data_hash(revision["data"], collision_count))
@@ -75,9 +81,10 @@ def create_unique(revision: Object, *, owner: Object, collision_count: int) -> S
 
 
 def renumber(revision: Object, number: int) -> Step[Object]:
-    """Give a revision this number, and return it as stored. Raises CommandError.
+    """Set the field `revision` of a ControllerRevision to this number. Return the stored object.
 
-    Source: UpdateControllerRevision. Difference: a conflict is retried with the whole sync.
+    Raises CommandError, also for a conflict, which the next sync retries; upstream retries it here.
+    Source: UpdateControllerRevision.
     """
     if number_of(revision) == number:
         return revision

@@ -1,4 +1,4 @@
-"""The data of Secrets."""
+"""Access to the data of Secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def data_of(secret: Mapping[str, Any], field: str) -> bytes:
-    """Return a decoded field of the Secret's data; b"" if it is missing or invalid base64."""
+    """Return a field of the Secret's `data`, decoded from base64; b"" if it is missing or malformed."""
     try:
         return base64.b64decode((secret.get("data") or {}).get(field) or "")
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""The pods that a label selector matches."""
+"""Selection of pods by labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.runtime.tables.table import Entry
 
 
 def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:
-    """Return the pods of the namespace that the selector matches, sorted by name."""
+    """Return the table entries of the pods in the namespace that the selector matches, sorted by name."""
     known: dict[int, bool] = {}  # pods with equal labels share one mapping
     found = []
     for entry in pods.entries(namespace):

@@ -1,4 +1,4 @@
-"""Go's text form of a LabelSelector, for messages.
+"""Formatting of LabelSelectors as by Go's String method, for messages that must equal upstream's.
 
 Source: apimachinery pkg/apis/meta/v1/generated.pb.go.
 """

@@ -1,4 +1,4 @@
-"""The mapping from kinds to served resources, kept up to date by discovery; a RESTMapper in client-go.
+"""Mapping from kinds to the resources that the API server serves, updated by discovery; a RESTMapper in client-go.
 
 Source: apimachinery pkg/api/meta/restmapper.go (RESTMapping).
 """
@@ -19,7 +19,7 @@ from kcm.runtime.tables.tables import Tables
 K = TypeVar("K")
 V = TypeVar("V")
 
-FIRST_RETRY = 1.0  # seconds after a start until the kinds may be discovered
+FIRST_RETRY = 1.0  # seconds until a lookup that came before the first discovery is retried
 
 
 def _none(_served: ServedResource) -> bool:
@@ -31,25 +31,26 @@ def _no_keys(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[
 
 
 KINDS_ALONE: Discovered[Key] = Discovered(select=_none, to=_no_keys)
-"""A `discovers` of a spec that follows the served kinds without a table of any of them."""
+"""Value of ControllerSpec.discovers for a controller that needs the served kinds, but no tables of their objects."""
 
 
 class ServedKinds:
-    """The served kinds and their resources. A reconciler with `discovers` in its spec forwards TablesChanged to it.
+    """Mapping from kinds to served resources, and back.
 
-    Before the first TablesChanged, lookups raise Retry.
+    It is updated from the message TablesChanged, which a reconciler receives if its spec has `discovers`. Lookups
+    before the first message raise Retry.
     """
 
     def __init__(self) -> None:
         self._kinds: Mapping[tuple[str, str], ServedResource] | None = None
         self._resources: Mapping[str, Resource] | None = None
         self._groups: Mapping[tuple[str, str], Sequence[ServedResource]] | None = None
-        self._ever: dict[tuple[str, str], Resource] = {}
+        self._ever: dict[tuple[str, str], Resource] = {}  # also kinds that are not served any more
 
     def hear(self, message: Any) -> tuple[()]:
-        """Handle a message as the on_message of a reconciler that discovers nothing else.
+        """Update the mapping from a message; usable as `on_message` of a reconciler.
 
-        Raises TypeError on other messages.
+        Returns no keys to enqueue. Raises TypeError for messages other than TablesChanged and Restarted.
         """
         match message:
             case TablesChanged(served=served):
@@ -75,15 +76,21 @@ class ServedKinds:
         self._ever.update((kind, resources[entry.resource.id]) for kind, entry in kinds.items())
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
-        """Return the first resource of this kind; None if this version of the kind is not served."""
+        """Return the resource with this apiVersion and kind; None if it is not served.
+
+        If several resources have the kind, this is the first in discovery's order.
+        """
         return _known(self._kinds).get((api_version, kind))
 
     def of_group(self, group: str, kind: str) -> Sequence[ServedResource]:
-        """Return the resources of this kind, each in the server's preferred version."""
+        """Return the resources of an API group that have this kind, each in the server's preferred version."""
         return _known(self._groups).get((group, kind), ())
 
     def find_former(self, api_version: str, kind: str) -> Resource | None:
-        """Return the resource that this kind has now, or had when it was last served."""
+        """Return the resource with this apiVersion and kind, even if it is not served any more.
+
+        None if it was never served since the start.
+        """
         return self._ever.get((api_version, kind))
 
     def resource(self, resource_id: str) -> Resource | None:

@@ -1,7 +1,7 @@
-"""Error texts of failed requests as client-go writes them, for conditions and events.
+"""Error texts of failed requests as in client-go, for conditions and events.
 
-A message from the server is kept. If the server sends none, for example for an unknown path, client-go has texts of its
-own.
+The message of a Status object from the server is used unchanged. For a response without a Status, such as the 404 of an
+unknown path, client-go has its own texts, which this module contains.
 
 Source: apimachinery pkg/api/errors/errors.go (NewGenericServerResponse).
 """
@@ -35,7 +35,7 @@ _TEXTS = {
 
 
 def client_go_message(failure: Failure, about: str) -> str:
-    """Return client-go's message for a failure.
+    """Return the error message that client-go would have for a failed request.
 
     about: verb, resource and name of the request, such as "get pods.metrics.k8s.io".
     """

@@ -15,16 +15,17 @@ from kcm.protocols.resources import Resource
 def write_status(
     resource: Resource, obj: Mapping[str, Any], status: Mapping[str, Any], *, retries: int = 1
 ) -> Step[bool]:
-    """PUT this status to the object's status subresource. Return False if the object does not exist.
+    """Write a status to an object's status subresource (PUT). Return False if the object does not exist.
 
-    After a failure the object is fetched and the same status is written to its new version, up to `retries` times: the
-    counts were correct when they were taken, and the next event causes a new sync. Raises CommandError.
+    If the update fails, the object is read live, and the same status is written to its current version, up to `retries`
+    times. The status needs no new computation: the change that caused the conflict enqueues the object again. Raises
+    CommandError if the last attempt fails.
 
-    This is not a patch, because the bootstrap roles of upstream's controllers permit to update a status, but not to
-    patch it.
+    A patch would avoid conflicts, but the bootstrap roles of upstream's controllers permit only updates of a status.
 
-    Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differences: an
-    object that was replaced under its name is left alone, and an object whose spec has changed is reconciled again.
+    Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differences:
+    - If a new object has the name (another uid), nothing is written and the result is False.
+    - If the object's generation has changed, CommandError is raised, so that the object is reconciled again.
     """
     current: Mapping[str, Any] = obj
     while True:
@@ -54,5 +55,5 @@ def write_status(
 
 
 def without_zeros(status: Object, *fields: str) -> Object:
-    """Return the status as Go encodes it: without these fields if they are 0."""
+    """Return a copy of a status without those of the named fields that are 0, as Go's omitempty encodes it."""
     return {name: value for name, value in status.items() if value != 0 or name not in fields}

@@ -1,19 +1,18 @@
-"""Pod writes with unknown outcome, and the check that an owner is still the object that was read.
+"""Handling of pod creations and deletions with unknown outcome, and detection of owners that changed during a sync.
 
-A write whose response was lost (outcome `Unknown`) may have been carried out, and the tables may not show that for a
-long time. A controller that decided from its tables alone would create a second pod, or delete another pod beside the
-first. Upstream waits for expectations, which expire after five minutes. Here, no sync waits:
+A write whose response was lost (outcome `Unknown`) may have been carried out, and the tables may not contain its result
+for a long time. A controller that decided from its tables alone would create a second pod, or delete another pod
+besides the first. Upstream waits until its expectations expire after five minutes. Here, no sync waits:
 
 - Creations: the controller chooses the name of a pod before it creates the pod (generated_names.py). A creation with
-  unknown outcome is sent again under the same name, and meets AlreadyExists if the first one was carried out.
-- Status: generated names derive from the owner's resourceVersion, which a status write changes. So the status is not
-  written while the outcome of a creation is unknown. Otherwise a new incarnation of the controller, which has no memory
-  of the creation, would choose another name, and create a second pod.
-- Deletions: the next sync deletes first the pods whose deletion has an unknown outcome, whatever the deletion order is
-  by then. Otherwise it would delete another pod as well, and that pod would have to be created again.
-- Owner: adoption and other steps before a decision take time. When they are done, the tables show the pods as they are
-  now, perhaps as another spec of the owner had them created. A decision from the old spec and the new pods would create
-  or delete too many. So the sync starts over if the owner has changed.
+  unknown outcome is retried under the same name, and fails with AlreadyExists if the first request was carried out.
+- Status: generated names are derived from the owner's resourceVersion, which a status write changes. So the status is
+  not written while the outcome of a creation is unknown. Otherwise a restarted controller, which has no memory of the
+  creation, would choose another name and create a second pod.
+- Deletions: the next sync first deletes the pods whose deletion has an unknown outcome, regardless of the deletion
+  order. Otherwise it would delete another pod as well, which would then be created again.
+- Owner: a sync takes time, for example for adoptions, and the tables change meanwhile. A decision from an old spec of
+  the owner and the present pods would create or delete too many pods. So the sync starts over if the owner has changed.
 
 A reconciler uses this module as follows:
 
@@ -35,8 +34,9 @@ A reconciler uses this module as follows:
     unknown.record_deletions(deletions)
     requeue after RETRY_DELAY if deletions.conflicting
 
-A controller that determines each pod by its name or node (StatefulSet, DaemonSet) plans the same deletion again, and
-needs no memory of deletions. A StatefulSet needs none of creations either, as its pod names are fixed.
+A controller that selects each pod by its name or node (StatefulSet, DaemonSet) plans the same deletion in the next
+sync, and need not record deletions. The StatefulSet controller need not record creations either, because the names of
+its pods are fixed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 RETRY_DELAY = 1.0  # seconds until the next sync if a pod's name already existed, or a pod could not be deleted
-UNREADABLE_DELAY = 10.0  # seconds until the next sync if a pod of the owner is unreadable: no event may announce it
+UNREADABLE_DELAY = 10.0  # seconds until the next sync if a pod of the owner is unreadable; there may be no event
 
 
 class HasUid(Protocol):
@@ -64,16 +64,16 @@ PurposeT = TypeVar("PurposeT")
 
 
 def is_current(owners: Lister, owner: Entry) -> bool:
-    """Report whether the table still shows this version of the owner."""
+    """Report whether the owner is unchanged: its table still contains the version in the entry `owner`."""
     latest = owners.entry(owner.key)
     return latest is not None and (latest.uid, latest.resource_version) == (owner.uid, owner.resource_version)
 
 
 def raise_if_unknown(creations: Creations) -> None:
-    """Raise the failure of these creations if the owner's status must not be written before they are retried.
+    """Raise the failure of these creations if the owner's status must not be written in this sync.
 
-    That is the case if some pod may have been created, or if a creation was refused before it was sent: then a status
-    write would be refused as well.
+    The status must not be written if the outcome of a creation is unknown (see the module). If a creation was refused
+    before it was sent, a status write would be refused as well.
     """
     failure = creations.failure
     if failure is not None and (creations.maybe_created or isinstance(failure.failure, Refused)):
@@ -81,10 +81,10 @@ def raise_if_unknown(creations: Creations) -> None:
 
 
 class UnknownOutcomes(Generic[PurposeT]):
-    """Pods of one owner whose creation or deletion had no response, kept in memory from one sync to the next.
+    """Pods of one owner whose creation or deletion has an unknown outcome; kept in memory between syncs.
 
-    maybe_created: by the pod's name, what the pod is for: a node or a completion index, None if it has no purpose.
-    maybe_deleted: uids of pods.
+    maybe_created: by pod name, the purpose of the pod: its node or its completion index; None for interchangeable pods
+    maybe_deleted: uids of pods
     """
 
     __slots__ = ("maybe_created", "maybe_deleted")
@@ -94,9 +94,11 @@ class UnknownOutcomes(Generic[PurposeT]):
         self.maybe_deleted: set[str] = set()
 
     def names_to_retry(self, namespace: str, *, taken: Callable[[Key], bool]) -> dict[str, PurposeT | None]:
-        """Return the names in maybe_created that the lister does not show, and remove the others, which exist.
+        """Return the names and purposes of the pods whose creation must be retried.
 
-        taken: report whether the lister shows a pod with this key.
+        Names that exist by now are removed from maybe_created before.
+
+        taken: reports whether the lister contains a pod with this key.
         """
         for name in [name for name in self.maybe_created if taken(make_key(namespace, name))]:
             del self.maybe_created[name]
@@ -105,22 +107,23 @@ class UnknownOutcomes(Generic[PurposeT]):
     def record_creations(
         self, creations: Creations, resolved: Iterable[Key], purposes: Mapping[str, PurposeT] | None = None
     ) -> None:
-        """Add the names whose creation has an unknown outcome, and remove those that are known to exist or not.
+        """Update maybe_created: add names whose creation has an unknown outcome, remove names whose outcome is known.
 
-        resolved: keys returned by fetch_existing. purposes: by name.
+        resolved: keys of pods whose existence is known, from fetch_existing
+        purposes: by pod name, the purpose to record
         """
         for name in creations.maybe_created:
             self.maybe_created[name] = None if purposes is None else purposes.get(name)
         if self.maybe_created:
-            # A name whose retry was rejected stays: admission rejects a request before the server looks for the name.
+            # A name stays if its retry was rejected: admission runs before the server checks whether the name exists.
             for key in (*creations.created, *resolved):
                 self.maybe_created.pop(split_key(key)[1], None)
 
     def maybe_deleted_first(self, pods: Iterable[PodT]) -> list[PodT]:
-        """Return the pods in their order, except that those in maybe_deleted come first."""
+        """Move the pods in maybe_deleted to the front. The order is otherwise unchanged."""
         return sorted(pods, key=lambda pod: pod.uid not in self.maybe_deleted)
 
     def record_deletions(self, deletions: Deletions) -> None:
-        """Add the pods whose deletion has an unknown outcome, and remove those whose outcome is known."""
+        """Update maybe_deleted: add pods whose deletion has an unknown outcome, remove pods whose outcome is known."""
         self.maybe_deleted.update(deletions.maybe_deleted)
         self.maybe_deleted.difference_update(deletions.known)

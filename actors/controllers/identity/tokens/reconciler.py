@@ -1,13 +1,13 @@
-"""Reconciler of token Secrets, and of the Secrets of deleted service accounts.
+"""Reconciler of the service account token controller: completes token Secrets, and deletes those of deleted accounts.
 
-In: token Secrets, ServiceAccounts.
-Out: data of token Secrets, their deletions, and removals of references to deleted Secrets from ServiceAccounts. No
-Secret is created.
-Keys: AccountKey and SecretKey, in two queues.
+Input: token Secrets, ServiceAccounts.
+Output: data of token Secrets, deletions of token Secrets, and removals of references to deleted Secrets from
+ServiceAccounts. No Secret is created.
+Keys: AccountKey in the queue of deleted service accounts, SecretKey in the queue of token Secrets.
 
 Source: kubernetes v1.36 pkg/controller/serviceaccount/tokens_controller.go. Differences:
 - ServiceAccounts enqueue a key only when they are deleted or replaced. Upstream's sync does nothing for other events.
-- A Secret without a uid is kept if another account of its name exists; the API server is read for it.
+- A Secret without the uid annotation is kept if another account with its account name exists, according to a live read.
 - Conflicts are retried at once, not at the next event: a Conflict may be the response to a repeated request whose first
   attempt succeeded. The removal of a reference is retried as well.
 - Failures are retried until they succeed, with a backoff of at most 1000 s. Upstream gives up after 10 retries, about
@@ -61,7 +61,7 @@ Sign = Callable[[Mapping[str, Any]], str]  # takes the claims of a token, and re
 
 
 class AccountKey(NamedTuple):
-    """Deleted service account. key: namespace and name."""
+    """Queue key of a deleted service account: namespace/name, and uid."""
 
     key: Key
     uid: str
@@ -71,11 +71,12 @@ class AccountKey(NamedTuple):
 
 
 class SecretKey(NamedTuple):
-    """Existing or deleted token Secret, and the service account in its annotations.
+    """Queue key of an existing or deleted token Secret, with the service account in its annotations.
 
-    key, uid: namespace, name and uid of the Secret.
-    account: name of the account.
-    account_uid: "" if the Secret belongs to any account of this name.
+    key: namespace/name of the Secret
+    uid: uid of the Secret
+    account: name of the service account
+    account_uid: uid of the service account; "" if the annotation is missing, so that any account with this name matches
     """
 
     key: Key
@@ -88,7 +89,7 @@ class SecretKey(NamedTuple):
 
 
 def deleted_account(change: Change, _tables: Tables) -> Iterable[AccountKey]:
-    """Enqueue an account that was deleted, or that another account of the same name has replaced."""
+    """Yield the key of a service account that was deleted, or replaced by another account with the same name."""
     account = change.new if change.deleted else change.old
     if account is not None:
         yield AccountKey(change.key, uid_of(account))
@@ -102,15 +103,18 @@ def secret_of_account(change: Change, _tables: Tables) -> Iterable[SecretKey]:
 
 
 class MissingData(NamedTuple):
-    """Fields of a token Secret's data that must be set; ca also if it differs from the root certificates."""
+    """Fields of a token Secret's data that must be set: True for each field that must be written."""
 
-    ca: bool
+    ca: bool  # ca.crt is missing, or differs from the root certificates
     namespace: bool
     token: bool
 
 
 def missing_data(secret: Mapping[str, Any], authority: bytes) -> MissingData:
-    """Return the fields to set, as upstream's secretUpdateNeeded. authority: PEM; b"" leaves ca.crt as it is."""
+    """Return which fields of a token Secret's data must be set. Source: secretUpdateNeeded.
+
+    authority: root certificates in PEM; with b"", ca.crt is never set.
+    """
     return MissingData(
         ca=bool(authority) and data_of(secret, CA) != authority,
         namespace=not data_of(secret, NAMESPACE),
@@ -119,7 +123,10 @@ def missing_data(secret: Mapping[str, Any], authority: bytes) -> MissingData:
 
 
 def claims(account: Mapping[str, Any], secret: Mapping[str, Any]) -> dict[str, str]:
-    """Return the claims of a token without expiry. Source: pkg/serviceaccount/legacy.go, LegacyClaims."""
+    """Return the JWT claims of a service account token without expiry.
+
+    Source: pkg/serviceaccount/legacy.go, LegacyClaims.
+    """
     namespace, name = namespace_of(account), name_of(account)
     return {
         "iss": ISSUER,
@@ -134,7 +141,11 @@ def claims(account: Mapping[str, Any], secret: Mapping[str, Any]) -> dict[str, s
 def completed(
     secret: Object, account: Mapping[str, Any], missing: MissingData, *, authority: bytes, sign: Sign
 ) -> Object:
-    """Return the Secret with the missing data, and with the annotations of the account."""
+    """Return a copy of a token Secret with the missing data and the annotations that name its service account.
+
+    authority: root certificates in PEM, for ca.crt
+    sign: signs the claims of a token
+    """
     data = dict(secret.get("data") or {})
     if missing.ca:
         data[CA] = _encoded(authority)
@@ -155,10 +166,10 @@ def _encoded(value: bytes) -> str:
 
 
 class Tokens:
-    """Reconciles both queues.
+    """Reconciler of token Secrets and of deleted service accounts.
 
-    sign: signs the claims of a token.
-    authority: root certificates for ca.crt (PEM); b"" leaves ca.crt as it is.
+    sign: signs the claims of a token
+    authority: root certificates in PEM, for ca.crt; b"" leaves ca.crt unchanged
     """
 
     def __init__(self, *, tables: Tables, sign: Sign, authority: bytes, log: FilteringBoundLogger) -> None:
@@ -166,9 +177,9 @@ class Tokens:
         self._sign, self._authority, self._log = sign, authority, log
 
     def reconcile_account(self, deleted: AccountKey) -> Reconciliation:
-        """Delete the Secrets of a deleted account, as upstream's syncServiceAccount.
+        """Delete the token Secrets of a deleted service account. Source: syncServiceAccount.
 
-        Secrets without a uid are kept if another account of the name exists.
+        Secrets without the uid annotation are kept if another account with the same name exists.
         """
         self._accounts.require(deleted.key)
         account = self._accounts.entry(deleted.key)
@@ -183,7 +194,7 @@ class Tokens:
             elif not uid:
                 without_uid.append(entry)
         if without_uid and account is None:
-            # The tables are not in step: a Secret for the next account may be in its table before that account is.
+            # The tables are not synchronized: a Secret of the next account may be in its table before that account is.
             outcome = yield from must(get_live(SERVICE_ACCOUNTS, deleted.key), but=(NotFound,))
             if isinstance(outcome, NotFound):
                 entries += without_uid
@@ -219,7 +230,7 @@ class Tokens:
         return account if account is not None and _is_account_of(account, key) else None
 
     def _account_of(self, key: SecretKey) -> Step[Object | None]:
-        """Return the account of a Secret from the table, or else from the API server; None if it does not exist."""
+        """Return the service account of a token Secret, from the table or a live read; None if it does not exist."""
         known = self._known_account(key)
         if known is not None:
             return known
@@ -230,7 +241,10 @@ class Tokens:
         return account if _is_account_of(account, key) else None
 
     def _complete(self, key: Key, secret: Object, account: Object) -> Step[None]:
-        """Write the missing data of a Secret, as upstream's generateTokenIfNeeded."""
+        """Set the missing data of a token Secret. Source: generateTokenIfNeeded.
+
+        Nothing is written if the table's version of the Secret is not current: its next event enqueues it again.
+        """
         if not any(missing_data(secret, self._authority)):
             return
         outcome = yield from must(get_live(SECRETS, key), but=(NotFound,))
@@ -250,7 +264,7 @@ class Tokens:
             self._log.info("completed token secret", key=key, account=name_of(account), fields=fields)
 
     def _remove_reference(self, key: SecretKey) -> Step[None]:
-        """Remove a deleted Secret from the `secrets` of its account, as upstream's removeSecretReference."""
+        """Remove a deleted Secret from the field `secrets` of its ServiceAccount. Source: removeSecretReference."""
         if self._known_account(key) is None:
             return
         outcome = yield from must(get_live(SERVICE_ACCOUNTS, _account_key(key)), but=(NotFound,))

@@ -1,4 +1,4 @@
-"""Specification of the service account token controller.
+"""ControllerSpec of the service account token controller.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/app/service_accounts.go.
 """
@@ -30,7 +30,7 @@ def _workers(options: Options) -> int:
 
 
 def _read_key(options: Options) -> SigningKey:
-    """Read the private key. Raises KeyUnusableError."""
+    """Read the private key of --service-account-private-key-file. Raises KeyUnusableError."""
     try:
         return read_signing_key(_key_file(options))
     except KeyUnusableError as err:
@@ -45,7 +45,7 @@ def check_key(options: Options) -> Iterator[str]:
 
 
 def build(context: ControllerContext) -> Tokens:
-    """Build the reconciler. The private key is read now, and not again while the controller runs, as upstream."""
+    """Build the reconciler. As upstream, the private key is read only once, when the controller is built."""
     return Tokens(
         tables=context.tables,
         sign=_read_key(context.options).sign,
