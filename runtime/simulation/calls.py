@@ -1,4 +1,7 @@
-"""Calls outside the cluster on virtual time: the real functions and pools, without threads, with injected faults."""
+"""Simulation of calls outside the cluster (functions of controllers, and cloud calls), on virtual time with faults.
+
+The functions and the call pools are the real ones, but without threads.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +28,25 @@ from kcm.runtime.simulation.side_threads import SideThread
 
 
 class CallWitness(Protocol):
-    """Observer of the calls of all processes."""
+    """Observer of the outside calls of all processes."""
 
     def called(self, process: str, call: Call | CloudCall) -> None:
-        """Observe the beginning of a call."""
+        """Observe that a process makes a call. The call may still be lost."""
 
 
 class SimulatedCalls:
-    """Simulated calls outside the cluster. latency: virtual seconds that a call takes; may be changed at any time.
+    """Simulated calls outside the cluster, of all processes.
 
-    The effects of a function occur at one moment, at the end of that time; a coroutine continues from there, with its
-    waits. A call that was sent is carried out even if its process has ended. A call that hangs does so in its process
-    and ends with it: otherwise it could undo, minutes later, the work of another process.
+    A call arrives `latency` virtual seconds after it was made. A function is then executed in one step, and a coroutine
+    up to its first wait. A call arrives even if its process has ended meanwhile. An injected hang, however, ends with
+    the process: otherwise the call could undo the work of another process minutes later.
 
-    made: (virtual time, call) of all calls in the order in which they began.
-    injector: injects the faults of calls.
+    For a test with one process, the class itself implements kcm.runtime.calls.prepared_calls.Calls.
 
-    It implements kcm.runtime.calls.prepared_calls.Calls itself, for a test with one process.
+    latency: virtual seconds until a call arrives; may be changed at any time
+    made: (virtual time, call) of all calls, in the order in which they were made
+    injector: injects faults into calls; None for none
+    witnesses: observers of all calls
     """
 
     def __init__(self, *, clock: VirtualClock, latency: float = 0.05) -> None:
@@ -52,7 +57,11 @@ class SimulatedCalls:
         self._own = _Way(self, "", SideThread(clock))
 
     def way(self, name: str, process: SimulatedProcess | None = None) -> Calls:
-        """Return the calls of one process. process: None for a process without faults."""
+        """Return the Calls interface of one process.
+
+        name: name of the process, for faults and observers
+        process: the process; None if it never ends or pauses
+        """
         thread = SideThread(self.clock) if process is None else process.calls
         calls = _Way(self, name, thread)
         if self.injector is None:
@@ -75,9 +84,11 @@ class SimulatedCalls:
         self._own.close()
 
     def begins(self, process: str, prepared: PreparedCall, go: Callable[[], None], *, thread: SideThread) -> None:
-        """Record the beginning of a call. `go` is called when the call arrives.
+        """Record that a process makes a call, and call `go` when the call arrives.
 
-        A fault may hold the call as long as the process of `thread` lives, or without end.
+        A fault may delay the arrival. A delayed call does not arrive if the process has ended.
+
+        thread: thread of the process
         """
         self.made.append((self.clock.monotonic(), prepared.command))
         for witness in self.witnesses:
@@ -93,10 +104,10 @@ class SimulatedCalls:
 
 
 class _Way:
-    """Implements kcm.runtime.calls.prepared_calls.Calls for one process."""
+    """Implementation of kcm.runtime.calls.prepared_calls.Calls for one process."""
 
     def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
-        """Create the calls of one process. thread: represents all threads that make calls."""
+        """Create the calls of one process. thread: represents all of its threads that make calls."""
         self._outside, self._process, self._thread = outside, process, thread
         self._loop = VirtualLoop(outside.clock, thread)  # type: ignore[abstract]  # what it lacks, it refuses
         self._tasks: dict[int, Callable[[], None]] = {}  # functions that cancel the calls, by number
@@ -114,7 +125,7 @@ class _Way:
         self._coroutines.pool.cancel(sender, before)
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """Start a source. Raises TypeError unless it is asynchronous: a simulation has no threads for sources."""
+        """Start a source of events. Raises TypeError if it is not async: a simulation has no threads for sources."""
         if not is_async:
             raise TypeError(
                 f"source {name} holds a thread, which a simulation has none of: give its controller a fake there that "
@@ -184,6 +195,6 @@ class _Way:
 
 
 def _raise_blocking(outcome: Outcome | None) -> None:
-    """Raise BlockingCallError again: a fake that waits for the real world is a bug, and a retry would not help."""
+    """Raise BlockingCallError if a call ended with it. It is a bug of a fake, so the call must not be retried."""
     if isinstance(outcome, Raised) and qualified_name(BlockingCallError) in outcome.kinds:
         raise BlockingCallError(f"{outcome.message} ({outcome.where})")

@@ -1,4 +1,4 @@
-"""Clock that changes only when the simulator advances it."""
+"""Clocks of a simulation, which show virtual time: it advances only when the simulator changes it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 class _Alarm:
-    """Pending alarm. what: None after it was replaced, cancelled or run. who: None if it cannot be replaced."""
+    """Pending alarm: a callback to run at a time."""
 
     __slots__ = ("what", "who")
 
     def __init__(self, who: Hashable | None, what: Callable[[], None]) -> None:
-        self.who = who
-        self.what: Callable[[], None] | None = what
+        self.who = who  # owner, whose next alarm replaces this one; None if it cannot be replaced
+        self.what: Callable[[], None] | None = what  # callback; None after the alarm was replaced, cancelled or run
 
 
 class VirtualClock:
-    """Implements kcm.runtime.scheduling.clock.Clock in one thread: alarms sound when time is advanced to them.
+    """Virtual clock of a simulation. Implements kcm.runtime.scheduling.clock.Clock, for one thread.
 
-    skew: seconds by which now() is ahead, to simulate a clock that was set forward or back.
+    An alarm runs when `sound_due` is called after the time was advanced to it.
+
+    skew: seconds by which now() is ahead, to simulate a clock that was set forward or back
     """
 
     def __init__(self, *, start: float = START) -> None:
         self._start = start
-        self.elapsed = 0.0  # value of monotonic(); changed by advance_to only
+        self.elapsed = 0.0  # virtual seconds since the start: the value of monotonic(). Only advance_to changes it.
         self.skew = 0.0
         self._alarms: dict[Hashable, _Alarm] = {}  # alarms that can be replaced
         self._due: list[tuple[float, int, _Alarm]] = []  # heap of all alarms; may contain replaced and cancelled ones
@@ -59,7 +61,7 @@ class VirtualClock:
         heapq.heappush(self._due, (when, self._count, _Alarm(None, what)))
 
     def next_alarm(self) -> float | None:
-        """Return the time of the next alarm; None without alarms."""
+        """Return the time of the next alarm, in virtual seconds since the start; None without alarms."""
         due = self._due
         while due:
             if due[0][2].what is not None:
@@ -72,7 +74,7 @@ class VirtualClock:
         self.elapsed = max(self.elapsed, when)
 
     def sound_due(self) -> bool:
-        """Sound the next alarm if it is due; returns whether there was one."""
+        """Run the next alarm if it is due. Return whether one was due."""
         due = self._due
         while due and due[0][0] <= self.elapsed:
             _, _, alarm = heapq.heappop(due)
@@ -88,17 +90,17 @@ class VirtualClock:
 
 
 class ProcessClock:
-    """Clock of one process in the simulator: the common monotonic time, with a wall clock of its own.
+    """Clock of one simulated process: the common virtual time, with a wall clock of its own.
 
     Implements kcm.runtime.scheduling.clock.Clock.
 
-    skew: seconds by which now() is ahead, as on a machine whose clock was set.
+    skew: seconds by which now() is ahead, to simulate a machine whose clock was set
     """
 
     def __init__(self, base: VirtualClock) -> None:
         self._base = base
         self.skew = 0.0
-        self.paused_until = 0.0  # alarms are delayed until then; time passes nevertheless
+        self.paused_until = 0.0  # virtual time until which alarms are delayed, while the clock advances
         self._stopped = False
 
     def monotonic(self) -> float:

@@ -1,7 +1,7 @@
-"""An asyncio event loop on virtual time: coroutines run in the simulator's thread, and their waits take virtual time.
+"""Event loop for asyncio on virtual time: coroutines run in the simulator's thread, and sleeps take virtual time.
 
-asyncio's own tasks, futures, locks, queues and timeouts work on it, because they need only callbacks and a clock from
-a loop. Waits for sockets, threads or processes raise, because a simulation has none.
+asyncio's tasks, futures, locks, queues and timeouts work on this loop, because they need only callbacks and a clock.
+Methods for sockets, threads and processes raise BlockingCallError, because a simulation has none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ T = TypeVar("T")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Event loop on a virtual clock. thread: the thread of its callbacks; they stop with it."""
+    """Event loop on a virtual clock.
+
+    thread: simulated thread that runs the callbacks; if its process ends, no more callbacks run
+    """
 
     def __init__(self, clock: VirtualClock, thread: SideThread) -> None:
         self._clock, self._thread = clock, thread
@@ -30,13 +33,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._broken: BaseException | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, T], ended: Callable[[T | None], None]) -> Callable[[], None]:
-        """Run a coroutine up to its first wait, and continue it as virtual time passes. Return a function that
-        cancels it.
+        """Run a coroutine up to its first wait, and continue it while virtual time advances.
 
-        ended: called with the result, or None if the coroutine was cancelled
+        Returns a function that cancels the coroutine.
+
+        ended: called with the result, or with None if the coroutine was cancelled
         """
         task: asyncio.Task[T] = asyncio.Task(coroutine, loop=self)
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # of a process that crashes, no task ends
+        # The tasks of a crashed process never end, which asyncio would report.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
 
         def done(task: asyncio.Task[T]) -> None:
             ended(None if task.cancelled() else task.result())
@@ -123,15 +128,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep the exception of a callback, which ends the run: it is a bug in kcm or in the called function."""
+        """Store the exception of a callback, which `_run` raises: it is a bug in kcm or in a fake."""
         self._broken = context.get("exception") or RuntimeError(context["message"])
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Do nothing: the alarm of the handle checks whether it was cancelled."""
+        """Do nothing, because `_run` skips cancelled handles."""
 
 
 def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on its own virtual clock and return its result. Raises RuntimeError if it waits without end."""
+    """Run a coroutine on a virtual clock of its own, and return its result.
+
+    Raises RuntimeError if the coroutine waits and no timer is pending.
+    """
     clock, returned = VirtualClock(), list[T | None]()
     loop = VirtualLoop(clock, SideThread(clock))  # type: ignore[abstract]  # what it lacks, it refuses
     cancel = loop.start(coroutine, returned.append)

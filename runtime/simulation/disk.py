@@ -1,4 +1,4 @@
-"""Store that outlives the server, as a disk does."""
+"""Simulated disk: a store in memory that is kept when the simulated server restarts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from kcm.runtime.apiserver.storage.store import DELETED, StoreChange, Stored
 
 
 class SimulatedDisk:
-    """Implements kcm.runtime.apiserver.storage.store.Store; commits are durable at once.
+    """Store that a restart of the server does not clear. Commits are durable at once.
 
-    observers: functions that are called first at every commit.
+    Implements kcm.runtime.apiserver.storage.store.Store.
+
+    observers: called with the changes of each commit, before it is acknowledged
     """
 
     def __init__(self) -> None:

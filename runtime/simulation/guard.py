@@ -1,8 +1,8 @@
-"""Guard against blocking calls: they raise while a simulated actor handles a message.
+"""Guard against blocking calls: time.sleep, sockets, subprocesses and waits raise while simulated code runs.
 
-In a simulation a sleep takes real time and no virtual time, the response of a socket differs from run to run, and a
-wait for another thread may never end. The functions are replaced once, when the first world is created. While no
-actor handles a message, and on other threads, they behave as before.
+In a simulation, a sleep takes real instead of virtual time, the response of a socket may differ from run to run, and a
+wait for another thread may never end. The blocking functions are replaced by wrappers when the first World is created.
+A wrapper raises only while simulated code runs on its thread, and otherwise calls the original function.
 """
 
 from __future__ import annotations
@@ -51,20 +51,23 @@ _CALLS: tuple[tuple[Any, str, str, str], ...] = (
 
 
 class BlockingCallError(Exception):
-    """A reconciler waits for the world outside. No OSError, which HTTP clients would catch and retry."""
+    """Simulated code calls a blocking function. Not an OSError, which HTTP clients would catch and retry."""
 
 
 class Guard:
-    """Guard against blocking calls. thread: the thread on which they raise BlockingCallError; 0 for none."""
+    """Wrappers of blocking functions, which raise BlockingCallError on one thread."""
 
     def __init__(self) -> None:
-        self.thread = 0
+        self.thread = 0  # id of the thread on which they raise; 0 for none
         self._installed = False
         self._modules = 0
         self._replaced: dict[int, Callable[..., Any]] = {}  # by id of the original function of a module
 
     def install(self) -> None:
-        """Replace the functions, also where a module has imported one by name."""
+        """Replace the blocking functions by wrappers, also in modules that have imported them by name.
+
+        May be called again, to replace them in modules that were imported since.
+        """
         if not self._installed:
             self._installed = True
             for owner, name, called, instead in _CALLS:
@@ -94,13 +97,13 @@ class Guard:
         return call
 
 
-guard = Guard()  # one per process, because it replaces functions of modules
-alone = threading.RLock()  # held while a world runs, as worlds on several threads share the one guard
+guard = Guard()  # the only instance, because it replaces functions of modules
+alone = threading.RLock()  # acquired by a World that runs, because worlds on several threads share the guard
 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Run the body as simulated code, which must not wait for the real world."""
+    """Return a context whose body is simulated code: blocking calls raise BlockingCallError on this thread."""
     before, guard.thread = guard.thread, threading.get_ident()
     try:
         yield

@@ -1,5 +1,6 @@
-"""Keys, certificate requests and authorities that are the same in every run: Ed25519 signatures are deterministic.
+"""Deterministic keys, certificate requests and CAs for simulations.
 
+Private keys are derived from names, and Ed25519 signatures are deterministic, so all bytes are equal in every run.
 cryptography is imported only when a key is needed.
 """
 
@@ -27,7 +28,7 @@ class PemKeyPair(NamedTuple):
 
 
 def private_key(name: str) -> Ed25519PrivateKey:
-    """Derive a private key from a name."""
+    """Return the Ed25519 private key that is derived from a name."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
@@ -41,7 +42,7 @@ def request_pem(
     email_addresses: Iterable[str] = (),
     uris: Iterable[str] = (),
 ) -> bytes:
-    """Build a PKCS #10 request in PEM, signed by the key that is derived from its common name."""
+    """Return a PKCS #10 certificate request in PEM, signed with the key that is derived from its common name."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     names = {"dns_names": dns_names, "ip_addresses": ip_addresses, "email_addresses": email_addresses, "uris": uris}
@@ -77,7 +78,7 @@ def _request(
 
 
 def authority_pair(name: str, *, begin: float, end: float) -> PemKeyPair:
-    """Build a self-signed CA certificate and its key. begin, end: validity in Unix seconds."""
+    """Return a self-signed CA certificate and its key. begin, end: bounds of its validity, in Unix seconds."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -105,7 +106,10 @@ def _directory() -> tempfile.TemporaryDirectory[str]:
 
 
 class AuthorityFiles:
-    """Key pair in files that exist until the process ends. certificate, key: paths of the files."""
+    """Key pair of a CA in temporary files, which exist until the process ends.
+
+    certificate, key: paths of the files
+    """
 
     def __init__(self, name: str, pair: PemKeyPair) -> None:
         directory = Path(_directory().name)
@@ -118,11 +122,11 @@ class AuthorityFiles:
         self._key.write_bytes(pair.key)
 
     def read(self) -> PemKeyPair:
-        """Return the current content of both files; not a matching pair during a replacement."""
+        """Return the content of both files. They do not match between write_certificate and the write of the key."""
         return PemKeyPair(self._certificate.read_bytes(), self._key.read_bytes())
 
     def write_certificate(self, pair: PemKeyPair) -> None:
-        """Replace the certificate only, as in the middle of a replacement."""
+        """Replace only the certificate, to simulate a replacement of both files that is not complete yet."""
         self._certificate.write_bytes(pair.certificate)
 
 

@@ -1,8 +1,8 @@
-"""Threads for handlers that wait while they handle a message, in a simulation that runs one thread at a time.
+"""Lanes: threads for message handlers that may wait for virtual time to pass, in a single-threaded simulation.
 
-A handler that may wait runs on a thread of its own, a lane, while the world's thread is stopped. So only one thing
-runs at a time, and the same seed gives the same run. While the handler waits, the world's thread continues until
-virtual time has reached the end of the wait.
+A handler runs on the thread of a lane while the thread of the world is blocked, so only one of them runs at a time,
+and the same seed gives the same run. When the handler waits, the thread of the world continues, until virtual time has
+reached the end of the wait.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 
 class Abandoned(BaseException):
-    """Control flow: raised in a waiting handler whose actor was stopped, to unwind its stack. It is not reported."""
+    """Control flow: raised in a waiting handler whose actor was stopped, to unwind the stack of its thread."""
 
 
 class Lane:
-    """Thread that runs one handler after the other. A handler may wait."""
+    """Thread that runs one handler at a time, and that a handler can block without blocking the world."""
 
     def __init__(self) -> None:
         self._what: Callable[[], None] | None = None
@@ -27,23 +27,29 @@ class Lane:
         threading.Thread(target=self._work, name="lane", daemon=True).start()
 
     def run(self, what: Callable[[], None]) -> bool:
-        """Run a function that must not raise. Returns whether it has finished; if not, `resume` continues it."""
+        """Run a function until it ends or waits. Return whether it has ended; otherwise `resume` continues it.
+
+        The function must not raise.
+        """
         self._what = what
         return self.resume()
 
     def resume(self) -> bool:
-        """Continue the waiting function. Returns whether it has finished, as `run`."""
+        """Continue the function that waits, until it ends or waits again. Return whether it has ended."""
         self._turn.release()
         self._back.acquire()
         return not self._waits
 
     def abandon(self) -> None:
-        """End the waiting handler and the thread."""
+        """End the thread of the lane, and the function that waits on it."""
         self._abandoned, self._what = True, None
         self.resume()
 
     def wait(self) -> None:
-        """Wait for `resume`. Must be called on the lane's thread. Raises Abandoned if the lane is abandoned."""
+        """Block the lane's thread, which must be the current one, until `resume` is called.
+
+        Raises Abandoned if `abandon` is called instead.
+        """
         self._waits = True
         self._back.release()
         self._turn.acquire()
@@ -63,7 +69,7 @@ class Lane:
 
 
 class Lanes:
-    """Lanes of one world."""
+    """Pool of the lanes of one world."""
 
     def __init__(self) -> None:
         self._free: list[Lane] = []
@@ -77,7 +83,7 @@ class Lanes:
         self._go(lane, lane.resume)
 
     def close(self) -> None:
-        """End the free threads."""
+        """End the threads that run no handler."""
         while self._free:
             self._free.pop().abandon()
 

@@ -1,4 +1,7 @@
-"""Network between the simulated processes and the embedded API server's core, on virtual time and with faults."""
+"""Simulated network between processes and the embedded API server, on virtual time and with faults.
+
+Requests are passed to ApiServer as objects, without HTTP.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +35,23 @@ class Witness(Protocol):
     """Observer of the requests between processes and the server."""
 
     def sent(self, process: str, client: str, request: Request) -> None:
-        """Observe a request that a process sends; it may still be lost."""
+        """Observe a request that a process has sent. It may still be lost."""
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
-        """Observe a request that the server has handled; the response may still be lost."""
+        """Observe a request that the server has executed. Its response may still be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Scope of a request, for matching faults. method: WATCH for a watch. has_name: False for a whole collection."""
+    """Properties of a request that the faults of a plan are matched against."""
 
     process: str
-    resource: str = ""
-    key: str = ""
+    resource: str = ""  # plural
+    key: str = ""  # namespace/name of the object
     subresource: str = ""
     client: str = ""
-    method: str = ""
-    has_name: bool = False
+    method: str = ""  # HTTP method; WATCH for a watch
+    has_name: bool = False  # whether the path names an object; False for a collection
 
 
 class OpenStream(Protocol):
@@ -56,20 +59,24 @@ class OpenStream(Protocol):
 
     scope: Scope
 
-    def break_off(self, error: str) -> None: ...
+    def break_off(self, error: str) -> None:
+        """Break the connection with an error, which the client receives. Lines in flight are lost."""
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """End the watch without notifying the client."""
 
 
 class SimulatedNetwork:
-    """The API server, and the network between it and all processes.
+    """Network between the API server and all processes.
 
-    Each direction takes between `latency` and twice as many virtual seconds.
+    A request and a response each take between `latency` and 2 * `latency` virtual seconds.
 
-    server: the current server; a restart replaces it.
-    requests: (virtual time, client, request) of all processes.
-    call_webhook: handler of webhook calls, in place of the webhooks' servers.
-    aggregated: handlers of aggregated API servers by API group; they are not in discovery.
+    server: the current server; replaced when it restarts
+    requests: (virtual time, client, request) of all requests that processes have sent
+    call_webhook: function that simulates the servers of all webhooks
+    aggregated: functions that simulate aggregated API servers, by API group; discovery does not contain them
+    injector: injects faults; None for none
+    trace: digest of the run; None to record none
     """
 
     def __init__(
@@ -110,24 +117,24 @@ class SimulatedNetwork:
         return self._latency * (1 + self._random.random())
 
     def break_streams(self, process: str | None = None, error: str = "connection reset by peer") -> None:
-        """Cut the watches of a process, or of all processes. The clients receive the error."""
+        """Break the connections of all watches of a process, or of all processes. The clients receive the error."""
         for stream in list(self._streams):
             if process is None or stream.scope.process == process:
                 stream.break_off(error)
 
     def hang_up(self, process: str) -> None:
-        """Cancel the watches of a process that has ended."""
+        """Cancel all watches of a process that has ended."""
         for stream in list(self._streams):
             if stream.scope.process == process:
                 stream.cancel()
 
     def remember(self) -> None:
-        """Record the current revision of the server; called periodically."""
+        """Record the current revision of the server, for the fault LIST_STALE. Called periodically."""
         if self.injector is not None and self.injector.plans(FaultKind.LIST_STALE):
             self._revisions.append((self.clock.monotonic(), self.server.revision))
 
     def revision_before(self, seconds: float) -> int | None:
-        """Return the server's revision some seconds ago; None if it was not recorded."""
+        """Return the server's revision at a number of virtual seconds ago; None if it was not recorded."""
         wanted = self.clock.monotonic() - seconds
         known = [revision for at, revision in self._revisions if at <= wanted]
         return known[-1] if known else None
@@ -157,7 +164,7 @@ class SimulatedNetwork:
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
     def serve(self, request: Request) -> Response | Suspended:
-        """Handle a request by the server or by the discovery documents of its HTTP side."""
+        """Execute a request: by an aggregated API server, as a discovery request, or by the server."""
         path = request.path
         if self.aggregated and (answer := self.aggregated.get(_group_of(path))) is not None:
             return answer(request)
@@ -169,7 +176,10 @@ class SimulatedNetwork:
         return self.server.handle(request) if document is None else Response(status=200, body=orjson.dumps(document))
 
     def serve_checked(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:
-        """Serve a request, with the warnings of the server's HTTP side about fields that the kind does not have."""
+        """Execute a request, and validate the fields of its body as the HTTP side of the server does.
+
+        Returns the response, or a Suspended, and the warnings about unknown fields.
+        """
         if request.method == "GET":
             return self.serve(request), ()
         try:
@@ -189,7 +199,7 @@ def _info_of(request: Request) -> RequestInfo:
 
 
 def _user_of(request: Request) -> User:
-    """Return the user in whose name the request is sent: a node, or the administrator."""
+    """Return the user of a request: the node that it names, or else the administrator."""
     return known(User(request.user, groups=(NODES,))) if request.user else ADMIN
 
 

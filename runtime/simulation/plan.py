@@ -1,4 +1,4 @@
-"""Fault plans, drawn from a seed: random kinds of faults, which all end before the end of the run."""
+"""Random fault plans, drawn from a seed. All faults end before the end of the run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
 CLOUD_STATUSES = (409, 429, 500)
-HANGS = (5.0, 40.0, 150.0)  # seconds; a call that does not return counts as hung after 120
+HANGS = (5.0, 40.0, 150.0)  # seconds that a call hangs; the call pool regards it as hung after 120
 CLOUD_RESOURCES = ("*", "*", "instances", "routes")
 NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
-# Not drawn by default: a reconciler that waits is a bug, which the simulator detects without this fault.
+# Not drawn by default, because a reconciler that blocks is a bug that the simulator detects without a fault.
 ON_REQUEST = (FaultKind.RECONCILER_BLOCKED,)
 WITHOUT_CALLS = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *ON_REQUEST))
 WITH_CALLS = tuple(kind for kind in FaultKind if kind not in ON_REQUEST)
@@ -39,9 +39,13 @@ def draw_plan(
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
-    """Draw from `least` to `most` faults that begin and end within `seconds`.
+    """Return a random plan of `least` to `most` faults. The same arguments give the same plan.
 
-    actors, nodes, zones, resources, callees (of calls): names to choose targets from; "*" matches all of them.
+    seconds: length of the run in virtual seconds, within which the faults begin and end
+    process: pattern of the processes that the faults strike
+    actors, nodes, zones, resources: names from which the targets are drawn; "*" matches all
+    kinds: kinds of faults to draw from
+    callees: names of outside calls from which targets are drawn
     """
     chance = random.Random(f"plan {seed}")
     return tuple(
@@ -72,7 +76,7 @@ def draw_fault(
     resources: Sequence[str] = RESOURCES,
     callees: Sequence[str] = CLOUD_RESOURCES,
 ) -> Fault:
-    """Draw a fault of this kind, with random times, rate and scope.
+    """Return a fault of a kind, with random times, rate and target. For the parameters see draw_plan.
 
     The order of the draws determines the plan of a seed, so it must not change.
     """
@@ -126,7 +130,7 @@ def draw_fault(
 
 
 def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001
-    """Draw faults that let a process act on old state: stale lists after a crash, or watches that lag."""
+    """Return a plan in which a process acts on stale state: lists are stale after a crash, or watches lag."""
     chance = random.Random(f"stale {seed}")
     start = round(chance.uniform(5.0, seconds * 0.8), 2)
     until = round(start + chance.uniform(0.1, 2.0), 2)
@@ -147,7 +151,7 @@ def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequenc
 
 
 def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001
-    """Draw faults that interrupt watches, so that objects created and deleted meanwhile are never observed."""
+    """Return a plan that interrupts watches, so that objects created and deleted meanwhile are never observed."""
     chance = random.Random(f"unobserved {seed}")
     plan = []
     for _ in range(chance.randint(1, 4)):
@@ -162,7 +166,7 @@ def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Se
 
 
 def draw_intermediate_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """Draw faults that stop a controller between two of its writes, or lose the outcome of a write."""
+    """Return a plan that stops a controller between two of its writes, or loses the outcome of a write."""
     chance = random.Random(f"intermediate {seed}")
     controllers = [name for name in actors if name.startswith("controller:")]
     kinds = (

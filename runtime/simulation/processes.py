@@ -1,4 +1,4 @@
-"""Processes of the simulated world: the Spawner of their actors, and faults of messages between them."""
+"""Simulated processes: groups of actors that crash together, and faults of the messages between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcm.runtime.system.actor import Actor
 
 
 class ProcessWorld(Protocol):
-    """Part of the world that its processes use."""
+    """Interface of World that its processes use. For the methods see World."""
 
     clock: VirtualClock
     injector: Injector | None
@@ -38,10 +38,12 @@ class ProcessWorld(Protocol):
 
 
 class SimulatedProcess:
-    """Actors of one process, which a crash stops together. Implements Spawner.
+    """Simulated process: the Spawner of its actors.
 
-    clock: clock of its actors.
-    http, calls: threads that carry requests, and that make external calls.
+    clock: clock of its actors
+    http: thread that sends requests and receives responses
+    calls: thread that makes calls outside the cluster
+    alive: False after `crash`
     """
 
     def __init__(self, world: ProcessWorld, name: str) -> None:
@@ -52,14 +54,14 @@ class SimulatedProcess:
         self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed frames in order, by (sender, receiver)
 
     def start(self, actor: Actor) -> None:
-        """Start an actor. Its on_start runs when the scheduler selects it, as on a thread of its own."""
+        """Start an actor. Its on_start runs when the scheduler selects the actor."""
         if self.alive:
             self.world.add(actor, self)
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:
-        """Put a frame into the mailbox of an actor.
+        """Put an encoded message into the mailbox of an actor, possibly after an injected delay.
 
-        Raises InjectedError if a fault strikes the sender, and pykka.ActorDeadError if the receiver is dead.
+        Raises InjectedError if a fault crashes the sender, and pykka.ActorDeadError if the receiver is dead.
         """
         injector = self.world.injector
         if injector is not None:
@@ -102,7 +104,7 @@ class SimulatedProcess:
         return ""
 
     def crash(self) -> None:
-        """End all actors at once, without their on_stop."""
+        """End all actors immediately, without calling their on_stop, and drop their alarms and delayed messages."""
         self.alive = False
         self.clock.stop()
         self.http.stop()
@@ -111,7 +113,7 @@ class SimulatedProcess:
         self.world.remove(self)
 
     def begins(self, actor: str, queue: str, key: str) -> None:  # noqa: ARG002
-        """Block a reconciliation if a fault requires it. A hook of ActorSystem."""
+        """Block a reconciliation that begins, if the fault RECONCILER_BLOCKED strikes. A hook of ActorSystem."""
         injector = self.world.injector
         if injector is not None and injector.plans(FaultKind.RECONCILER_BLOCKED):
             fault = injector.strike(FaultKind.RECONCILER_BLOCKED, process=self.name, actor=actor, key=key)

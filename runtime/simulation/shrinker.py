@@ -1,4 +1,4 @@
-"""Reduction of a failing plan of faults to a small plan that still fails."""
+"""Reduction of a fault plan whose run fails to a smaller plan whose run still fails (delta debugging)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ T = TypeVar("T")
 
 
 def shrunk(plan: Sequence[T], fails: Callable[[tuple[T, ...]], bool], *, most_runs: int = 200) -> tuple[T, ...]:
-    """Return a part of the plan that still fails, after at most `most_runs` attempts to remove faults.
+    """Return a subsequence of a failing plan that still fails.
+
+    fails: runs a plan, and reports whether the run fails
+    most_runs: maximum number of runs; afterwards the smallest failing plan so far is returned
 
     Source: Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin.
     """

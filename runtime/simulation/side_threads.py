@@ -1,4 +1,4 @@
-"""Simulated threads of a process that belong to no actor: that of HTTP, and those of external calls."""
+"""Simulated threads of a process that do not belong to an actor: the HTTP thread, and those of outside calls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kcm.runtime.simulation.clock import VirtualClock
 
 
 class SideThread:
-    """Thread that runs functions in order: at once, unless it is on hold.
+    """Simulated thread that runs functions in order. A function runs at once, unless the thread is blocked.
 
-    clock: clock of its process.
-    stopped: whether its process has ended.
+    clock: clock of its process
+    stopped: whether its process has ended
     """
 
     def __init__(self, world: VirtualClock, clock: Clock | None = None) -> None:
@@ -30,11 +30,11 @@ class SideThread:
             what()
 
     def hold(self, until: float) -> None:
-        """Delay all functions until then."""
+        """Block the thread until a virtual time. Functions are queued meanwhile."""
         self._held_until = max(self._held_until, until)
 
     def stop(self) -> None:
-        """Drop all delayed functions, because the process has ended."""
+        """Drop all queued and later functions, because the process has ended."""
         self.stopped = True
         self._kept.clear()
 
@@ -46,10 +46,10 @@ class SideThread:
             self._world.call_once(self._held_until, self._run_delayed)
 
     def _run_delayed(self) -> None:
-        if self._kept and self._world.elapsed < self._held_until:  # on hold again
+        if self._kept and self._world.elapsed < self._held_until:  # blocked again
             self._world.call_once(self._held_until, self._run_delayed)
             return
         while self._kept:
             self._kept[0]()  # a function that it adds runs after all earlier ones
-            if self._kept:  # the function may have ended the process, which clears them
+            if self._kept:  # the function may have ended the process, which clears the queue
                 self._kept.popleft()

@@ -1,4 +1,7 @@
-"""Trace of a run: a digest of all its steps, and notes of user actions, faults and crashes."""
+"""Trace of a simulated run: a digest of all steps, and a log of user actions, faults and crashes.
+
+Equal digests show that two runs were the same.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,28 @@ from typing import NamedTuple
 
 
 class Note(NamedTuple):
-    """Entry of a trace. at: virtual seconds. process, who: process and actor; "" for none."""
+    """Entry in the log of a trace."""
 
-    at: float
-    process: str
-    who: str
+    at: float  # virtual seconds since the start of the run
+    process: str  # "" for none
+    who: str  # name of the actor; "" for none
     text: str
 
 
 class Trace:
-    """Digest of a run, and its notes in order. The same seed gives the same digest."""
+    """Digest of a run, and its log. The same seed gives the same digest."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
         self._hash = hashlib.blake2b(digest_size=16)
 
     def handled(self, at: float, process: str, actor: str, frame: bytes) -> None:
-        """Add a message that an actor handles to the digest."""
+        """Add a message to the digest, when an actor handles it."""
         self._hash.update(f"{at!r}|{process}|{actor}|".encode())
         self._hash.update(frame)
 
     def passed(self, at: float, process: str, text: str) -> None:
-        """Add a request or a response on the network to the digest."""
+        """Add a request or response to the digest, when it arrives."""
         self._hash.update(f"{at!r}|{process}|{text}\n".encode())
 
     def note(self, at: float, process: str, who: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Transport of the simulator: requests and watches of one process, without HTTP, with faults."""
+"""Simulated transport of a process: requests and watches on the simulated network, with faults and retries."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.side_threads import SideThread
 from kcm.runtime.simulation.watch_streams import SimulatedStream
 
-TIMEOUT = 30.0  # seconds; for requests without their own timeout
+TIMEOUT = 30.0  # seconds; timeout of requests that have none of their own
 
 
 class SimulatedTransport:
-    """Implements kcm.runtime.client.api.Transport for one process. The lines of one watch arrive in order.
+    """Implementation of kcm.runtime.client.api.Transport for one process, without HTTP.
 
-    As over HTTP, a refused request with a Retry-After is retried within the request's time (client/retries.py).
+    As the HTTP transport, it retries a response with Retry-After until the request's timeout; see client/retries.py.
     """
 
     def __init__(self, network: SimulatedNetwork, process: str, http: SideThread | None = None) -> None:
-        """Create the transport of a process. http: the thread that carries its requests; None: never delayed."""
+        """Create the transport of a process.
+
+        http: HTTP thread of the process; None for a thread that is never blocked
+        """
         self._network, self._process = network, process
         self._http = http if http is not None else SideThread(network.clock)
 
     @property
     def requests(self) -> list[tuple[float, str, Request]]:
-        """Return the requests of all processes."""
+        """Return the requests that all processes have sent: (virtual time, client, request)."""
         return self._network.requests
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
@@ -63,7 +66,7 @@ class SimulatedTransport:
 
 
 class _Exchange:
-    """Request and response, with possible retries."""
+    """Request of a client with its response, and with retries and faults in between."""
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class _Exchange:
         self._warnings: Sequence[str] = ()  # about unknown fields
 
     def depart(self) -> None:
-        """Send the request from the HTTP thread, if its permit has not ended."""
+        """Send the request from the HTTP thread, unless its permit has expired."""
         network, clock, scope, request = self._network, self._clock, self.scope, self._request
         if self._permit.is_over(self._http.clock.monotonic()):
             self._respond(no_answer("not sent: it may not begin any more", sent=False))
@@ -130,7 +133,7 @@ class _Exchange:
             witness.carried_out(self._process, self._client, self._request, response)
 
     def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
-        """Resume a request once its webhooks have responded: after the delay of the slowest of them."""
+        """Schedule the resumption of a suspended request, after the delay of its slowest webhook call or timer."""
         network, questions = self._network, suspended.questions
         after = max(question.seconds if isinstance(question, Delay) else 2 * network.delay() for question in questions)
         self._clock.call_after(after, lambda: self._resume(suspended, server))
@@ -147,7 +150,7 @@ class _Exchange:
         server.when_durable(lambda: self._acknowledge(outcome))
 
     def _acknowledge(self, response: Response) -> None:
-        """Deliver a response once the write is durable. A crash before that undoes the write."""
+        """Send the response to the client, because the changes of the request are durable now."""
         self._acknowledged = True
         if self._warnings:
             response = response.remarked((*self._warnings, *response.warnings), response.annotations)
@@ -167,13 +170,13 @@ class _Exchange:
             self._clock.call_after(after, lambda: self._http.do(lambda: self._deliver(response, again=again)))
 
     def _give_up(self) -> None:
-        """Report a timeout to the client at the end of the exchange's time."""
+        """Report a timeout to the client when the request's time is over."""
         late = no_answer("timed out")
         self._clock.call_after(max(0.0, self._left), lambda: self._http.do(lambda: self._deliver(late)))
 
     @property
     def _left(self) -> float:
-        """The remaining seconds of the exchange, by the process's clock."""
+        """Remaining seconds until the request's timeout, by the clock of the process."""
         return self._permit.until - self._http.clock.monotonic()
 
     def _deliver(self, response: Response, *, again: bool = False) -> None:
@@ -185,7 +188,7 @@ class _Exchange:
         self._on_response(response)
 
     def _comes_back(self, response: Response) -> bool:
-        """Report whether the request is sent again instead of accepting this response."""
+        """Retry the request if its response requires it. Return whether it is retried."""
         method, path = self._request.method, self._request.path
         delay = retry_delay(
             method=method,

@@ -1,4 +1,4 @@
-"""Watches on the simulated network, with faults: late or lost lines, stale servers, broken connections."""
+"""Watches on the simulated network, with faults: late or lost events, stale servers, broken connections."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kcm.runtime.simulation.network import Scope, SimulatedNetwork
 from kcm.runtime.simulation.side_threads import SideThread
 
 SELECTORS = ("labelSelector", "fieldSelector")
-KEPT = ("watch", "allowWatchBookmarks", "timeoutSeconds", *SELECTORS)  # parameters that a stale server's watch keeps
+KEPT = ("watch", "allowWatchBookmarks", "timeoutSeconds", *SELECTORS)  # query parameters kept with LIST_STALE
 
 
 class SimulatedStream:
-    """Running watch. Its lines stay in order, however late they are."""
+    """Open watch of a client. Its lines arrive in order, even if faults delay some of them."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class SimulatedStream:
             network.clock.call_once(due, lambda: self._http.do(lambda: self._arrive(lines)))
 
     def end(self, response: Response) -> None:
-        """End the watch by the server, after all lines that were sent."""
+        """End the watch with a response of the server, after all lines that were sent have arrived."""
         due = max(self._network.clock.monotonic() + self._delay, self._last_due)
         self._network.clock.call_once(due, lambda: self._http.do(lambda: self._finish(response)))
 
     def break_off(self, error: str) -> None:
-        """Break the connection; lines in flight are lost."""
+        """Break the connection with an error, which the client receives. Lines in flight are lost."""
         if not self._over:
             broken = Response(status=0, error=error, begun=self._watch is not None)
             self._forget()
@@ -123,7 +123,11 @@ class SimulatedStream:
         return b"".join(kept)
 
     def _from_the_past(self, request: Request) -> Request:
-        """Return the request as a stale server would serve it, or as one that repeats changes."""
+        """Return the request with an older resourceVersion if a fault strikes, otherwise unchanged.
+
+        LIST_STALE: deliver the objects of an earlier revision, and watch from there.
+        WATCH_REWOUND: repeat changes that the client has already received.
+        """
         network, query = self._network, request.query
         if query.get("sendInitialEvents") == "true":
             stale = network.strike(FaultKind.LIST_STALE, self.scope)
@@ -144,7 +148,7 @@ class SimulatedStream:
         return request
 
     def _list(self, request: Request, revision: int) -> bool:
-        """Deliver the objects of a revision. Returns False if the server has compacted it."""
+        """Deliver the objects of a revision as initial events. Return False if the server has compacted it."""
         selectors = {name: request.query[name] for name in SELECTORS if name in request.query}
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact", **selectors}
         response = self._network.server.handle(Request(method="GET", path=request.path, query=query))

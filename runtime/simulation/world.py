@@ -1,8 +1,8 @@
-"""The world: actor systems in one thread, on virtual time.
+"""World: deterministic execution of actor systems in one thread, on virtual time.
 
-It builds the same actors as the threaded system but starts no threads: a pykka actor that was never started is a plain
-object with an inbox. A seeded scheduler selects the actor that handles its next message; when all mailboxes are empty,
-the clock jumps to the next alarm. The same seed gives the same run. Faults are part of the schedule: see
+The actors are those of the threaded system, but without threads: a pykka actor that was never started is a plain object
+with a mailbox. In each step, a seeded scheduler selects an actor, which handles one message. When all mailboxes are
+empty, the clock jumps to the next alarm. The same seed gives the same run. Faults are injected at these steps; see
 runtime/faults.
 """
 
@@ -31,17 +31,17 @@ from kcm.runtime.system.actor_system import ActorSystem
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-MOST_STEPS_AT_ONCE = 200_000  # without an advance of virtual time; more means an endless loop
+MOST_STEPS_AT_ONCE = 200_000  # steps without an advance of virtual time; more indicate an endless loop
 AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
 STOP = object()  # in a mailbox: messages after it are not handled
 
 
 class HotLoopError(AssertionError):
-    """Actors keep each other busy while virtual time does not advance."""
+    """Actors exchange messages without end while virtual time does not advance."""
 
 
 class World:
-    """Any number of processes on one clock; two managers of one cluster are two processes."""
+    """Simulated processes on one virtual clock. Two managers of a cluster are two processes."""
 
     def __init__(self, *, log: FilteringBoundLogger, seed: int = 0) -> None:
         guard.install()
@@ -57,9 +57,9 @@ class World:
         self._unstarted: set[Actor] = set()
         self._hung: dict[Actor, float] = {}  # end of each hang, in virtual seconds
         self._lanes = Lanes()
-        self._thread = threading.get_ident()  # thread of handlers without a lane
-        self._waiting: dict[Actor, Lane] = {}  # actors that wait within a handler
-        self.lets_wait = False  # whether handlers may call wait(); it costs a change of threads for each message
+        self._thread = threading.get_ident()  # id of the thread that runs handlers without a lane
+        self._waiting: dict[Actor, Lane] = {}  # actors whose handler is in wait()
+        self.lets_wait = False  # whether handlers may call wait(); this costs two thread switches per message
         self._ready: list[Actor] = []  # actors with pending work, each once
         self._is_ready: set[Actor] = set()
 
@@ -72,7 +72,7 @@ class World:
         process = self.process("system")
         return ActorSystem(clock=process.clock, log=self.log, spawner=process, supervisor=supervisor)
 
-    # A Spawner too, for systems to which no process was given.
+    # World implements Spawner too, for systems without a process of their own.
 
     def start(self, actor: Actor) -> None:
         self._outside.start(actor)
@@ -84,16 +84,17 @@ class World:
         return self._outside.repeat(every, what)
 
     def is_idle(self, actor: Actor) -> bool:
-        """Report whether an actor has nothing to do. A hanging actor is not idle, even with an empty mailbox."""
+        """Report whether an actor has an empty mailbox, has started, and does not hang."""
         return actor.actor_inbox.empty() and actor not in self._hung and actor not in self._unstarted
 
     def stack(self, actor: Actor) -> str:
         return self._outside.stack(actor)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
-        """Stop an actor. With a timeout, it first handles all messages in its mailbox, while no other actor runs.
+        """Stop an actor after the messages in its mailbox. Return whether it has ended, or True without a timeout.
 
-        Virtual time does not advance meanwhile, so a hanging actor has not ended afterwards.
+        timeout: None to return at once; otherwise the actor handles its messages within this call, while no other actor
+          runs and virtual time does not advance, so that a hanging actor does not end
         """
         if actor not in self._actors:
             return True
@@ -102,7 +103,7 @@ class World:
             self._finish(actor)
         return timeout is None or actor not in self._actors
 
-    # What processes do.
+    # Methods for processes.
 
     def add(self, actor: Actor, process: SimulatedProcess) -> None:
         self._actors[actor] = process
@@ -110,9 +111,9 @@ class World:
         self.delivered(actor)
 
     def put(self, actor: Actor, frame: bytes | object) -> None:
-        """Put a frame into an actor's mailbox; STOP ends the actor. Raises pykka.ActorDeadError if it is dead.
+        """Put an item into an actor's mailbox: an encoded message, or STOP to end the actor.
 
-        pykka's envelope is only used for requests that wait for a result.
+        Raises pykka.ActorDeadError if the actor is dead.
         """
         if actor not in self._actors:
             raise pykka.ActorDeadError(f"{actor.name} is dead")
@@ -122,7 +123,7 @@ class World:
             self._ready.append(actor)
 
     def delivered(self, actor: Actor) -> None:
-        """Schedule an actor that has received a message."""
+        """Schedule an actor, because its mailbox is not empty. Does nothing if it hangs."""
         if actor not in self._is_ready and actor not in self._hung:
             self._is_ready.add(actor)
             self._ready.append(actor)
@@ -132,7 +133,7 @@ class World:
             self._end(actor)
 
     def break_sender(self, process: SimulatedProcess, sender: str, frame: bytes) -> None:
-        """Raise InjectedError if a fault strikes the actor that is sending this message."""
+        """Raise InjectedError if the fault ACTOR_BROKEN strikes the actor that is sending a message."""
         actor, injector = self.current, self.injector
         if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
             return
@@ -141,28 +142,29 @@ class World:
             raise InjectedError(str(fault))
 
     def disturb_the_idle(self) -> None:
-        """Give the faults of the plan an opportunity to strike each idle actor."""
+        """Give the faults of the plan an opportunity to strike each idle actor. Called periodically."""
         for actor, process in list(self._actors.items()):
             if actor in self._actors and self.is_idle(actor):
                 self._disturbed(actor, process)
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
-        """End an actor as if a handler had raised, without handling the rest of its mailbox."""
+        """End an actor as if its handler had raised an exception. The messages in its mailbox are not handled."""
         for actor in list(self._actors):
             if actor.context.system is system and actor.name == name and not actor.actor_stopped.is_set():
                 self._end(actor)
                 system.failed(ActorFailed(name, actor.context.incarnation, error))
 
     def hang(self, system: ActorSystem, name: str, seconds: float = 0.0) -> None:
-        """Have an actor handle no message for a number of virtual seconds; 0 means without end."""
+        """Make an actor hang: it handles no messages for a number of virtual seconds; 0 means forever."""
         for actor in list(self._actors):
             if actor.context.system is system and actor.name == name:
                 self._hang(actor, seconds)
 
     def wait(self, seconds: float) -> None:
-        """Wait in a handler for a number of virtual seconds, as for a response; 0 means without end.
+        """Block the current handler for a number of virtual seconds, as a call that waits would; 0 means forever.
 
-        The actor handles no message meanwhile; all others continue. Raises RuntimeError unless handlers may wait.
+        The actor handles no other message meanwhile; all other actors continue. Raises RuntimeError outside of a
+        handler, and if the world has no lanes (see lets_wait).
         """
         actor, lane = self.current, self._lanes.current
         if actor is None or lane is None:
@@ -175,14 +177,13 @@ class World:
         self.current, guard.thread = actor, threading.get_ident()
 
     def close(self) -> None:
-        """End the threads of waiting handlers and their actors, at the end of a run."""
+        """End all threads of handlers, and the actors whose handlers wait. Called at the end of a run."""
         for actor in list(self._waiting):
             self._end(actor)
         self._lanes.close()
 
     def pause(self, process: SimulatedProcess, seconds: float) -> None:
-        """Stop a whole process for a number of virtual seconds, with its actors, threads and alarms; 0 means without
-        end.
+        """Pause a process, with its actors, threads and alarms, for a number of virtual seconds; 0 means forever.
 
         Its clock advances meanwhile.
         """
@@ -196,7 +197,10 @@ class World:
     # Time and steps.
 
     def step(self) -> bool:
-        """Let one actor start or handle one message. Return False if nothing is left to do at this virtual time."""
+        """Run one step: an actor starts or handles one message, or, if all mailboxes are empty, an alarm that is due.
+
+        Returns False if nothing is left to do at the current virtual time.
+        """
         if not self._ready:
             return self.clock.sound_due()
         ready = self._ready
@@ -219,15 +223,18 @@ class World:
         self._run(until=self.clock.monotonic() + seconds, done=None)
 
     def run_until(self, done: Callable[[], bool], *, within: float) -> bool:
-        """Run until `done` returns True, for at most `within` virtual seconds. Return whether it did."""
+        """Run until `done` returns True, for at most `within` virtual seconds. Return whether `done` returned True."""
         return self._run(until=self.clock.monotonic() + within, done=done)
 
     def actor(self, system: ActorSystem, name: str) -> Actor | None:
-        """Return the living actor of this name, or None."""
+        """Return the living actor with a name; None if there is none."""
         return next((actor for actor in self._actors if actor.context.system is system and actor.name == name), None)
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
-        """Send a message and return the decoded result. Raises TimeoutError after one virtual minute."""
+        """Send a message to an actor, and run until it responds. Return the decoded result.
+
+        Raises TimeoutError after one virtual minute, or if there is no such actor.
+        """
         actor = self.actor(system, name)
         if actor is None:
             raise TimeoutError(f"no actor is called {name}")
@@ -258,10 +265,10 @@ class World:
                 return done is not None and done()
             self.clock.advance_to(alarm)
 
-    # One step.
+    # Implementation of a step.
 
     def _let(self, actor: Actor, process: SimulatedProcess) -> None:
-        """Let an actor start or handle the next message in its mailbox, as pykka's loop does."""
+        """Start an actor, or have it handle the next message in its mailbox, as pykka's loop does."""
         item: Any = None
         if actor in self._unstarted:
             self._unstarted.discard(actor)
@@ -282,15 +289,15 @@ class World:
             self._handle(actor, item, self._thread)
 
     def _finish(self, actor: Actor) -> None:
-        """Have an actor handle its messages until it ends or hangs. Does nothing for the actor that requests this."""
+        """Have an actor handle its messages until it ends or hangs. Does nothing if its own handler calls this."""
         running = self.current, guard.thread
-        self.current, guard.thread = None, 0  # another actor handles its messages now, not the caller
+        self.current, guard.thread = None, 0  # the actor handles messages now, not the caller
         while actor in self._actors and actor not in self._hung and actor is not running[0]:
             self._let(actor, self._actors[actor])
         self.current, guard.thread = running
 
     def _disturbed(self, actor: Actor, process: SimulatedProcess) -> bool:
-        """Report whether a fault strikes instead of the message."""
+        """Crash, end or hang an actor if a fault strikes before it handles its next message. Return whether one did."""
         injector = self.injector
         if injector is None or AT_MESSAGES.isdisjoint(injector.kinds) or actor in self._unstarted:
             return False
@@ -313,7 +320,7 @@ class World:
             self.trace.note(self.clock.monotonic(), process.name, actor.name, text)
 
     def _hang(self, actor: Actor, seconds: float) -> None:
-        # The end of a pause ends no hang that lasts longer.
+        # A hang continues after a shorter pause of the process has ended.
         self._hung[actor] = until = max(self._end_of(seconds), self._hung.get(actor, 0.0))
         if actor in self._is_ready:
             self._is_ready.discard(actor)
@@ -340,7 +347,10 @@ class World:
             self.delivered(actor)
 
     def _handle(self, actor: Actor, item: Any, thread: int) -> None:
-        """Handle an item of the mailbox, or start the actor if there is no item. thread: id of the running thread."""
+        """Have an actor handle an item of its mailbox, or start it if the item is None.
+
+        thread: id of the current thread, on which blocking calls raise
+        """
         self.current = actor
         guard.thread = thread
         try:
@@ -373,13 +383,13 @@ class World:
         self._hung.pop(actor, None)
         lane = self._waiting.pop(actor, None)
         if lane is not None:
-            running = self.current, guard.thread  # whose handler ends it, if one does
+            running = self.current, guard.thread  # of the handler that ends this actor, if there is one
             lane.abandon()
             self.current, guard.thread = running
 
 
 def next_frame(actor: Actor) -> bytes | None:
-    """Return the frame of the message that an actor would handle next, or None."""
+    """Return the encoded message that an actor would handle next; None if its mailbox is empty."""
     inbox: Any = actor.actor_inbox
     waiting = [inbox.get() for _ in range(inbox.qsize())]  # the queue has no method to peek
     for item in waiting:

@@ -1,14 +1,15 @@
-"""API server without HTTP: a function from requests to responses, on one thread and a given clock.
+"""API server without HTTP: executes requests against a store, on one thread and a given clock.
 
     server = ApiServer(store=MemoryStore(), clock=clock)
     response = server.handle(request)
     server.when_durable(lambda: send(response))
 
-A write is applied in memory immediately and made durable by the store later, so that many writes share one commit.
-Send a response only after `when_durable` has called back, also that of a read: it may contain a write that is not
-durable yet. With the in-memory store the callback comes immediately. Watches deliver only durable changes.
+A write is applied in memory immediately, and made durable by the store later, so that many writes share one commit.
+Send a response only when `when_durable` has called its callback. This applies to reads as well, because a response may
+contain changes that are not durable yet. The in-memory store calls back immediately. Watches deliver only durable
+changes.
 
-Call all methods on one thread; callbacks run there too. No method blocks.
+Call all methods on one thread, which also runs the callbacks. No method blocks.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ class ApiServer:
     ) -> None:
         """Open the store, and create the initial namespaces.
 
-        identifiers: of new objects, random by default.
-        authorize: authorizes access reviews and admission, unless settings.role_based.
-        call_webhook: calls a webhook immediately, within `handle`; see core/questions.py.
+        tokens: bearer tokens that the server accepts
+        identifiers: source of uids and of generated names; random by default
+        authorize: authorizer for access reviews and admission; not used with settings.role_based
+        call_webhook: calls a webhook synchronously, for `handle`; see core/questions.py
         """
         opened = open_store(
             store,
@@ -87,33 +89,36 @@ class ApiServer:
 
     @property
     def revision(self) -> int:
-        """The newest resourceVersion."""
+        """Newest resourceVersion, including changes that are not durable yet."""
         return self._state.revision
 
     def leave_garbage(self) -> None:
-        """Stop collecting garbage, because the controller for it runs."""
+        """Stop deleting objects without owners. Called when the garbage collector runs."""
         self._transactions.remove(GarbageCollector)
 
     def leave_namespaces(self) -> None:
-        """Stop emptying namespaces, because the controller for it runs."""
+        """Stop deleting the objects in deleted namespaces. Called when the namespace controller runs."""
         self._transactions.remove(NamespaceCleanup)
 
     def serve_components(self, components: Components) -> None:
-        """Set the source of ComponentStatuses."""
+        """Set the function that reports the health of components, for ComponentStatuses."""
         self._handlers.components = components
 
     def object_counts(self) -> Iterator[tuple[str, str, int]]:
-        """Count the stored objects: (group, resource, count)."""
+        """Yield the number of stored objects by resource: (group, resource, count)."""
         for storage, collection in self._state.collections():
             resource, _, group = storage.partition(".")
             yield group, resource, len(collection)
 
     def public_keys(self) -> list[dict[str, str]]:
-        """Return the JSON Web Keys that verify tokens of service accounts."""
+        """Return the public keys that verify service account tokens, as JSON Web Keys."""
         return [] if self._cluster.tokens is None else [self._cluster.tokens.public_key()]
 
     def reached_at(self, host: str, port: int) -> None:
-        """Publish this IPv4 address as Service default/kubernetes, and create the objects of a served cluster."""
+        """Publish the server's IPv4 address as Service default/kubernetes, and create the other bootstrap objects.
+
+        Call when the server listens on this address. The objects are maintained from now on; see ServedCluster.
+        """
         served_cluster = self._served_cluster = ServedCluster(self._cluster, host=host, port=port)
         for job in served_cluster.initial_jobs():
             self._transact(job)
@@ -123,29 +128,31 @@ class ApiServer:
             self._transact(job)
 
     def suspend_long_computations(self) -> None:
-        """Suspend requests whose expressions take long: from now on `begin` returns them as questions."""
+        """Suspend requests whose CEL expressions take long, from now on: `begin` then returns a Suspended."""
         self._cluster = replace(self._cluster, patience=Allowance())
 
     def ensure_roles(self) -> None:
-        """Create or complete upstream's bootstrap roles and bindings."""
+        """Create upstream's bootstrap RBAC roles and bindings, and add missing rules and subjects to existing ones."""
         self._transact(partial(reconcile_roles, self._cluster))
 
     def decide(self, user: User, info: RequestInfo) -> Decision:
-        """Authorize a request. `begin`, `handle` and `watch` do not authorize."""
+        """Authorize a request. `begin`, `handle` and `watch` do not authorize, so call this before them."""
         return ALLOWED if self._decide is None else self._decide(user, info)
 
     def handle(self, request: Request, *, user: User = ADMIN) -> Response:
-        """Carry out any request except a watch, and return its response, which may be a refusal.
+        """Execute a request other than a watch, and return its response. Webhooks are called synchronously.
 
-        Any other exception is raised after the changes of the request are undone. If the deletion of a collection is
-        refused in the middle, the earlier deletions remain, as upstream.
+        A StatusError becomes an error response; any other exception is raised after the changes of the request have
+        been undone. If deleting a collection fails in the middle, the earlier deletions remain, as upstream.
         """
         return self.outside_calls.finish(self.begin(request, user=user))
 
     def begin(self, request: Request, *, user: User = ADMIN, info: RequestInfo | None = None) -> Response | Suspended:
-        """Carry out a request, up to its questions to webhooks: the caller answers them and resumes it.
+        """Execute a request other than a watch, until it needs a webhook, a delay or a long computation.
 
-        info: the value that the request was authorized by; None if it was not parsed yet.
+        Returns its response, or a Suspended: the caller obtains the results that it needs, and resumes it.
+
+        info: the parsed request; None if it was not parsed yet
         """
         info = info or RequestInfo.of(request.method, request.path, request.query)
         try:
@@ -174,13 +181,13 @@ class ApiServer:
         end: Callable[[Response], None],
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     ) -> CacheWatcher | Response:
-        """Start a watch; return a Response if it is refused. Bookmarks and timeouts happen in `tick`.
+        """Start a watch; return an error response if it cannot start. `tick` sends bookmarks and ends expired watches.
 
-        info: the value that the request was authorized by; None if it was not parsed yet.
-        deliver: called with one or more whole lines, possibly before this returns.
-        deliver_first: called with an iterator of the initial events, to read at its own pace; without it, `deliver`
-            is called with all of them.
-        end: called once, when the server ends the watch.
+        info: the parsed request; None if it was not parsed yet
+        deliver: called with one or more complete lines of events, possibly before this method returns
+        deliver_first: called with an iterator over the lines of the initial events, which may be read later; without
+          it, `deliver` is called with all of them
+        end: called once, when the server ends the watch
         """
         try:
             found = route(self.registry, info or RequestInfo.of(request.method, request.path, request.query))
@@ -204,14 +211,14 @@ class ApiServer:
             return err.response()
 
     def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back once all requests handled so far are durable and delivered to watches, which may be immediately."""
+        """Call a function when all changes so far are durable and delivered to watches. This may be immediately."""
         self._state.when_durable(callback)
 
     def take_back(self, because: StatusError) -> None:
-        """Undo all changes that are not durable, because the store has no room. Not within a request.
+        """Undo all changes that are not durable, because the store is full. Must not be called within a request.
 
-        Their `when_durable` callbacks are never called: refuse these requests, or carry them out again. Watches that
-        have not begun end with this error.
+        Their `when_durable` callbacks are never called: the caller must fail these requests, or execute them again.
+        Watches that have not begun end with the error `because`.
         """
         self._transactions.take_back()
         for pending in list(self._cache.watches()):
@@ -219,9 +226,11 @@ class ApiServer:
                 pending.fail(because)
 
     def tick(self, now: float) -> None:
-        """Run the jobs that are due: bookmarks and timeouts of watches, expiry of objects. now: Unix seconds.
+        """Run the periodic jobs that are due, such as bookmarks and timeouts of watches, and the expiry of Events.
 
-        A job that fails is undone, and the others run. Raises an ExceptionGroup of the failures afterwards.
+        If a job fails, its changes are undone, and the other jobs still run. Raises an ExceptionGroup of the failures.
+
+        now: current time in Unix seconds
         """
         errors: list[Exception] = []
         for job in self._jobs(now):
@@ -243,20 +252,23 @@ class ApiServer:
             yield partial(self._cache.age, now)
 
     def next_tick(self) -> float | None:
-        """Return when the next watch needs a tick, in Unix seconds; None without watches."""
+        """Return the time of the next bookmark or timeout of a watch, in Unix seconds; None without watches."""
         soonest = self._cache.next_tick()
         return None if soonest == math.inf else soonest
 
     def lease_problem(self, name: str) -> str:
-        """Return why a Lease of kube-system is not held, "" if it is."""
+        """Return why a Lease in kube-system is not held; "" if it is held. name: name of the Lease."""
         return lease_problem(self._cluster, name)
 
     def presentation(self, *, build: str) -> Presentation:
-        """Return the forms in which clients see this server: of objects, discovery and OpenAPI. See Presentation."""
+        """Return the converters and documents for the HTTP side: object formats, discovery and OpenAPI.
+
+        build: the server's gitVersion
+        """
         return Presentation(self.registry, self.route, now=self._cluster.clock.now, build=build)
 
     def route(self, info: RequestInfo) -> ResourceRoute | None:
-        """Return where a request is served, None if nowhere."""
+        """Return the resource, and the object or collection, that a request refers to; None if it is not served."""
         try:
             return route(self.registry, info)
         except StatusError:

@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.verbs.update import update
 from kcm.runtime.client.api import Response
 
 Handler = Callable[[Cluster, RoutedRequest], Response]
-# Subresources that are read and written as the object itself.
+# Subresources whose requests contain the object itself, so that the handlers of the object serve them.
 _OF_THE_OBJECT = ("status", "approval", "resize", "ephemeralcontainers")
 _HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("create", ""): create,
@@ -48,7 +48,7 @@ _VERBS_OF_COLLECTIONS = ("create", "list", "deletecollection")
 
 
 class Handlers:
-    """The handlers of one server."""
+    """Handlers of one server, which dispatch requests by verb and subresource."""
 
     def __init__(self, cache: WatchCache) -> None:
         self.components: Components = no_components  # source of ComponentStatuses
@@ -59,12 +59,12 @@ class Handlers:
         }
 
     def carry_out(self, cluster: Cluster, info: RequestInfo, call: RoutedRequest) -> Response:
-        """Carry out a request other than a watch. Raises StatusError, also for a verb that is not served (405)."""
+        """Execute a request other than a watch. Raises StatusError, for example for an unsupported verb (405)."""
         found = call.route
         definition, subresource = found.definition, found.subresource
         verb = "list" if info.verb == "watch" else info.verb
         if definition.namespaced and not found.namespace and verb != "list":
-            raise status_errors.method_not_allowed()  # over all namespaces there are only lists
+            raise status_errors.method_not_allowed()  # only lists may refer to all namespaces
         handler = self._handlers.get((verb, subresource))
         if handler is None or bool(found.name) == (not subresource and verb in _VERBS_OF_COLLECTIONS):
             raise status_errors.method_not_allowed()

@@ -1,4 +1,4 @@
-"""Opening of a store: the server context over it, and the reactions to its changes."""
+"""Opening of a store: creates the server context, and registers the reactions to its changes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from kcm.runtime.scheduling.clock import WallClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedStore:
-    """A store with everything that follows its changes."""
+    """Opened store, with the components of the server that depend on it."""
 
     cluster: Cluster
     cache: WatchCache
     transactions: Transactions
-    asking: Asking
-    expiry: Expiry
+    asking: Asking  # access of object conversions to webhook results
+    expiry: Expiry  # deletes Events after their time to live
     authenticator: TokenAuthenticator
-    authorizer: Authorizer | None  # None to allow everything
+    authorizer: Authorizer | None  # None: every request is allowed
 
 
 def open_store(
@@ -48,7 +48,7 @@ def open_store(
     identifiers: Identifiers,
     authorize: Authorize,
 ) -> OpenedStore:
-    """Open the store, and create the initial namespaces. The arguments are those of ApiServer."""
+    """Open a store, and create the initial namespaces. For the parameters see ApiServer."""
     cache = WatchCache(store.revision())
     state = State(store, cache.publish)
     authorizer = Authorizer(state, node_rules=node_rules()) if settings.role_based else None

@@ -1,4 +1,4 @@
-"""Calls that depend on others than the server: webhook calls of `handle`, and conversions of objects for watches."""
+"""Webhook calls for synchronous requests (ApiServer.handle), and for the conversion of objects in watches."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from kcm.runtime.client.api import Response
 
 
 class OutsideCalls:
-    """Makes calls immediately, until `make_later` sets a function that makes those of watches."""
+    """Caller of webhooks for synchronous requests and for watches.
+
+    All calls are synchronous, until `make_later` sets a function for the calls of watches.
+    """
 
     def __init__(self, asking: Asking, call_webhook: CallWebhook) -> None:
         self._asking, self._call_webhook = asking, call_webhook
         self._ask_later: AskLater = self._ask_all
 
     def make_later(self, ask_later: AskLater) -> None:
-        """Set the function that makes the calls that the delivery of watch events depends on."""
+        """Set an asynchronous function for the webhook calls that convert objects for watches."""
         self._ask_later = ask_later
 
     @contextmanager
     def acting_for(self, outside: Outside) -> Iterator[None]:
-        """Use `outside` for the conversions within this context. Not within a request."""
+        """Return a context in which conversions of objects obtain webhook results from `outside`.
+
+        Must not be used within a request.
+        """
         before, self._asking.outside = self._asking.outside, outside
         try:
             yield
@@ -35,7 +41,7 @@ class OutsideCalls:
             self._asking.outside = before
 
     def finish(self, outcome: Response | Suspended) -> Response:
-        """Make the calls of a suspended request immediately, until it has a response."""
+        """Return the response of a request, after making all calls synchronously that it is suspended for."""
         while isinstance(outcome, Suspended):
             outcome = outcome.resume(map(self._ask_now, outcome.questions))
         return outcome
@@ -47,7 +53,11 @@ class OutsideCalls:
         then: Callable[[list[Object]], None],
         failed: Callable[[StatusError], None],
     ) -> None:
-        """Call `then` with the served version of stored objects once it is known, or `failed` with an error."""
+        """Convert stored objects to the version of a definition, possibly with a conversion webhook.
+
+        then: called with the converted objects, possibly before this returns
+        failed: called with the error if the conversion fails
+        """
         decode = definition.decode
         if decode is None:
             then(stored)

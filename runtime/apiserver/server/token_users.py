@@ -1,4 +1,4 @@
-"""Users of bearer tokens in requests."""
+"""Authentication of bearer tokens."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kcm.runtime.client.api import Request, Response
 
 
 class TokenUsers:
-    """Finds users of tokens, and records the use of tokens of Secrets."""
+    """Authenticator of bearer tokens, which records in service account Secrets when their tokens are used."""
 
     def __init__(self, authenticator: TokenAuthenticator, handle: Callable[[Request], Response]) -> None:
-        """Create a finder.
+        """Create an authenticator.
 
-        handle: carries out a request of the server itself.
+        handle: executes a request of the server itself, to patch a Secret
         """
         self._authenticator, self._handle = authenticator, handle
 
     def user_of(self, token: str) -> User | None:
-        """Return the user of a token, None for an unknown, expired or revoked one.
+        """Return the user of a token; None if the token is unknown, expired or revoked.
 
-        The use of a Secret's token is recorded in the Secret. Not within a request.
+        If the token is that of a Secret, the date is recorded in the Secret. Must not be called within a request.
         """
         found = self._authenticator.authenticate(token, ())
         if isinstance(found, Authenticated):
@@ -39,7 +39,7 @@ class TokenUsers:
         return None if use is None else use.user
 
     def _record(self, use: Use) -> None:
-        """Record in the Secret that its token was used; ignored if the Secret was replaced meanwhile."""
+        """Set the label of the Secret with the date of the token's last use, unless the Secret has been replaced."""
         patch = {"metadata": {"uid": uid_of(use.secret), "labels": {LAST_USED: use.day}}}
         path = resource_path(SECRETS.id, namespace_of(use.secret), name_of(use.secret))
         self._handle(Request(method="PATCH", path=path, body=orjson.dumps(patch), content_type=str(PatchType.MERGE)))

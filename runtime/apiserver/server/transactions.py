@@ -1,4 +1,4 @@
-"""Transactions: the changes of a request or job, and the reactions to them, are committed together or not at all."""
+"""Transactions: the changes of a request or job, and the changes derived from them, are committed atomically."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ T = TypeVar("T")
 
 
 class Transactions:
-    """Runs functions that change the state, each in a transaction."""
+    """Runner of functions that change the state, each in a transaction.
+
+    reactions: derive further changes from each change, in the same transaction
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.reactions: list[Reaction] = []
 
     def run(self, act: Callable[[], T]) -> T:
-        """Commit the changes of `act` with the reactions to them; undo them if anything is raised."""
+        """Call `act`, and commit its changes with those of the reactions. If an exception is raised, undo them all."""
         try:
             result = act()
             if self._state.staged:
@@ -34,7 +37,7 @@ class Transactions:
         return result
 
     def take_back(self) -> None:
-        """Undo all committed changes that are not durable."""
+        """Undo all committed changes that are not durable yet."""
         for change in self._state.take_back():
             for reaction in self.reactions:
                 reaction.undo(change)
@@ -44,7 +47,7 @@ class Transactions:
         self.reactions[:] = [reaction for reaction in self.reactions if not isinstance(reaction, types)]
 
     def _react(self) -> None:
-        """Run the reactions to the staged changes, and to the changes that reactions make."""
+        """Run the reactions for all staged changes, including the changes that reactions add."""
         done = 0
         while done < len(self._state.staged):
             change = self._state.staged[done]

@@ -73,7 +73,7 @@ def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> ReviewRes
     """Validate and decode the response of a webhook.
 
     name: name of the webhook
-    uid: the uid in the request, which the response must repeat
+    uid: the uid that the server has sent, and that the response must repeat
     answer: HTTP response of the webhook's server, or the reason why the call failed
     mutating: whether the response may contain a patch
 

@@ -1,8 +1,8 @@
-"""Runs long computations in slices, between which the event loop serves other requests.
+"""Execution of long computations in time slices, between which the event loop serves other requests.
 
-A computation is a deep recursion that cannot be suspended, so it runs on a thread. That thread and the event loop never
-run at the same time: one waits while the other runs. So the computation reads the server's state as a request does, and
-other requests wait for one slice at most.
+A computation is a deep recursion, which only a thread can suspend, so each runs on a thread of its own. Such a thread
+and the event loop never run at the same time: one waits while the other runs. A computation can therefore read the
+server's state without locks, and other requests wait for one time slice at most.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kcm.runtime.apiserver.core.suspended_requests import LONGEST
 from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
 from kcm.runtime.cel import effort
 
-MOST_THREADS = 8  # computations that have begun; others wait
-ROOM = 64 * 1024 * 1024  # bytes of a thread's stack, of which only what is used is taken
+MOST_THREADS = 8  # computations that run concurrently; others are queued
+ROOM = 64 * 1024 * 1024  # bytes of a thread's stack; the kernel allocates only the pages that are used
 
 
 class _AbandonedError(BaseException):
-    """Ends the thread of an abandoned computation. No computation catches it."""
+    """Control flow: raised in an abandoned computation to end its thread. As a BaseException, it is not caught."""
 
 
 class _Computation:
-    """One thread, which runs only within `resume`."""
+    """Computation on a thread of its own, which runs only while the event loop's thread is in `resume`."""
 
     def __init__(self, work: Computation) -> None:
         self._work = work
@@ -41,7 +41,7 @@ class _Computation:
             threading.stack_size(before)
 
     def resume(self) -> bool:
-        """Run until it pauses or ends; return whether there is more of it."""
+        """Run until the computation pauses or ends. Return whether it has not ended."""
         self._may_run.release()
         self._paused.acquire()
         if self.answer is None:
@@ -71,7 +71,7 @@ class _Computation:
 
 
 class LongComputations:
-    """Queue of long computations, used on the event loop's thread."""
+    """Queue of long computations. All methods run on the event loop's thread."""
 
     def __init__(
         self,
@@ -82,16 +82,19 @@ class LongComputations:
     ) -> None:
         """Create an empty queue.
 
-        round_robin: runs generators on the event loop, one time slice after the other.
-        now: seconds of any clock.
-        acting_for: see server.outside_calls.
+        round_robin: runs generators on the event loop, one time slice at a time
+        now: returns the time of a monotonic clock, in seconds
+        acting_for: OutsideCalls.acting_for, the context for conversions of objects within a computation
         """
         self._round_robin, self._now, self._acting_for = round_robin, now, acting_for
         self._running = 0
         self._waiting: deque[tuple[Computation, Callable[[Answer], None], float]] = deque()
 
     def run(self, work: Computation, then: Callable[[Answer], None]) -> None:
-        """Call back with the result, or with a TimeoutError if the computation takes longer than LONGEST seconds."""
+        """Queue a computation, and call `then` with its result when it ends.
+
+        The result is a TimeoutError if the computation has not ended after LONGEST seconds.
+        """
         self._waiting.append((work, then, self._now() + LONGEST))
         self._begin()
 
@@ -101,7 +104,7 @@ class LongComputations:
             self._round_robin.run(self._steps(*self._waiting.popleft()))
 
     def _steps(self, work: Computation, then: Callable[[Answer], None], until: float) -> Iterator[None]:
-        yield  # do nothing within the call of `run`
+        yield  # do not run the computation within `run`
         answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
         if self._now() < until:
             computation = _Computation(work)

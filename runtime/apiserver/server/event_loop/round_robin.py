@@ -1,4 +1,4 @@
-"""Round-robin scheduling of long computations on the event loop, so that other requests do not wait for their end."""
+"""Round-robin scheduling of generators on the event loop, so that long computations do not delay other requests."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ TIME_SLICE = 0.005  # seconds
 
 
 class RoundRobin:
-    """Round-robin queue of generators, for one thread."""
+    """Round-robin queue of generators. Not thread-safe."""
 
     def __init__(self, *, now: Callable[[], float], soon: Callable[[Callable[[], None]], object]) -> None:
         """Create an empty queue.
 
-        now: seconds of any clock.
-        soon: schedules a call in the next turn of the event loop, after it has read from the connections.
+        now: returns the time of a monotonic clock, in seconds
+        soon: schedules a call in the next iteration of the event loop, after it has read from the connections
         """
         self._now, self._soon = now, soon
         self._generators: deque[Iterator[None]] = deque()
 
     def run(self, steps: Iterator[None]) -> None:
-        """Run the first time slice of a generator now and the others in later turns. It must not raise."""
+        """Run the first time slice of a generator now, and the others in later iterations. It must not raise."""
         if self._run_time_slice(steps):
             self._generators.append(steps)
             if len(self._generators) == 1:
@@ -37,6 +37,6 @@ class RoundRobin:
             self._soon(self._turn)
 
     def _run_time_slice(self, steps: Iterator[None]) -> bool:
-        """Return whether the generator has more steps."""
+        """Run a generator for TIME_SLICE seconds. Return whether it has more steps."""
         until = self._now() + TIME_SLICE
-        return any(self._now() >= until for _ in steps)  # takes steps until the time slice is over
+        return any(self._now() >= until for _ in steps)  # advances the generator until the time slice is over

@@ -1,4 +1,4 @@
-"""Calls for which requests are suspended, on the event loop: webhook calls, pauses, long computations."""
+"""Execution, on the event loop, of what suspended requests wait for: webhook calls, delays and long computations."""
 
 from __future__ import annotations
 
@@ -18,26 +18,36 @@ if TYPE_CHECKING:
 
 
 class SuspendedCalls:
-    """Makes the calls that suspended requests wait for. All methods are called on the loop's thread."""
+    """Executor of the webhook calls, delays and computations of suspended requests.
+
+    All methods run on the event loop's thread. Connections and threads are created when they are needed.
+    """
 
     def __init__(self, acting_for: Callable[[Outside], AbstractContextManager[None]]) -> None:
-        """Create a caller without connections or threads.
+        """Create an executor.
 
-        acting_for: see server.outside_calls.
+        acting_for: OutsideCalls.acting_for, the context for conversions of objects within a computation
         """
         self._acting_for = acting_for
-        self._long_computations: LongComputations | None = None  # once there is some
-        self._webhooks: WebhookClient | None = None  # once one was called
+        self._long_computations: LongComputations | None = None  # created for the first computation
+        self._webhooks: WebhookClient | None = None  # created for the first call
         self._running: set[asyncio.Task[None]] = set()
 
     def finish(
         self, suspended: Suspended, then: Callable[[Response], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Call `then` with the response once it is there, or `failed` with what was raised."""
+        """Execute a suspended request to its end.
+
+        then: called with the response
+        failed: called with the exception that the request raised
+        """
         self._run(self._finish(suspended, then, failed))
 
     def answer(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
-        """Call `then` with the results, in the order of the questions."""
+        """Execute webhook calls, delays and computations concurrently.
+
+        then: called with all results, in the order of the questions
+        """
         self._run(self._answer_all(questions, then))
 
     async def _answer_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
@@ -49,7 +59,7 @@ class SuspendedCalls:
         task.add_done_callback(self._running.discard)
 
     async def close(self) -> None:
-        """Abandon all that run."""
+        """Cancel all calls and suspended requests."""
         for task in self._running:
             task.cancel()
         if self._webhooks is not None:
@@ -87,7 +97,7 @@ class SuspendedCalls:
         done: asyncio.Future[Answer] = loop.create_future()
 
         def then(answer: Answer) -> None:
-            if not done.done():  # else the server ends
+            if not done.done():  # cancelled by `close`
                 done.set_result(answer)
 
         self._long_computations.run(work, then)

@@ -1,4 +1,4 @@
-"""Calls of webhooks, with the error texts of Go's HTTP client, since users see them.
+"""HTTP client for webhooks, with the error texts of Go's HTTP client, which users see.
 
 Source: apiserver pkg/util/webhook/{client,authentication}.go, client-go rest/request.go (v1.36).
 """
@@ -21,8 +21,8 @@ from kcm.runtime.http.client.failures import CLOSED, UNTRUSTED, Breakdown
 from kcm.runtime.http.client.tls import TlsMaterial
 from kcm.runtime.scheduling.permits import Permit
 
-MOST_OPEN = 256  # connections at once
-# Bytes of a response, decompressed, unless the request is longer; as many as the API server accepts in requests.
+MOST_OPEN = 256  # maximum number of open connections
+# Minimum limit of a decompressed response, in bytes. The limit is higher for a large request.
 LARGEST_RESPONSE = 8 * 1024 * 1024
 HEADERS = (
     b"Accept: application/json",
@@ -40,14 +40,14 @@ _OTHER_NAME = {0, 1, 62, 64}
 
 
 class WebhookClient:
-    """Sends requests to webhooks. Created and used on the event loop's thread."""
+    """HTTP client for webhooks. Created and used on the event loop's thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._connections = Connections(now=self._loop.time, most_open=MOST_OPEN)
 
     async def post(self, question: Post) -> Answer:
-        """Send the request, and return the response or the error."""
+        """Send a request, and return the response, or an error if there is none."""
         try:
             return await self._post(question)
         except (ValueError, ssl.SSLError) as err:
@@ -60,11 +60,11 @@ class WebhookClient:
         now, done = self._loop.time(), self._loop.create_future()
 
         def end(_attempt: HttpAttempt) -> None:
-            if not done.done():  # cancelled
+            if not done.done():  # not cancelled
                 done.set_result(None)
 
         parts = urlsplit(question.url)
-        # A list of objects that are converted is returned at about the size that it was sent in.
+        # A conversion webhook returns about as many bytes as it receives.
         largest = max(LARGEST_RESPONSE, 4 * len(question.body))
         attempt = HttpAttempt(
             "POST",
@@ -96,7 +96,10 @@ def _failed(question: Post, why: str) -> Answer:
 
 
 def _connect_to(question: Post, host: str, port: int) -> str:
-    """Return the option CONNECT_TO for a service, whose name in the URL is only for its certificate."""
+    """Return libcurl's option CONNECT_TO for a webhook behind a Service; "" for other URLs.
+
+    The host in the URL of such a webhook is only used to verify its certificate.
+    """
     if question.address is None:
         return ""
     address, other_port = question.address
@@ -105,7 +108,10 @@ def _connect_to(question: Post, host: str, port: int) -> str:
 
 @bounded_cache(64, longest=512 * 1024)
 def _tls_material(authority: bytes) -> TlsMaterial:
-    """Return the TLS options for a caBundle. Raises ValueError or ssl.SSLError for a malformed one."""
+    """Return the TLS options for a caBundle; b"" for the system's CAs.
+
+    Raises ValueError or ssl.SSLError if the bundle is malformed.
+    """
     if authority:
         # libcurl would only report that the bundle is malformed, not why.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authority.decode("ascii"))
@@ -113,7 +119,10 @@ def _tls_material(authority: bytes) -> TlsMaterial:
 
 
 def _decompressed(attempt: HttpAttempt, largest: int) -> bytes:
-    """Return the body. Raises ValueError for malformed gzip and if the body is too large."""
+    """Return the decompressed body of a response. Raises ValueError if its gzip is malformed, or if it is too large.
+
+    largest: maximum number of bytes
+    """
     if not _is_gzip(attempt.head):
         return attempt.received
     unpacker = zlib.decompressobj(wbits=_GZIP)
@@ -138,7 +147,7 @@ def _too_large(largest: int) -> ValueError:
 
 
 def _error(breakdown: Breakdown, host: str, port: int) -> str:
-    """Return the text of Go's client for a failed attempt. host, port: where it connected to."""
+    """Return the error text of Go's client for a failed request. host, port: address of the connection."""
     code = breakdown.code
     if code == pycurl.E_OPERATION_TIMEDOUT:
         return "context deadline exceeded"
