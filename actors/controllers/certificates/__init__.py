@@ -1,1 +1,1 @@
-"""Controllers of certificate requests: approver, signer and cleaners."""
+"""Controllers of CertificateSigningRequests and PodCertificateRequests: approver, signer and cleaners."""

@@ -4,10 +4,11 @@ In: CertificateSigningRequests.
 Out: SubjectAccessReviews, and the condition Approved through the approval subresource.
 Key: the name of a CertificateSigningRequest.
 
-A request for a kubelet's client certificate is approved if a SubjectAccessReview allows its user to create
-certificatesigningrequests/selfnodeclient (the user is the node that the certificate names, as in a renewal) or
-certificatesigningrequests/nodeclient (any user, as in TLS bootstrapping). The controller never denies a request. A
-recognized request whose user lacks the permission is retried with backoff, because the permission may be granted later.
+A request for a kubelet's client certificate is approved if a SubjectAccessReview permits its user to create
+certificatesigningrequests/selfnodeclient or certificatesigningrequests/nodeclient. The first permission suffices only
+if the user is the node that the certificate is for, as in a renewal. The second one suffices for certificates of all
+nodes, as in TLS bootstrapping. The controller never denies a request. If the user of a request lacks the permission,
+the request is retried with backoff, because the permission may be granted later.
 
 Source: kubernetes v1.36 pkg/controller/certificates/approver/sarapprove.go, certificate_controller.go.
 """
@@ -54,10 +55,12 @@ REASON = "AutoApproved"
 
 @dataclass(frozen=True, slots=True)
 class Recognizer:
-    """Kind of request that can be approved, as upstream's csrRecognizer.
+    """Kind of CertificateSigningRequest that can be approved, and the permission that it requires.
 
-    recognizes: reports whether a request is of this kind.
-    subresource: subresource of certificatesigningrequests that the user must be allowed to create.
+    Upstream: csrRecognizer.
+
+    recognizes: function that reports whether a request is of this kind.
+    subresource: subresource of certificatesigningrequests that the user must be permitted to create.
     message: message of the condition Approved.
     """
 
@@ -67,13 +70,13 @@ class Recognizer:
 
 
 def is_node_client(request: Object, content: RequestContent) -> bool:
-    """Report whether this is a request for a kubelet's client certificate, as upstream's isNodeClientCert."""
+    """Report whether the request is for a client certificate of a kubelet (upstream: isNodeClientCert)."""
     spec = spec_of(request)
     return spec.get("signerName") == KUBELET_CLIENT and not client_problem(content, spec.get("usages") or ())
 
 
 def is_own_node_client(request: Object, content: RequestContent) -> bool:
-    """Report whether a kubelet requests a certificate for its own user name, as upstream's isSelfNodeClientCert."""
+    """Report whether a kubelet requests a client certificate for its own user name (upstream: isSelfNodeClientCert)."""
     return (spec_of(request).get("username") or "") == content.common_name and is_node_client(request, content)
 
 
@@ -93,7 +96,10 @@ RECOGNIZERS = (
 
 
 def review_of(request: Object, subresource: str) -> Object:
-    """Return a SubjectAccessReview: may the user of the request create this subresource?"""
+    """Return a SubjectAccessReview that checks whether the user who created the request has a permission.
+
+    subresource: subresource of certificatesigningrequests that the user must be permitted to create.
+    """
     spec = spec_of(request)
     subject: dict[str, Any] = {
         "user": spec.get("username"),
@@ -112,7 +118,10 @@ def review_of(request: Object, subresource: str) -> Object:
 
 
 def approved(request: Object, message: str) -> Object:
-    """Return the request with the condition Approved added. The API server sets the times of the condition."""
+    """Return a copy of the request with the condition Approved. The API server sets the condition's timestamps.
+
+    message: message of the condition.
+    """
     condition = {"type": APPROVED, "status": "True", "reason": REASON, "message": message}
     status = status_of(request)
     return {**request, "status": {**status, "conditions": [*(status.get("conditions") or ()), condition]}}
@@ -124,7 +133,10 @@ class Approver:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Approve a request of a kubelet. Source: sarApprover.handle."""
+        """Approve a request for a kubelet's client certificate if its user has the permission.
+
+        Raises RetryQuietly if the user does not have it yet. Source: sarApprover.handle.
+        """
         request = self._requests.get(key)
         if request is None or is_issued(request):
             return None

@@ -1,10 +1,11 @@
 """PodCertificateRequest cleaner: deletes PodCertificateRequests that are older than 15 minutes, whatever their state.
 
-In: PodCertificateRequests. Out: deletions, with the uid as precondition. A pass over all of them every five minutes.
+In: PodCertificateRequests. Out: deletions, with the uid as precondition. A pass over all requests runs every five
+minutes.
 
 The controller runs if the feature gate PodCertificateRequest is enabled. API servers do not serve
-certificates.k8s.io/v1beta1 by default: until it is served, the informer logs an error and retries, and the table is
-empty.
+certificates.k8s.io/v1beta1 by default. If it is not served, the informer logs an error and retries, and the controller
+does nothing.
 
 Source: kubernetes v1.36 pkg/controller/certificates/cleaner/pcrcleaner.go. Difference: after a failed deletion the pass
 is repeated after 10 s, 20 s, …, not after five minutes.
@@ -56,7 +57,10 @@ class PodRequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """Delete the expired requests, and raise CommandError for the first deletion that failed, at the end."""
+        """Delete the requests that are older than 15 minutes.
+
+        Raises CommandError for the first failed deletion, after all deletions have been sent.
+        """
         expired = [entry for entry in self._requests.entries() if self._is_expired(entry)]
         failures: list[CommandError] = []
         for batch in batches(expired, BATCH):

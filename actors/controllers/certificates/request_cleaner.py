@@ -55,11 +55,11 @@ EXPIRED = "Cleaning CSR as the associated certificate is expired."
 
 
 def reason_to_clean(request: Object, *, now: float, expires: float | None) -> str:
-    """Return the reason to delete the request, in the words of upstream's log; "" if it must be kept.
+    """Return the reason to delete the request, as upstream's log message; "" if the request must be kept.
 
     now: Unix seconds.
-    expires: expiry of the issued certificate in Unix seconds; None without a readable certificate.
-    Raises ValueError for a malformed time.
+    expires: expiry of the issued certificate in Unix seconds; None if there is no certificate or it is malformed.
+    Raises ValueError if a timestamp of the request is malformed.
     """
     if is_issued(request) and _is_since(request, APPROVED, now - AFTER_APPROVAL):
         return "Cleaning CSR as it is more than approvedExpiration duration old and approved."
@@ -77,7 +77,11 @@ def reason_to_clean(request: Object, *, now: float, expires: float | None) -> st
 
 
 def _is_since(request: Object, kind: str, before: float) -> bool:
-    """Report whether the request has this condition, last updated before a time in Unix seconds."""
+    """Report whether the request has a condition of this type that was last updated before a time.
+
+    kind: type of the condition.
+    before: Unix seconds.
+    """
     return any(
         condition.get("type") == kind and _is_before(condition.get("lastUpdateTime"), before)
         for condition in conditions_of(request)
@@ -85,14 +89,14 @@ def _is_since(request: Object, kind: str, before: float) -> bool:
 
 
 def _is_before(time: Any, before: float) -> bool:
-    """Report whether a time is set, and before the given one. Raises ValueError for an invalid time."""
+    """Report whether a timestamp is set, and is before a time in Unix seconds. Raises ValueError if it is malformed."""
     return bool(time) and parse_time(time) < before
 
 
 def read_ends(certificates: Sequence[bytes]) -> list[float | None]:
-    """Return when each certificate (PEM) expires, in Unix seconds; None if it is malformed.
+    """Return the expiry of each certificate (PEM) in Unix seconds; None for a malformed certificate.
 
-    Runs as a call, outside of the actor: loading cryptography takes long.
+    Runs on a thread outside of the actor, because it imports the library cryptography, which is slow.
     """
     from kcm.runtime.x509.authority import end_of_certificate
 
@@ -105,7 +109,10 @@ class RequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """Delete the requests that are due, and raise CommandError for the first deletion that failed, at the end."""
+        """Delete all requests for which there is a reason.
+
+        Raises CommandError for the first failed deletion, after all deletions have been sent.
+        """
         entries = [entry for entry in self._requests.entries() if not self._requests.is_unreadable(entry.key)]
         # Most requests are decided by their conditions alone; only the certificates of the others are parsed.
         due = [entry for entry in entries if self._reason(entry, None)]
@@ -142,7 +149,7 @@ class RequestCleaner:
 
     @step
     def _delete(self, entries: Sequence[Entry]) -> Step[list[CommandError]]:
-        """Delete the requests, log the deletions that failed, and return their errors."""
+        """Delete these requests. Returns the errors of the deletions that failed, which are logged."""
         failures: list[CommandError] = []
         for batch in batches(entries, BATCH):
             depends = [((CERTIFICATE_SIGNING_REQUESTS, entry.key),) for entry in batch]
@@ -159,7 +166,7 @@ class RequestCleaner:
 
 
 def _certificate(request: Object) -> bytes:
-    """Return the certificate (PEM). Invalid base64 counts as no certificate."""
+    """Return the issued certificate in PEM; empty if its base64 encoding is invalid."""
     try:
         return base64.b64decode(status_of(request)["certificate"])
     except (ValueError, TypeError):

@@ -1,13 +1,13 @@
 """Cloud node lifecycle controller: deletes nodes without an instance in the cloud, and taints nodes that are shut down.
 
 In: nodes; the state of their instances in the cloud. Out: deletions, the taint
-node.cloudprovider.kubernetes.io/shutdown, events. Key: a node's name. The cloud is called for a node that is
-not ready every --node-monitor-period. The taint is removed from a ready node without a call.
+node.cloudprovider.kubernetes.io/shutdown, events. Key: a node's name. While a node is not ready, the cloud is called
+for it every --node-monitor-period. The taint is removed from a ready node without a call to the cloud.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go.
-Differences: each node has its own period, so that a slow call for one node delays no other; the result of a call is
-used only if the node is still not ready afterwards; and the uid is a precondition of the deletion, so that a node that
-was registered again under the same name is not deleted.
+Differences: each node has its own timer, so that a slow call for one node does not delay the others; the result of a
+call is used only if the node is still not ready afterwards; and the uid is a precondition of the deletion, so that a
+node that was registered again under the same name is not deleted.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ EPSILON = 0.001  # seconds: tolerated rounding error of float sums
 
 
 class CloudNodeLifecycleReconciler:
-    """Reconciler of nodes by name."""
+    """Reconciler of nodes that are not ready, by the state of their instances in the cloud. Key: name of the node."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
-        """Create the reconciler. period: seconds between two calls of the cloud for a node."""
+        """Create the reconciler. period: seconds between two calls to the cloud for a node."""
         self._nodes, self._clock, self._log, self._period = tables[NODES], clock, log, period
         self._called: dict[Key, float] = {}  # by node that is not ready, when the cloud was last called (monotonic)
         self._can_shut_down = True
@@ -62,7 +62,12 @@ class CloudNodeLifecycleReconciler:
         return RequeueAfter(self._period)
 
     def _check_instance(self, checked: Entry) -> Step[None]:
-        """Check the instance of a node that is not ready."""
+        """Request the state of a not-ready node's instance from the cloud, and delete or taint the node accordingly.
+
+        The node is deleted if its instance does not exist, and tainted if its instance is shut down.
+
+        checked: entry of the node before the call.
+        """
         exists = self._result_of((yield InstanceExists(checked.raw)), checked, "whether it exists")
         if exists is None:
             return
@@ -81,7 +86,10 @@ class CloudNodeLifecycleReconciler:
                     yield from self._keep_taint(entry, shut_down=True)
 
     def _result_of(self, outcome: Outcome, checked: Entry, question: str) -> bool | None:
-        """Return the result of a call; None if it failed."""
+        """Return the boolean result of a call to the cloud; None if the call failed, which is logged.
+
+        question: what the call was for, for the log line.
+        """
         if isinstance(outcome, Done):
             return bool(orjson.loads(outcome.body))
         self._log.warning("call of the cloud failed", node=checked.key, question=question, error=outcome.message)
@@ -117,9 +125,10 @@ def has_shutdown_taint(node: Object) -> bool:
 
 
 def shutdown_patch(node: Object, *, shut_down: bool, now: float) -> Object:
-    """Return a patch that sets or removes the taint, with the resourceVersion as precondition.
+    """Return a patch that adds or removes the shutdown taint, with the resourceVersion as precondition.
 
-    now: timeAdded of the taint, Unix seconds.
+    shut_down: whether the node should have the taint.
+    now: Unix seconds, for the timeAdded of the taint.
     """
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if not _is_shutdown(taint)]
     if shut_down:

@@ -1,11 +1,11 @@
 """VolumeAttributesClass protection controller: protects a VolumeAttributesClass from deletion while it is in use.
 
-Input: VolumeAttributesClasses, volumes, claims. Output: the finalizer kubernetes.io/vac-protection, which is added to
-each class that is not being deleted, and removed from a class that is, once no volume and no claim refers to it. Key:
-name of a class.
+Input: VolumeAttributesClasses, volumes, claims. Output: the finalizer kubernetes.io/vac-protection. It is added to each
+class that is not being deleted. It is removed from a class that is being deleted, once no volume and no claim refers to
+the class. Key: name of a class.
 
-Source: kubernetes v1.36 pkg/controller/volume/vacprotection/vac_protection_controller.go. As upstream, a claim that is
-created during the deletion of its class may be observed too late.
+Source: kubernetes v1.36 pkg/controller/volume/vacprotection/vac_protection_controller.go. As upstream, if a claim is
+created while its class is being deleted, the finalizer may be removed before the controller observes the claim.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ CLASSES = "attributes classes"
 
 
 def classes_of(obj: Mapping[str, Any]) -> set[Key]:
-    """Return the VolumeAttributesClasses of a volume or claim: desired, current, and target of a modification."""
+    """Return the names of the VolumeAttributesClasses that a volume or claim refers to.
+
+    These are the class in its spec, the current class in its status, and the target of a modification in progress.
+    """
     status = obj.get("status") or {}
     names = {
         attributes_class_of(obj),
@@ -42,7 +45,7 @@ def classes_of(obj: Mapping[str, Any]) -> set[Key]:
 
 
 def classes_left_by(change: Change, _tables: Tables) -> Iterator[Key]:
-    """Return the classes that an object does not use any more."""
+    """Enqueue the VolumeAttributesClasses that a volume or claim does not refer to any more after this change."""
     if change.deleted:
         yield from sorted(classes_of(change.new))
     elif change.old is not None:
@@ -56,7 +59,7 @@ class AttributesClassProtection:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Add or remove the finalizer of a class. Source: processVAC."""
+        """Add or remove the protection finalizer of a VolumeAttributesClass. Source: processVAC."""
         found = self._classes.get(key)
         if found is None:
             return None

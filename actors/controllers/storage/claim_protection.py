@@ -1,18 +1,18 @@
 """PersistentVolumeClaim protection controller: protects a claim from deletion while pods use it.
 
-Input: claims, pods. Output: the finalizer kubernetes.io/pvc-protection, which is added to each claim that is not being
-deleted, and removed from a claim that is, once no pod with a node uses it. A finished pod counts until it is deleted.
-Key: "namespace/name" of a claim.
+Input: claims, pods. Output: the finalizer kubernetes.io/pvc-protection. It is added to each claim that is not being
+deleted. It is removed from a claim that is being deleted, once no pod that is bound to a node uses the claim; a
+finished pod counts until it is deleted. Key: "namespace/name" of a claim.
 
-With the gate PersistentVolumeClaimUnusedSinceTime also the condition Unused of claims that are not being deleted: True
-since the last pod that refers to the claim has finished or was deleted, otherwise False.
+With the feature gate PersistentVolumeClaimUnusedSinceTime, the controller also maintains the condition Unused of claims
+that are not being deleted. It is True once every pod that refers to the claim has finished or was deleted.
 
-A table may be stale, so the pods of the namespace are listed before a finalizer is removed or a claim is reported as
-unused. The list is used for all claims of the namespace that need it.
+Because a table may be stale, the pods of the namespace are listed from the API server before a finalizer is removed or
+Unused becomes True. One list is used for all claims of the namespace that need it.
 
 Source: kubernetes v1.36 pkg/controller/volume/pvcprotection/pvc_protection_controller.go. Differences: all claims of a
-namespace share a list, upstream those that are in the queue at the same time. For a claim whose condition is True
-already, pods are not listed again.
+namespace share a list, upstream only those that are in the queue at the same time. For a claim whose condition Unused
+is True already, pods are not listed again.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ GATE, UNUSED = "PersistentVolumeClaimUnusedSinceTime", "Unused"
 
 
 def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
-    """Return the claims that a pod may have stopped using.
+    """Enqueue the claims that a pod may have stopped using.
 
-    The pod was deleted or replaced by another pod with its name, has finished, or has no node.
+    These are the claims of a pod that was deleted, was replaced by another pod with its name, has finished, or is not
+    bound to a node.
     """
     old, new = change.old, change.new
     if old is not None and uid_of(old) != uid_of(new):
@@ -68,7 +69,10 @@ def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
 
 
 def all_claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
-    """Return all claims of a pod. Used with the gate, because any change may start or end the use of a claim."""
+    """Enqueue all claims of a pod. Any change of a pod may change the condition Unused of its claims.
+
+    Used only with the feature gate PersistentVolumeClaimUnusedSinceTime.
+    """
     old, new = change.old, change.new
     if old is not None and uid_of(old) != uid_of(new):
         yield from claim_keys(old)
@@ -76,7 +80,7 @@ def all_claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
 
 
 def names(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Report whether a pod that has not ended names the claim, with or without a node.
+    """Report whether a pod refers to the claim and has not finished, whether or not it is bound to a node.
 
     Source: podUsesPVCForUnusedSince.
     """
@@ -87,7 +91,13 @@ def names(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 
 def with_unused(claim: Object, *, used: bool, now: float) -> Object | None:
-    """Return the claim with the condition Unused as it should be; None if it is. Source: updateUnusedCondition."""
+    """Return a copy of the claim with the updated condition Unused; None if the condition is correct already.
+
+    used: whether a pod refers to the claim.
+    now: Unix seconds, for lastTransitionTime.
+
+    Source: updateUnusedCondition.
+    """
     status = claim.get("status") or {}
     conditions = status.get("conditions") or ()
     current = find_condition(conditions, UNUSED)
@@ -110,7 +120,10 @@ def with_unused(claim: Object, *, used: bool, now: float) -> Object | None:
 
 
 def uses(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Report whether a pod may use the volume of the claim. Source: podUsesPVCForDeletion."""
+    """Report whether a pod may use the volume of the claim: it refers to the claim and is bound to a node.
+
+    Source: podUsesPVCForDeletion.
+    """
     if not (pod.get("spec") or {}).get("nodeName"):
         return False
     key = key_of(claim)
@@ -132,12 +145,15 @@ def _owns(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 class ClaimProtection:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, tracks_unused: bool) -> None:
-        """Initialize from the tables. tracks_unused: whether the gate PersistentVolumeClaimUnusedSinceTime is on."""
+        """Create the reconciler.
+
+        tracks_unused: whether the feature gate PersistentVolumeClaimUnusedSinceTime is enabled.
+        """
         self._claims, self._pods, self._log = tables[PERSISTENT_VOLUME_CLAIMS], tables[PODS], log
         self._clock, self._tracks_unused = clock, tracks_unused
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Add or remove the finalizer of a claim, and update its condition Unused. Source: processPVC."""
+        """Add or remove the protection finalizer of a claim, and update its condition Unused. Source: processPVC."""
         if self._tracks_unused:
             yield from self._track(key)
         claim = self._claims.get(key)
@@ -151,7 +167,10 @@ class ClaimProtection:
         return None
 
     def _track(self, key: Key) -> Step[None]:
-        """Update the condition Unused of a claim."""
+        """Update the condition Unused of a claim.
+
+        Before it becomes True, the pods of the namespace are listed, and other claims of the namespace are updated too.
+        """
         claim = self._claims.get(key)
         if claim is None or is_deleting(claim):
             return
@@ -172,7 +191,7 @@ class ClaimProtection:
         return any(names(pod, claim) for pod in self._pods.indexed(CLAIMS, key_of(claim)))
 
     def _becomes_unused(self, claim: Object) -> bool:
-        """Report whether the table shows no pod with the claim, and its condition is not True yet."""
+        """Report whether the condition Unused should become True, because the table contains no pod with the claim."""
         if is_deleting(claim) or with_unused(claim, used=False, now=0.0) is None:
             return False
         return not self._is_named(claim)
@@ -189,7 +208,10 @@ class ClaimProtection:
         )
 
     def _unprotect(self, key: Key) -> Step[None]:
-        """Remove the finalizer from this claim and the other unused claims of its namespace, with one list of pods."""
+        """Remove the finalizer from this claim and from the other claims of its namespace that no pod uses.
+
+        The pods of the namespace are listed once for all of them.
+        """
         namespace = split_key(key)[0]
         keys = [key_of(claim) for claim in self._claims.objects(namespace) if self._seems_unused(claim)]
         pods = (yield from must_object(list_live(PODS, namespace))).get("items") or ()
@@ -210,7 +232,7 @@ def _used(claim: Object, pods: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """Return the spec for these options. With the gate, each change of a pod enqueues its claims."""
+    """Return the ControllerSpec for these options. With the feature gate, each change of a pod enqueues its claims."""
     if not options.feature_gates[GATE]:
         return spec
     (queue,) = spec.queues

@@ -1,7 +1,7 @@
 """PersistentVolume protection controller: protects a volume from deletion while it is bound.
 
-Input: volumes. Output: the finalizer kubernetes.io/pv-protection, which is added to each volume that is not being
-deleted, and removed from a volume that is, once it is not bound. Key: name of a volume.
+Input: volumes. Output: the finalizer kubernetes.io/pv-protection. It is added to each volume that is not being deleted,
+and removed from a volume that is being deleted, once the volume is not bound. Key: name of a volume.
 
 Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_controller.go.
 """
@@ -26,7 +26,7 @@ class VolumeProtection:
         self._volumes = tables[PERSISTENT_VOLUMES]
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Add or remove the finalizer of a volume. Source: processPV."""
+        """Add or remove the protection finalizer of a volume. Source: processPV."""
         volume = self._volumes.get(key)
         if volume is None:
             return None

@@ -1,7 +1,8 @@
-"""Work queue of the approver and the signer of CertificateSigningRequests.
+"""Declaration of the work queue that the approver and the signer of CertificateSigningRequests both use.
 
-Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller.go, NewCertificateController: upstream's
-approver and signers have queues with this name and backoff.
+Its name and backoff are those of upstream's queues.
+
+Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller.go, NewCertificateController.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: conditions, content of spec.request, and the rules for certificates of kubelets.
+"""Vocabulary for CertificateSigningRequests: conditions, content of spec.request, and rules for kubelet certificates.
 
 Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller_utils.go, pkg/apis/certificates/helpers.go,
 staging/src/k8s.io/api/certificates/v1/types.go.
@@ -39,24 +39,25 @@ CLIENT_AUTH, SERVER_AUTH = "client auth", "server auth"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
-    """Contents of spec.request, a PKCS #10 request: the part of Go's x509.CertificateRequest that decisions depend on.
+    """Parsed PKCS #10 request from spec.request of a CertificateSigningRequest.
 
-    common_name: "" if the subject has none.
-    organizations: in the order of the request, as all names.
+    It has the fields of Go's x509.CertificateRequest that decisions depend on. All names are in the order of the
+    request.
     """
 
-    common_name: str
-    organizations: tuple[str, ...]
-    dns_names: tuple[str, ...] = ()
+    common_name: str  # of the subject; "" if missing
+    organizations: tuple[str, ...]  # of the subject
+    dns_names: tuple[str, ...] = ()  # subject alternative names, as the fields below
     email_addresses: tuple[str, ...] = ()
     ip_addresses: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
 
 
 def read_request(pem: bytes) -> dict[str, Any]:
-    """Return the fields of a RequestContent. Raises ValueError for a malformed request.
+    """Parse a PKCS #10 request in PEM, and return the fields of a RequestContent by name.
 
-    Runs as a call, outside of the actor: loading cryptography takes long.
+    Runs on a thread outside of the actor, because it imports the library cryptography, which is slow. Raises ValueError
+    for a malformed request.
     """
     from kcm.runtime.x509.requests import facts_of, parse_request
 
@@ -64,12 +65,15 @@ def read_request(pem: bytes) -> dict[str, Any]:
 
 
 class UnreadableRequestError(ValueError):
-    """The request in spec.request is malformed."""
+    """Raised if the PKCS #10 request in spec.request is malformed."""
 
 
 @step
 def request_content_of(request: Object) -> Step[RequestContent]:
-    """Parse spec.request, outside of the actor. Raises UnreadableRequestError."""
+    """Parse spec.request of a CertificateSigningRequest, on a thread outside of the actor.
+
+    Raises UnreadableRequestError if spec.request is malformed.
+    """
     found: Any = yield from call(read_request, pem_of(request), but=(ValueError,))
     if isinstance(found, Raised):
         problem = found.message.partition(": ")[2]
@@ -79,7 +83,7 @@ def request_content_of(request: Object) -> Step[RequestContent]:
 
 
 def pem_of(request: Object) -> bytes:
-    """Return the PKCS #10 request in PEM, as the user sent it."""
+    """Return the PKCS #10 request in PEM from spec.request of a CertificateSigningRequest."""
     return base64.b64decode(spec_of(request).get("request") or "")
 
 
@@ -101,12 +105,12 @@ def has_condition(request: Object, kind: str) -> bool:
 
 
 def is_approved(request: Object) -> bool:
-    """Report whether the request is approved and not denied, as upstream's IsCertificateRequestApproved."""
+    """Report whether the request has the condition Approved and not Denied (upstream: IsCertificateRequestApproved)."""
     return has_condition(request, APPROVED) and not has_condition(request, DENIED)
 
 
 def has_failed(request: Object) -> bool:
-    """Report whether the condition Failed is true or has no status, as upstream's HasTrueCondition."""
+    """Report whether the request has a condition Failed that is True or has no status (upstream: HasTrueCondition)."""
     return any(
         condition.get("type") == FAILED and condition.get("status") in (None, "", "True")
         for condition in conditions_of(request)
@@ -118,7 +122,9 @@ def is_issued(request: Object) -> bool:
 
 
 def serving_problem(content: RequestContent, usages: Collection[str]) -> str:
-    """Return why this is not a valid request for a kubelet's serving certificate; "" if it is.
+    """Return the reason why a request is invalid for a kubelet's serving certificate; "" if it is valid.
+
+    usages: spec.usages of the CertificateSigningRequest.
 
     Source: upstream's ValidateKubeletServingCSR.
     """
@@ -136,7 +142,9 @@ def serving_problem(content: RequestContent, usages: Collection[str]) -> str:
 
 
 def client_problem(content: RequestContent, usages: Collection[str]) -> str:
-    """Return why this is not a valid request for a kubelet's client certificate; "" if it is.
+    """Return the reason why a request is invalid for a kubelet's client certificate; "" if it is valid.
+
+    usages: spec.usages of the CertificateSigningRequest.
 
     Source: upstream's ValidateKubeletClientCSR.
     """

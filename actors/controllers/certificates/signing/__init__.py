@@ -1,4 +1,4 @@
-"""CertificateSigningRequest signer: issues certificates for approved requests to the four kubernetes.io signers."""
+"""CertificateSigningRequest signer: issues certificates for approved requests, for the four kubernetes.io signers."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ _NAMES = {
 
 
 def own_files(options: Options) -> Mapping[str, Files]:
-    """Return the files that were set for each signer by its own flags."""
+    """Return the files that each signer's own flags name, such as --cluster-signing-kubelet-client-cert-file."""
     signing = options[SigningOptions]
     return {
         KUBELET_SERVING: Files(signing.kubelet_serving_cert_file, signing.kubelet_serving_key_file),
@@ -124,9 +124,10 @@ def own_files(options: Options) -> Mapping[str, Files]:
 
 
 def files_of_signers(options: Options) -> Mapping[str, Files]:
-    """Return the files of each enabled signer. A signer without files signs nothing.
+    """Return the certificate and key file of each enabled signer. A signer without files is disabled.
 
-    If a signer has its own files, --cluster-signing-cert-file and --cluster-signing-key-file apply to none.
+    The files of --cluster-signing-cert-file and --cluster-signing-key-file are used for all signers, unless any signer
+    has files of its own. Then signers without files of their own are disabled.
     """
     own = {signer: files for signer, files in own_files(options).items() if any(files)}
     if own:
@@ -136,7 +137,7 @@ def files_of_signers(options: Options) -> Mapping[str, Files]:
 
 
 def check_files(options: Options) -> Iterator[str]:
-    """Yield the errors in the combination of flags, as upstream's CSRSigningControllerOptions.Validate."""
+    """Yield an error message for each invalid combination of flags (upstream: CSRSigningControllerOptions.Validate)."""
     own = own_files(options)
     for signer, name in _NAMES.items():
         if own[signer].key and not own[signer].certificate:

@@ -3,11 +3,11 @@
 In: CertificateSigningRequests. Out: status.certificate, or the condition Failed.
 Key: the name of a CertificateSigningRequest.
 
-Signing is a call, outside of the actor, because it reads the CA's files. The status is written with the resourceVersion
-of the request as precondition, so an issued certificate is never replaced.
+Certificates are signed on a thread outside of the actor, because this reads the CA's files. The status is written with
+the resourceVersion of the request as precondition, so that an issued certificate is never replaced.
 
-Source: kubernetes v1.36 pkg/controller/certificates/signer/signer.go. Difference: upstream runs a controller with a
-queue for each signer; here one controller handles the requests to all of them.
+Source: kubernetes v1.36 pkg/controller/certificates/signer/signer.go. Difference: upstream runs one controller with its
+own queue for each signer; here one controller handles the requests for all signers.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ REASON = "SignerValidationFailure"
 
 
 class SigningError(ValueError):
-    """The CA could not sign the certificate. The request is retried."""
+    """Raised if the CA could not sign the certificate. The request is retried with backoff."""
 
 
 def failed(request: Object, problem: str, *, now: float) -> Object:
-    """Return the request with the condition Failed, which means that it will never be signed. now: Unix seconds."""
+    """Return a copy of the request with the condition Failed. Such a request will never be signed.
+
+    problem: message of the condition.
+    now: Unix seconds.
+    """
     condition = {
         "type": FAILED,
         "status": "True",
@@ -56,7 +60,7 @@ def failed(request: Object, problem: str, *, now: float) -> Object:
 
 
 def issued(request: Object, certificate: bytes) -> Object:
-    """Return the request with its certificate (PEM) in the status."""
+    """Return a copy of the request with the issued certificate in its status. certificate: in PEM."""
     return _with_status(request, certificate=base64.b64encode(certificate).decode())
 
 
@@ -65,7 +69,7 @@ def _with_status(request: Object, **changes: Any) -> Object:
 
 
 class Signer:
-    """Signs the requests to the signers that have keys.
+    """Reconciler that signs the approved requests for all enabled signers.
 
     keys: CA certificate and key of each enabled signer, by the signer's name.
     max_lifetime: value of --cluster-signing-duration in seconds.
@@ -76,7 +80,10 @@ class Signer:
         self._clock, self._keys, self._max_lifetime = clock, keys, max_lifetime
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Issue the certificate of an approved request. Source: signer.handle."""
+        """Issue the certificate of an approved request, or set its condition Failed if the signer rejects it.
+
+        Source: signer.handle.
+        """
         request = self._requests.get(key)
         if request is None or is_issued(request) or not is_approved(request) or has_failed(request):
             return None

@@ -1,4 +1,4 @@
-"""Rules of the kubernetes.io signers: which requests they sign, and how long certificates are valid.
+"""Rules of the kubernetes.io signers: which requests they sign, and how long the issued certificates are valid.
 
 Source: kubernetes v1.36 pkg/controller/certificates/signer/signer.go, pkg/apis/certificates/helpers.go.
 """
@@ -25,9 +25,12 @@ Rule = Callable[[RequestContent, Sequence[str]], str]
 
 
 def api_client_problem(_content: RequestContent, usages: Sequence[str]) -> str:
-    """Return why this is not a valid request for a client certificate; "" if it is.
+    """Return the reason why a request is invalid for a client certificate of the API server; "" if it is valid.
 
-    Any subject is permitted, because the approval was for this subject; only usages for client authentication are.
+    The usages must be those of client authentication. Any subject is permitted, because the request was approved with
+    its subject.
+
+    usages: spec.usages of the CertificateSigningRequest.
     """
     for usage in usages:
         if usage not in (DIGITAL_SIGNATURE, KEY_ENCIPHERMENT, CLIENT_AUTH):
@@ -35,7 +38,7 @@ def api_client_problem(_content: RequestContent, usages: Sequence[str]) -> str:
     return "" if CLIENT_AUTH in usages else f"missing required usage for client certificate: {CLIENT_AUTH}"
 
 
-# Each function returns why the signer rejects a request; "" if it signs it.
+# By signer, the function that returns the reason why the signer rejects a request; "" if it signs the request.
 # Source: upstream's getCSRVerificationFuncForSignerName.
 RULES: Mapping[str, Rule] = {
     KUBELET_SERVING: serving_problem,
@@ -46,10 +49,9 @@ RULES: Mapping[str, Rule] = {
 
 
 def lifetime(requested: int | None, *, most: float) -> float:
-    """Return the validity of a certificate in seconds, as upstream's signer.duration.
+    """Return for how many seconds a certificate is valid: at least 600, at most `most` (upstream: signer.duration).
 
-    requested: spec.expirationSeconds.
-    most: maximum, and the default without a request.
+    requested: spec.expirationSeconds; None if unset, which results in `most`.
     """
     if requested is None or requested > most:
         return most

@@ -1,7 +1,7 @@
-"""Specification of the signing controller.
+"""ControllerSpec of the signing controller.
 
-Source: kubernetes v1.36 cmd/kube-controller-manager/app/certificates.go. Difference: invalid CA files end the process
-at its start, in a standby too. Upstream exits when it becomes the leader.
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/certificates.go. Difference: if CA files are invalid, the
+process exits at its start, even if it is not the leader. Upstream exits when it becomes the leader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_wanted(options: Options) -> bool:
 
 
 def check_authorities(options: Options) -> Iterator[str]:
-    """Read the CA files of each signer, and yield the errors."""
+    """Read the CA files of each enabled signer, and yield an error message for each signer whose files are invalid."""
     for signer, files in files_of_signers(options).items():
         try:
             KeyFiles(files.certificate, files.key).authority()
@@ -42,7 +42,10 @@ def check_authorities(options: Options) -> Iterator[str]:
 
 
 def specification(open_keys: OpenKeys) -> ControllerSpec:
-    """Return the specification with another way to open CA files, for tests and the simulation."""
+    """Return the ControllerSpec of the signing controller.
+
+    open_keys: function that opens the CA files of a signer. Tests and the simulation pass their own.
+    """
     return ControllerSpec(
         name="certificatesigningrequest-signing-controller",
         aliases=("csrsigning",),

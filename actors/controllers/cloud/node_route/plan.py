@@ -1,4 +1,4 @@
-"""Desired routes of a cloud, and the desired condition NetworkUnavailable of nodes.
+"""Computation of the routes to create and delete in the cloud, and of the nodes' condition NetworkUnavailable.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go, reconcile,
 isResponsibleForRoute, updateNetworkingCondition.
@@ -21,9 +21,9 @@ NETWORK_UNAVAILABLE = "NetworkUnavailable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePlan:
-    """Changes to the routes of a cloud."""
+    """Planned changes to the routes of a cloud."""
 
-    # Destinations with a correct route, by node. Nodes that have routes but no podCIDRs are included, without any.
+    # By node, the podCIDRs for which a correct route exists. A node with routes but without podCIDRs has an empty set.
     kept: dict[str, frozenset[str]]
     creations: list[Route]
     deletions: list[Route]
@@ -31,9 +31,10 @@ class RoutePlan:
 
 
 def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequence[Network]) -> RoutePlan:
-    """Compute the changes to the routes.
+    """Compute the changes to the routes, so that each podCIDR of a node has one route with the node's addresses.
 
-    routes: all routes of the cloud. clusters: --cluster-cidr; routes outside it are not managed by this controller.
+    routes: all existing routes of the cloud.
+    clusters: value of --cluster-cidr. Routes outside of these networks are not managed by this controller.
     """
     by_node: dict[str, list[Route]] = {}
     for route in routes:
@@ -68,9 +69,9 @@ def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequ
 
 
 def is_ours(route: Route, clusters: Iterable[Network]) -> bool:
-    """Report whether the first or last address of a route is in a cluster CIDR (upstream: isResponsibleForRoute).
+    """Report whether this controller manages a route (upstream: isResponsibleForRoute).
 
-    False if the destination of the route is invalid.
+    It manages routes whose destination begins or ends within a cluster CIDR. False if the destination is invalid.
     """
     try:
         destination = ip_network(route.destination, strict=False)
@@ -89,7 +90,13 @@ def addresses_of(node: Object) -> frozenset[tuple[str, str]]:
 
 
 def network_condition(node: Object, *, routed: bool, now: float) -> Object | None:
-    """Return the condition to write; None if status and reason are correct. Another agent's reason is replaced."""
+    """Return the condition NetworkUnavailable to write to a node; None if its status and reason are correct.
+
+    A condition that another agent has written with another reason is replaced.
+
+    routed: whether all podCIDRs of the node have routes.
+    now: Unix seconds.
+    """
     if routed:
         reason, message = "RouteCreated", "RouteController created a route"
     else:

@@ -1,15 +1,17 @@
 """Node route controller: creates routes in the cloud for the podCIDRs of nodes, and reports them in node status.
 
-In: nodes and the cloud's routes, listed every --route-reconciliation-period (counted from the start of a pass). Out:
-routes created and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute.
+A pass compares all nodes with all routes of the cloud. It starts every --route-reconciliation-period. With the feature
+gate CloudControllerManagerWatchBasedRoutesReconciliation it starts when a node is added or deleted, when podCIDRs or
+addresses of a node change, and at resyncs, but at most every 10 s.
 
-With the gate CloudControllerManagerWatchBasedRoutesReconciliation there is no period: a pass follows when a node is
-added or deleted, or its podCIDRs or addresses change, at most every 10 s; and at resyncs.
+In: nodes, and the cloud's routes. Out: routes created and deleted in the cloud; nodes' condition NetworkUnavailable;
+events FailedToCreateRoute.
 
-Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a create
-with a conflict is retried immediately, not after 100 ms; a cloud without routes is detected by the first pass; a
-condition is computed from the node after the calls of the cloud, if it is still the same node. With the gate, a pass
-with a failure is repeated after 10 s; upstream repeats it only if the routes could not be listed.
+Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a
+creation that met a conflict is retried immediately, not after 100 ms; the first pass, not the start of the process,
+detects that a cloud does not support routes; the condition of a node is computed from its current version, read after
+the calls to the cloud. With the feature gate, a pass with a failure is repeated after 10 s; upstream repeats it only if
+the routes could not be listed.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ BATCH = 200  # calls or patches sent together
 
 
 class NodeRouteReconciler:
-    """Reconciler of all routes of the cloud."""
+    """Reconciler of all routes of the cloud. There is one key for all of them."""
 
     def __init__(
         self,
@@ -55,10 +57,10 @@ class NodeRouteReconciler:
     ) -> None:
         """Create the reconciler.
 
-        cluster: --cluster-name.
-        clusters: --cluster-cidr.
+        cluster: value of --cluster-name.
+        clusters: value of --cluster-cidr.
         period: seconds between the starts of two passes.
-        synced: called for each pass.
+        synced: callback at the start of each pass, which counts it in the metrics.
         """
         self._nodes, self._clock, self._log = tables[NODES], clock, log
         self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
@@ -67,7 +69,7 @@ class NodeRouteReconciler:
         self._next_at = float("-inf")  # with the gate: when a pass may begin again
 
     def reconcile_routes(self) -> Reconciliation:
-        """Run one pass, and requeue it `period` seconds after its start."""
+        """Run one pass over all nodes and routes, and schedule the next pass `period` seconds after its start."""
         if not self._supported:
             return None
         began = self._clock.monotonic()
@@ -75,7 +77,7 @@ class NodeRouteReconciler:
         return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
 
     def reconcile(self, _key: str) -> Reconciliation:
-        """Run one pass after an event, at most every 10 s (with the feature gate)."""
+        """Run one pass after a change of a node, at most every 10 s. Used only with the feature gate."""
         if not self._supported:
             return None
         now = self._clock.monotonic()
@@ -124,9 +126,10 @@ class NodeRouteReconciler:
         yield from self._write_conditions(plan, nodes, made)
 
     def _fetch_changed_nodes(self, routes: Sequence[Route]) -> Step[set[str]]:
-        """Fetch nodes whose routes do not match their podCIDRs in the table, which may be late.
+        """Fetch the nodes of routes that do not match the podCIDRs in the table, because the table may be stale.
 
-        The overlay then shows their live versions. Returns the nodes that could not be fetched.
+        Afterwards the lister returns the live versions of these nodes. Returns the names of the nodes that could not
+        be fetched; their routes are not deleted in this pass.
         """
         names = sorted(
             {
@@ -159,7 +162,12 @@ class NodeRouteReconciler:
         outcomes: Sequence[Outcome],
         began: float,
     ) -> Step[set[tuple[str, str]]]:
-        """Report and retry the creations. Returns (node, destination) of the routes that were created."""
+        """Process the outcomes of the route creations: retry conflicts, and record events about failures.
+
+        creations: the commands, in the order of plan.creations; `outcomes` are those of the first attempts.
+        began: monotonic time at which the first attempts were sent.
+        Returns (node name, destination) of each route that was created.
+        """
         made = set()
         for route, command, first in zip(plan.creations, creations, outcomes, strict=True):
             outcome, tries = first, 1

@@ -30,7 +30,7 @@ ROUTE_SYNCS = Family(
 
 
 def _has_routes(options: Options) -> bool:
-    """Report whether the controller has routes to sync. Without --cluster-cidr upstream does not start it either."""
+    """Report whether the flags enable the controller. As upstream, it is not started without --cluster-cidr."""
     cloud = options.cloud
     return has_provider(cloud.cloud_provider) and cloud.configure_cloud_routes and bool(cloud.cluster_cidr.strip())
 
@@ -44,7 +44,7 @@ def cluster_ranges_can_be_read(options: Options) -> Iterator[str]:
 
 
 def nodes_routed(change: Change, _tables: Tables) -> tuple[str, ...]:
-    """Enqueue all routes if a node was added or deleted, or its podCIDRs or addresses have changed."""
+    """Enqueue a pass over all routes if a node was added or deleted, or its podCIDRs or addresses have changed."""
     if change.old is None or change.deleted or _routed(change.old) != _routed(change.new):
         return (ALL_ROUTES,)
     return ()
@@ -55,7 +55,7 @@ def _routed(node: Object) -> tuple[str, Any, Any]:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """Return the spec for these options: with the feature gate, events replace the periodic pass."""
+    """Return the ControllerSpec for these options. With the feature gate, a watch replaces the periodic pass."""
     if not options.feature_gates[GATE]:
         return spec
     queue: Queue[NodeRouteReconciler, str] = Queue(

@@ -1,4 +1,4 @@
-"""Load balancers of Services: when they are needed, the fields that affect them, and the nodes they target.
+"""Decisions about load balancers: which Services need one, which fields affect it, and which nodes are its targets.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/controller.go (wantsLoadBalancer,
 needsCleanup, needsUpdate, stableNodeSetPredicates, nodesSufficientlyEqual, loggableNodeNames).
@@ -28,7 +28,10 @@ _SPEC_FIELDS = (
 
 
 def wants_load_balancer(service: Object) -> bool:
-    """Report whether this controller provides the Service's load balancer: it has no loadBalancerClass."""
+    """Report whether this controller must provide a load balancer for the Service.
+
+    The Service has type LoadBalancer and no loadBalancerClass, which would select another controller.
+    """
     spec = service.get("spec") or {}
     return spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass") is None
 
@@ -38,13 +41,16 @@ def has_finalizer(service: Object) -> bool:
 
 
 def needs_cleanup(service: Object) -> bool:
-    """Report whether the Service may have an unneeded load balancer."""
+    """Report whether the Service may have a load balancer that it does not need any more.
+
+    The Service has the cleanup finalizer, and is being deleted or has another type.
+    """
     unneeded = is_deleting(service) or (service.get("spec") or {}).get("type") != "LoadBalancer"
     return unneeded and has_finalizer(service)
 
 
 def desired_state(service: Object) -> Any:
-    """Return all fields of a Service that may affect its load balancer, to compare two versions."""
+    """Return the fields of a Service that may affect its load balancer, to compare two versions of the Service."""
     spec = service.get("spec") or {}
     return (
         uid_of(service),
@@ -56,7 +62,7 @@ def desired_state(service: Object) -> Any:
 
 
 def needs_update(old: Object, new: Object) -> bool:
-    """Report whether the load balancer must be ensured again, or deleted."""
+    """Report whether the load balancer must be created, updated or deleted after a change of the Service."""
     wanted, wants = wants_load_balancer(old), wants_load_balancer(new)
     return wanted != wants or (wants and desired_state(old) != desired_state(new))
 
@@ -65,7 +71,11 @@ Targets = dict[str, str]  # providerID by node name
 
 
 def is_target(facts: NodeFacts) -> bool:
-    """Report whether the node is a target, ready or not: the load balancer has its own health checks."""
+    """Report whether load balancers send traffic to the node.
+
+    Nodes that are not ready are targets too, because load balancers have their own health checks. Nodes that are
+    excluded by a label, or that are being deleted, are not targets.
+    """
     return not (facts.balancer_excluded or facts.balancer_leaving)
 
 
@@ -74,7 +84,7 @@ def targets_of(nodes: Iterable[Entry]) -> Targets:
 
 
 def loggable(names: Sequence[str]) -> str:
-    """Return node names in upstream's format: "[a b <3 more>]"."""
+    """Format node names for an event, at most 20, as upstream: "[a b <3 more>]"."""
     shown = sorted(names[:MAX_NODE_NAMES])
     if len(names) > MAX_NODE_NAMES:
         shown.append(f"<{len(names) - MAX_NODE_NAMES} more>")

@@ -1,21 +1,25 @@
 """Service load balancer controller: maintains load balancers in the cloud for Services of type LoadBalancer.
 
-In: Services, nodes, the cloud. Out: calls of the cloud; the finalizer service.kubernetes.io/load-balancer-cleanup and
-status.loadBalancer of Services, both by patches of their status; events. Key of the queue "service": "namespace/name".
-The queue "node" has one key; its sync finds the load balancers whose targets are outdated.
+In: Services, nodes, the cloud. Out: calls to the cloud; the finalizer service.kubernetes.io/load-balancer-cleanup and
+status.loadBalancer of Services, both by patches of their status; events.
+
+Work queues: "service" with the key "namespace/name" of a Service; "node" with a single key, whose sync finds the load
+balancers whose target nodes (hosts) have changed.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/controller.go. Differences:
-- All calls for a Service are made by the sync of its key, one after the other: an update of hosts cannot overtake an
-  older one.
-- When the load balancer is deleted, finalizer and status are removed by one patch: a crash cannot leave the address.
-- A finalizer that another client removed is added again. If the Service is deleted without it, its load balancer is
-  deleted too.
-- A Service that lost its address because its type was changed for a moment is given the address again.
-- A load balancer that is missing when its hosts are updated is created again. If the cloud returned a time to retry
-  after, it is not called before. No load balancer is created for a terminating Service without the finalizer.
-- While a call is throttled, equal events about the Service are recorded once a minute. Upstream records two at each
-  retry, and its recorder then drops the Service's other events for minutes.
-- A cloud without load balancers is detected by the first call, before a finalizer is written.
+- All calls for a Service are made by the sync of its key, one after the other, so that two updates of its hosts cannot
+  be reordered.
+- When the load balancer is deleted, the finalizer and the status are removed by one patch, so that a crash in between
+  cannot leave the address in the status.
+- A finalizer that another client removed is added again. If the Service is deleted without the finalizer, its load
+  balancer is deleted too.
+- If the type of a Service is changed and changed back, the API server clears its address, and the controller writes it
+  again.
+- A load balancer that is missing when its hosts are updated is created again. If the cloud responds with a time after
+  which to retry, it is not called earlier. No load balancer is created for a terminating Service without the finalizer.
+- While the calls for a Service are throttled, equal events about it are recorded at most once a minute. Upstream
+  records two events at each retry, and its recorder then drops other events of the Service for minutes.
+- The first call, made before a finalizer is written, detects that a cloud does not support load balancers.
 """
 
 from __future__ import annotations
@@ -69,9 +73,10 @@ EQUAL_EVENTS = 60.0  # seconds between two equal events about a Service whose ca
 
 
 def services_concerned(change: Change, _tables: Tables) -> Iterable[Key]:
-    """Enqueue a Service whose change affects its load balancer, but not after this controller's own writes.
+    """Enqueue a Service if the change affects its load balancer.
 
-    Own writes must not shorten the backoff of a failed Service.
+    The controller's own writes of finalizer and status do not enqueue it, because this would shorten the backoff of a
+    Service whose sync has failed.
     """
     return (change.key,) if _is_concerned(change.old, change.new, gone=change.deleted) else ()
 
@@ -92,7 +97,7 @@ def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
 
 @dataclass(slots=True)
 class _Balancer:
-    """Record of a load balancer."""
+    """Record of the load balancer of one Service."""
 
     service: Object  # as it was last synced
     ensured: Any = None  # its desired_state, once the load balancer has been ensured
@@ -109,7 +114,13 @@ class _Pass:
 
 
 class ServiceMetrics:
-    """The metrics that the controller writes, see spec.py."""
+    """Callbacks that update the metrics of the controller.
+
+    synced: counts an update of hosts.
+    failed: counts a failed update of hosts.
+    observe_pass: records for how many seconds the update of all load balancers lasted after a change of nodes.
+    observe_update: records the duration in seconds of the update of one load balancer.
+    """
 
     def __init__(
         self,
@@ -123,7 +134,10 @@ class ServiceMetrics:
 
 
 class ServiceLoadBalancerReconciler:
-    """Reconciler of Services by "namespace/name", and of the targets of all load balancers."""
+    """Reconciler of the load balancers of Services, with a record of each load balancer.
+
+    Keys: "namespace/name" of a Service; a single key for changes of nodes, which may affect all load balancers.
+    """
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, cluster: str, metrics: ServiceMetrics
@@ -139,7 +153,7 @@ class ServiceLoadBalancerReconciler:
     # The queue of nodes.
 
     def reconcile_nodes(self, _key: str) -> Reconciliation:
-        """Enqueue the Services whose load balancer has outdated targets."""
+        """Enqueue the Services whose load balancer must be updated after a change of its target nodes."""
         targets = targets_of(self._nodes.entries())
         due = [
             key
@@ -156,7 +170,11 @@ class ServiceLoadBalancerReconciler:
             yield Enqueue(QUEUE, key)
 
     def _record_synced(self, key: Key | None) -> None:
-        """Record that a Service has been synced, and end the passes that wait for no other Service."""
+        """Record that a Service has been synced, for the metric of updates after a change of nodes.
+
+        When the last Service affected by a change of nodes has been synced, the duration is recorded. key: None if the
+        change did not affect any Service.
+        """
         for node_pass in list(self._passes):
             if key is not None:
                 node_pass.waiting.discard(key)
@@ -167,7 +185,10 @@ class ServiceLoadBalancerReconciler:
     # The queue of Services.
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Ensure or delete the load balancer of a Service. Source: syncService."""
+        """Create, update or delete the load balancer of a Service, as its current version requires.
+
+        Source: syncService.
+        """
         if self._supported is False:
             self._record_synced(key)
             return None
@@ -192,7 +213,10 @@ class ServiceLoadBalancerReconciler:
         return None
 
     def _sync_load_balancer(self, key: Key, service: Object, known: _Balancer | None) -> Step[None]:
-        """Ensure the load balancer of the Service, or update its targets."""
+        """Create or update the load balancer of a Service, or update only its targets if nothing else has changed.
+
+        known: record of the load balancer; None before the first sync.
+        """
         guarded = has_finalizer(service)
         if is_deleting(service) and not guarded:  # no finalizer can be added any more
             if known is not None:
@@ -254,7 +278,7 @@ class ServiceLoadBalancerReconciler:
         known.published = ingress is not None
 
     def _update_hosts(self, service: Object, known: _Balancer) -> Step[bool]:
-        """Update the targets of the load balancer. Returns False if it must be ensured instead."""
+        """Update the target nodes of a load balancer. Returns False if it must be created or updated as a whole."""
         nodes = self._targets()
         targets = targets_of(nodes)
         if targets == known.targets:
@@ -291,7 +315,10 @@ class ServiceLoadBalancerReconciler:
         return False
 
     def _delete_load_balancer(self, key: Key, service: Object) -> Step[None]:
-        """Delete the load balancer of a Service that is terminating, or no longer needs it."""
+        """Delete the load balancer of a Service that is terminating or does not need it any more.
+
+        Afterwards the finalizer and the address are removed from the Service.
+        """
         call: CloudCall = GetLoadBalancer(self._cluster, encode_object(service))
         outcome = yield from perform(call)
         if not isinstance(outcome, Done):
@@ -318,7 +345,10 @@ class ServiceLoadBalancerReconciler:
         self._balancers.pop(key, None)
 
     def _delete_for_deleted_service(self, key: Key, service: Object) -> Step[None]:
-        """Delete the load balancer of a deleted Service whose finalizer another client had removed."""
+        """Delete the load balancer of a Service that has been deleted without this controller's cleanup.
+
+        This happens if another client removes the finalizer. service: the version that was last synced.
+        """
         if wants_load_balancer(service):
             yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
@@ -339,7 +369,11 @@ class ServiceLoadBalancerReconciler:
         return sorted(nodes, key=lambda node: node.key)
 
     def _write(self, service: Object, body: Object, what: str, *, but_gone: bool = False) -> Step[Done]:
-        """Patch the Service. but_gone: a deleted Service is not an error."""
+        """Patch the Service through its status subresource. Raises CommandError after an event if the patch failed.
+
+        what: the purpose of the patch, for the event.
+        but_gone: whether to ignore that the Service has been deleted.
+        """
         command = patch(SERVICES, key_of(service), body, patch_type=PatchType.STRATEGIC, subresource="status")
         outcome = yield from perform(command)
         if isinstance(outcome, Done):
@@ -359,7 +393,7 @@ class ServiceLoadBalancerReconciler:
         return self._event(service, "Warning", "UnAvailableLoadBalancer", message)
 
     def _record(self, service: Object, type: RecordType, reason: str, message: str) -> Step[None]:
-        """Record an event, unless an equal one was recorded within EQUAL_EVENTS while calls are throttled."""
+        """Record an event about a Service. While its calls are throttled, equal events are dropped for 60 s."""
         recorded, now = self._recorded.setdefault(key_of(service), {}), self._clock.monotonic()
         if now < recorded.get((reason, message), -EQUAL_EVENTS) + EQUAL_EVENTS:
             return
@@ -371,7 +405,11 @@ class ServiceLoadBalancerReconciler:
 
 
 def raise_for(call: CloudCall, outcome: Failure) -> NoReturn:
-    """Raise the error of a failed call: retried after the cloud's retry_after if it has one, otherwise with backoff."""
+    """Raise the error for a failed call to the cloud, so that the Service is retried.
+
+    If the cloud returned a time after which to retry, this is Retry with that delay. Otherwise it is CommandError,
+    which is retried with backoff.
+    """
     if isinstance(outcome, Throttled) and outcome.retry_after:
         raise Retry(outcome.message, after=outcome.retry_after)
     raise CommandError(call, outcome)

@@ -1,4 +1,4 @@
-"""PersistentVolume binder: binds claims to volumes, requests their provisioning, and reclaims them."""
+"""PersistentVolume binder: binds claims to volumes, requests new volumes for claims, and reclaims released volumes."""
 
 from __future__ import annotations
 

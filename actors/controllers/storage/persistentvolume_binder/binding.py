@@ -1,4 +1,6 @@
-"""The objects to write when a claim and a volume are bound or unbound. Functions return None if nothing changes.
+"""Construction of the objects that are written when a claim and a volume are bound or unbound.
+
+Most functions return None if the object does not have to be written.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go; component-helpers/storage/volume
 (GetBindVolumeToClaim).
@@ -25,7 +27,7 @@ _IDENTITY = ("namespace", "name", "uid")
 
 
 def with_annotations(obj: Mapping[str, Any], changes: Mapping[str, str | None]) -> Object:
-    """Return the object with these annotations; a None value removes the annotation."""
+    """Return a copy of the object with changed annotations. changes: new values by name; None removes an annotation."""
     wanted = {**annotations_of(obj), **changes}
     kept = {name: value for name, value in wanted.items() if value is not None}
     meta = {name: value for name, value in metadata(obj).items() if name != "annotations"}
@@ -35,9 +37,11 @@ def with_annotations(obj: Mapping[str, Any], changes: Mapping[str, str | None]) 
 
 
 def bound_volume(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> Object | None:
-    """Return the volume with a reference to the claim. Source: GetBindVolumeToClaim.
+    """Return a copy of the volume with a claimRef to the claim; None if it does not change.
 
-    If a user has reserved the volume for the claim, the bound-by-controller annotation is not added.
+    The annotation bound-by-controller is added, unless a user has reserved the volume for the claim by a claimRef.
+
+    Source: GetBindVolumeToClaim.
     """
     wanted, known = claim_reference(claim), (volume.get("spec") or {}).get("claimRef")
     by_us = not is_of(volume, claim) and BOUND_BY_CONTROLLER not in annotations_of(volume)
@@ -49,9 +53,12 @@ def bound_volume(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> Object 
 
 
 def bound_claim(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Object | None:
-    """Return the claim with the name of the volume. Source: bindClaimToVolume.
+    """Return a copy of the claim with the volumeName of the volume; None if it does not change.
 
-    If a user has chosen the volume, the bound-by-controller annotation is not added.
+    The annotation bind-completed is added. The annotation bound-by-controller is added too, unless a user has chosen
+    the volume.
+
+    Source: bindClaimToVolume.
     """
     marks: dict[str, str | None] = {}
     changed = dict(claim)
@@ -67,7 +74,10 @@ def bound_claim(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Object |
 
 
 def unbound_volume(volume: Mapping[str, Any]) -> Object:
-    """Return the volume without its claim. A reservation by a user is kept, without the uid."""
+    """Return a copy of the volume without its claimRef.
+
+    If a user has reserved the volume for a claim by name, only the uid of the claimRef is removed.
+    """
     spec = dict(volume["spec"])
     if BOUND_BY_CONTROLLER in annotations_of(volume):
         spec.pop("claimRef", None)
@@ -85,10 +95,12 @@ def volume_in_phase(volume: Mapping[str, Any], phase: str, message: str = "") ->
 
 
 def claim_in_phase(claim: Mapping[str, Any], phase: str, volume: Mapping[str, Any] | None) -> Object | None:
-    """Return the claim with the status of this phase and volume. Source: updateClaimStatus.
+    """Return a copy of the claim with a new phase, and with the access modes and capacity of the volume in its status.
 
-    The capacity of a bound claim is kept, because the resizer updates it. Raises ValueError if the volume has no
-    capacity.
+    Without a volume these fields are removed. The capacity of a claim that is bound already is kept, because the
+    resizer updates it. The result is None if the status does not change.
+
+    Raises ValueError if the volume has no capacity. Source: updateClaimStatus.
     """
     before = claim.get("status") or {}
     status = {**before, "phase": phase}
@@ -109,7 +121,13 @@ def claim_in_phase(claim: Mapping[str, Any], phase: str, volume: Mapping[str, An
 
 
 def _capacity(before: Mapping[str, str], volume: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the capacity of the claim: before the resize of its file system, that is the former capacity."""
+    """Return the status.capacity of a claim for this volume. Raises ValueError if the volume has no capacity.
+
+    As long as the file system of the volume has not been resized, this is the capacity before the resize, which an
+    annotation of the volume contains.
+
+    before: status.capacity of the claim until now, which is returned if the size has not changed.
+    """
     capacity = (volume.get("spec") or {}).get("capacity") or {}
     if "storage" not in capacity:
         raise ValueError(f'PersistentVolume "{name_of(volume)}" is without a storage capacity')

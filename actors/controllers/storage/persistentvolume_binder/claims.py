@@ -1,8 +1,8 @@
-"""Sync of claims: they are bound, wait, are provisioned, or have lost their volume.
+"""Sync of claims: bind a claim to a volume, provision a volume for it, let it wait, or mark it as Lost.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (syncClaim, syncUnboundClaim,
-syncBoundClaim, assignDefaultStorageClass, provisionClaim). Difference: the volume of a claim is read live before the
-claim is lost, because the table of volumes may be older than the table of claims.
+syncBoundClaim, assignDefaultStorageClass, provisionClaim). Difference: before a claim is marked as Lost, its volume is
+read from the API server, because the table of volumes may be older than the table of claims.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PROVISIONINGS = "provisionings"  # queue of claims whose volumes this controller
 
 class Claims:
     def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics, provisions: bool) -> None:
-        """Initialize from the tables. provisions: value of --enable-dynamic-provisioning."""
+        """Create the part of the binder that handles claims. provisions: value of --enable-dynamic-provisioning."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._pods = tables[STORAGE_CLASSES], tables[PODS]
         self._writes, self._metrics, self._provisions = writes, metrics, provisions
@@ -66,7 +66,10 @@ class Claims:
             yield from self._sync_unbound(claim)
 
     def _sync_unbound(self, claim: Object) -> Step[None]:
-        """Bind a claim without a volume name to a matching volume, or provision one. Source: syncUnboundClaim."""
+        """Bind a claim without spec.volumeName to a matching volume, or provision a volume for it.
+
+        A claim that can be neither bound nor provisioned now is set to Pending. Source: syncUnboundClaim.
+        """
         delayed = waits_for_consumer(self._classes.get(class_of(claim)) if class_of(claim) else None)
         required = requirements_of(claim)
         found = best_volume(required, candidates(self._volumes, required), labels_in(self._volumes), delayed=delayed)
@@ -95,7 +98,7 @@ class Claims:
         self._metrics.done(key)
 
     def _give_default_class(self, claim: Object) -> Step[bool]:
-        """Set the default class on a claim without a class. Returns whether it was set."""
+        """Set the default StorageClass on a claim without a class. Returns whether the claim was updated."""
         class_ = None if names_class(claim) else default_class(self._classes.objects())
         if class_ is None:
             return False
@@ -198,7 +201,11 @@ class Claims:
 
     @step
     def annotate(self, claim: Object, provisioner: str) -> Step[Object]:
-        """Set the provisioner annotations. Raises CommandError. Source: setClaimProvisioner."""
+        """Set the annotations that request a volume from an external provisioner. Source: setClaimProvisioner.
+
+        provisioner: name of the provisioner, or of the CSI driver that replaces an in-tree plugin.
+        Returns the updated claim. Raises CommandError if the update failed.
+        """
         annotations = annotations_of(claim)
         if annotations.get(PROVISIONER) == provisioner:
             return claim
@@ -208,7 +215,10 @@ class Claims:
 
 
 class MisboundError(Exception):
-    """A claim was bound by this controller to the volume of another claim, which only another client can cause."""
+    """Raised if a claim names a volume that is bound to another claim, although this controller chose the volume.
+
+    Only a write by another client can cause this.
+    """
 
     def __init__(self, claim: Key, volume: str, other: Key) -> None:
         super().__init__(

@@ -1,7 +1,8 @@
-"""Directories of this host as volumes, for tests on a single node, as upstream.
+"""Creation and deletion of directories on this host that serve as volumes, for tests on a single node.
 
 Source: kubernetes v1.36 pkg/volume/hostpath/host_path.go. Differences: a directory is named after its claim, so that a
-repeated call creates no second one; only directories below /tmp are deleted, upstream below any directory of that name.
+repeated call creates no second directory; only directories below /tmp of the root are deleted, upstream also below any
+other directory named tmp.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ def make_directory(path: str) -> None:
 
 
 def undeletable(path: str) -> str:
-    """Return the reason why a directory must not be deleted; "" if it may."""
+    """Return the reason why the directory of a volume must not be deleted; "" if it may be deleted."""
     if path.startswith(_BELOW) and posixpath.normpath(path).startswith(_BELOW) and ".." not in path.split("/"):
         return ""
     return f"host_path deleter only supports /tmp/.+ but received provided {path}"
 
 
 def delete_directory(path: str) -> None:
-    """Delete a directory if it exists. Raises OSError if that fails."""
+    """Delete a directory or file if it exists. Raises OSError if it cannot be deleted."""
     try:
         shutil.rmtree(path)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Matching of claims and volumes.
+"""Search for the volume that matches a claim.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/index.go, pv_controller.go (checkVolumeSatisfyClaim);
-component-helpers/storage/volume/pv_helpers.go (FindMatchingVolume). Difference: among equally good volumes the
-first by name is taken, upstream any.
+component-helpers/storage/volume/pv_helpers.go (FindMatchingVolume). Difference: of several equally good volumes, the
+first by name is chosen; upstream chooses any of them.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ VOLUME_FACTS = Facts(PERSISTENT_VOLUMES, volume_facts)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """Requirements of a claim for its volume."""
+    """Properties of a claim that a volume must match to be bound to it."""
 
-    key: Key
-    uid: str
-    class_: str
-    modes: frozenset[str]
+    key: Key  # of the claim
+    uid: str  # of the claim
+    class_: str  # name of the StorageClass; "" for none
+    modes: frozenset[str]  # access modes
     size: int  # bytes
-    mode: str  # volume mode
-    attributes: str
+    mode: str  # volumeMode
+    attributes: str  # name of the VolumeAttributesClass; "" for none
     selector: LabelSelector | None
 
 
 def requirements_of(claim: Mapping[str, Any]) -> Requirements:
-    """Return the requirements of a claim. Raises ValueError for an invalid selector or size."""
+    """Return the requirements of a claim for its volume. Raises ValueError for an invalid selector or size."""
     spec = claim.get("spec") or {}
     selector = spec.get("selector")
     return Requirements(
@@ -77,22 +77,25 @@ def requirements_of(claim: Mapping[str, Any]) -> Requirements:
 
 
 def is_reserved(volume: VolumeFacts, required: Requirements) -> bool:
-    """Report whether a volume is reserved for the claim."""
+    """Report whether the claimRef of a volume refers to the claim, with the claim's uid or without a uid."""
     return volume.claim == required.key and volume.claim_uid in ("", required.uid)
 
 
 def candidates(volumes: Lister, required: Requirements) -> list[Entry]:
-    """Return the volumes that are reserved for the claim, and the unclaimed volumes of its class."""
+    """Return the volumes that might be bound to a claim: those reserved for it, and unclaimed volumes of its class."""
     return [*volumes.indexed_entries(CLAIMED, required.key), *volumes.indexed_entries(UNCLAIMED, required.class_)]
 
 
 def best_volume(
     required: Requirements, volumes: Iterable[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
 ) -> Entry | None:
-    """Return the volume to bind: a reserved one, else the smallest that fits. Source: FindMatchingVolume.
+    """Return the volume to bind to a claim; None if no volume matches. Source: FindMatchingVolume.
 
-    Volumes with fewer access modes take precedence over all other criteria.
-    delayed: consider only reserved volumes, because the scheduler chooses the volume.
+    Volumes with fewer access modes take precedence. Of the volumes with the same access modes, a volume that is
+    reserved for the claim takes precedence, then the smallest volume.
+
+    labels: function that returns the labels of a volume.
+    delayed: whether to consider only reserved volumes, because the class has volumeBindingMode WaitForFirstConsumer.
     """
     usable = sorted(
         (volume for volume in volumes if _could_be(volume.facts, required)),
@@ -119,7 +122,7 @@ def _could_be(volume: VolumeFacts, required: Requirements) -> bool:
 def _best_of(
     required: Requirements, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
 ) -> Entry | None:
-    """Return the best of some volumes with the same access modes."""
+    """Return the volume to bind, from volumes with the same access modes; None if none of them matches."""
     for volume in volumes:
         if volume.facts.claim:
             return volume
@@ -138,9 +141,9 @@ def _free(
 
 
 def misfit(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
-    """Return why a claim cannot be bound to the volume that it names; "" if it can. Source: checkVolumeSatisfyClaim.
+    """Return the reason why a claim cannot be bound to the volume in its volumeName; "" if it can be bound.
 
-    Phase and selector are ignored.
+    The phase of the volume and the claim's selector are not checked. Source: checkVolumeSatisfyClaim.
     """
     facts = volume_facts(dict(volume))
     if is_deleting(volume):

@@ -1,4 +1,4 @@
-"""Metrics of the binder.
+"""Metrics of the persistent volume binder.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/metrics/metrics.go, pkg/volume/util/metrics.go.
 """
@@ -93,7 +93,10 @@ class _Begun:
 
 
 class BinderMetrics:
-    """Metrics, and the operations in progress by the key of the claim or the name of the volume."""
+    """Metrics of the binder, with the start times of operations in progress.
+
+    An operation is identified by the key of its claim, or by the name of its volume.
+    """
 
     def __init__(self, *, metrics: Metrics, clock: Clock) -> None:
         self._metrics, self._clock = metrics, clock
@@ -103,7 +106,11 @@ class BinderMetrics:
         self.retroactive_errors = metrics.counter(RETROACTIVE_ERRORS)
 
     def begin(self, key: str, *, plugin: str, operation: str) -> None:
-        """Start the timer of an operation, unless it is running. operation: provision or delete."""
+        """Start the timer of an operation, unless it is running.
+
+        key: key of the claim, or name of the volume.
+        operation: "provision" or "delete".
+        """
         self._begun.setdefault(key, _Begun(plugin or NONE, operation, self._clock.monotonic()))
 
     def failed(self, key: str) -> None:
@@ -122,13 +129,18 @@ class BinderMetrics:
         self._begun.pop(key, None)
 
     def carried_out(self, plugin: str, operation: str, *, since: float, well: bool) -> None:
-        """Record an operation of a plugin in this process. since: its monotonic start."""
+        """Record the duration of an operation that an in-tree plugin has executed in this process.
+
+        operation: "volume_provision" or "volume_delete".
+        since: monotonic time of its start.
+        well: whether it succeeded.
+        """
         status = "success" if well else "fail-unknown"
         series = self._metrics.histogram(STORAGE_OPERATION, plugin, operation, status, "false")
         series.observe(self._clock.monotonic() - since)
 
     def count(self, volumes: Iterable[Entry], claims: Iterable[Entry]) -> None:
-        """Set the gauges from the tables of volumes and claims."""
+        """Set the gauges that count bound and unbound volumes and claims. Gauges without objects are removed."""
         now: Counter[tuple[Family, tuple[str, ...]]] = Counter()
         for entry in volumes:
             volume: VolumeFacts = entry.facts

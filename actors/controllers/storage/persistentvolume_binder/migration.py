@@ -1,4 +1,4 @@
-"""Migration of in-tree plugins to CSI drivers: annotations, and the finalizers of the remaining in-tree plugins.
+"""Annotations and finalizers for the migration of in-tree volume plugins to CSI drivers.
 
 Source: kubernetes v1.36 staging/src/k8s.io/csi-translation-lib; pkg/controller/volume/persistentvolume/
 pv_controller_base.go (updateMigrationAnnotations, modifyDeletionFinalizers).
@@ -36,19 +36,29 @@ DRIVERS: Mapping[str, str] = MappingProxyType(
 
 
 def migration_mark(provisioner: str | None, mark: str | None) -> str | None:
-    """Return the value of the annotation migrated-to for an object of this provisioner; None if it must not exist."""
+    """Return the value that the annotation migrated-to should have; None if the annotation must be removed.
+
+    provisioner: provisioner of the claim or volume; None if unknown, which keeps the annotation.
+    mark: current value of the annotation.
+    """
     return mark if provisioner is None else DRIVERS.get(provisioner)
 
 
 def refreshed_claim(claim: Mapping[str, Any]) -> Object | None:
-    """Return the claim with the correct annotation; None if it has it. Source: updateMigrationAnnotations."""
+    """Return a copy of the claim with the correct annotation migrated-to; None if it does not change.
+
+    Source: updateMigrationAnnotations.
+    """
     annotations = annotations_of(claim)
     provisioner = annotations.get(PROVISIONER, annotations.get(BETA_PROVISIONER))
     return _marked(claim, migration_mark(provisioner, annotations.get(MIGRATED_TO)))
 
 
 def refreshed_volume(volume: Mapping[str, Any]) -> Object | None:
-    """Return the volume with the correct annotation and finalizers; None if it has them."""
+    """Return a copy of the volume with the correct annotation migrated-to and the correct deletion finalizers.
+
+    The result is None if the volume does not change.
+    """
     annotations = annotations_of(volume)
     marked = _marked(volume, migration_mark(annotations.get(PROVISIONED_BY), annotations.get(MIGRATED_TO)))
     before = finalizers_of(volume)
@@ -61,7 +71,11 @@ def refreshed_volume(volume: Mapping[str, Any]) -> Object | None:
 
 
 def deletion_finalizers(volume: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the correct finalizers of a volume. Source: modifyDeletionFinalizers."""
+    """Return the finalizers that a volume should have. Source: modifyDeletionFinalizers.
+
+    A volume of an in-tree plugin with reclaim policy Delete has the in-tree protection finalizer. A volume of a
+    migrated plugin does not have it.
+    """
     names, provisioner = finalizers_of(volume), annotations_of(volume).get(PROVISIONED_BY)
     if provisioner is None:
         return names

@@ -1,6 +1,6 @@
-"""The volume plugins of this controller, and the provisioners that are external.
+"""Decision whether a volume is handled by an in-tree plugin of this controller or by an external provisioner.
 
-Only hostPath volumes are provisioned and deleted here, and only hostPath and NFS volumes are recycled. External
+The in-tree plugins provision and delete only hostPath volumes, and recycle only hostPath and NFS volumes. External
 provisioners handle all other volumes.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (findProvisionablePlugin,
@@ -23,17 +23,21 @@ SOURCES = {"hostPath": HOST_PATH, "nfs": NFS}
 
 
 class NoPluginError(Exception):
-    """An in-tree plugin is missing or does not support the operation. The text is that of the event."""
+    """Raised if an in-tree plugin is unknown or does not support the operation. The text is used for an event."""
 
 
 def plugin_of(volume: Mapping[str, Any]) -> str:
-    """Return the plugin of a volume by its source; "" if it is not one of SOURCES."""
+    """Return the name of the in-tree plugin for a volume by its source (hostPath or nfs); "" for other sources."""
     spec = volume.get("spec") or {}
     return next((plugin for source, plugin in SOURCES.items() if spec.get(source) is not None), "")
 
 
 def is_external(provisioner: str) -> bool:
-    """Report whether a provisioner is external. Raises NoPluginError for an unknown in-tree plugin."""
+    """Report whether an external program provisions the volumes of this provisioner.
+
+    provisioner: field of a StorageClass.
+    Raises NoPluginError if it names an in-tree plugin that is unknown or cannot provision volumes.
+    """
     if provisioner in DRIVERS:
         return True
     if provisioner == HOST_PATH:
@@ -46,12 +50,18 @@ def is_external(provisioner: str) -> bool:
 
 
 def provisioner_name(provisioner: str) -> str:
-    """Return the name to annotate on claims: the CSI driver for a migrated plugin."""
+    """Return the provisioner name for the annotations of a claim.
+
+    This is the provisioner of the StorageClass, or the CSI driver that replaces a migrated in-tree plugin.
+    """
     return DRIVERS.get(provisioner, provisioner)
 
 
 def is_deleted_externally(volume: Mapping[str, Any]) -> bool:
-    """Report whether an external program deletes a released volume. Raises NoPluginError if no plugin can."""
+    """Report whether an external provisioner deletes a released volume, and not this controller.
+
+    Raises NoPluginError if the volume has an in-tree plugin that is unknown or cannot delete volumes.
+    """
     annotations, spec = annotations_of(volume), volume.get("spec") or {}
     provisioner = annotations.get(PROVISIONED_BY)
     if provisioner == HOST_PATH:

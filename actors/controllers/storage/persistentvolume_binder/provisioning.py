@@ -1,9 +1,8 @@
-"""Provisioning and deletion of the volumes of this controller: directories of this host.
+"""Provisioning and deletion of hostPath volumes: directories on this host, for tests on a single node.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (provisionClaimOperation,
 deleteVolumeOperation). Differences: a failed operation is retried after the backoff of its queue, or at the next sync
-of its claim or volume if that is earlier; the five attempts to delete an unused directory follow each other
-immediately.
+of its claim or volume if that is earlier; there is no delay between the five attempts to delete an unused directory.
 """
 
 from __future__ import annotations
@@ -64,11 +63,15 @@ TRIES, PAUSE = 5, 10.0  # seconds
 
 
 class ProvisioningError(Exception):
-    """The operation failed, with an event, and is retried."""
+    """Raised if a volume could not be provisioned, after an event was recorded. The operation is retried."""
 
 
 class Provisioning:
-    """Operations on volumes, with the number of failed creations of the object of each provisioned volume."""
+    """Provisioner and deleter of hostPath volumes.
+
+    It counts the failed attempts to create the PersistentVolume of a directory. After five of them the directory is
+    deleted.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Provisioning:
         metrics: BinderMetrics,
         host_path: bool,
     ) -> None:
-        """Initialize from the tables. host_path: value of --enable-hostpath-provisioner."""
+        """Create the provisioner. host_path: value of --enable-hostpath-provisioner."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._nodes, self._clock = tables[STORAGE_CLASSES], tables[NODES], clock
         self._of_claims, self._of_volumes, self._writes, self._metrics = claims, volumes, writes, metrics
@@ -91,7 +94,10 @@ class Provisioning:
     # Queue provisionings.
 
     def provision(self, key: Key) -> Reconciliation:
-        """Provision the volume of a claim. Source: provisionClaimOperation."""
+        """Create a directory and a PersistentVolume for a claim with a hostPath class.
+
+        Source: provisionClaimOperation.
+        """
         claim = self._claims.get(key)
         if claim is None or volume_name_of(claim) or BIND_COMPLETED in annotations_of(claim):
             return None
@@ -164,7 +170,11 @@ class Provisioning:
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningCleanupFailed", text)
 
     def _carry_out(self, operation: str, function: Any, path: str) -> Step[str]:
-        """Call a function on the host. Returns its error, or "". Raises CommandError if the outcome is unknown."""
+        """Call a function with a path on this host, and measure its duration.
+
+        operation: label of the metric, "volume_provision" or "volume_delete".
+        Returns the error message of the function; "" if it succeeded. Raises CommandError if the outcome is unknown.
+        """
         since = self._clock.monotonic()
         outcome = yield from call(function, path, but=(Raised,))
         raised = isinstance(outcome, Raised)
@@ -178,7 +188,10 @@ class Provisioning:
     # Queue deletions.
 
     def delete(self, name: Key) -> Reconciliation:
-        """Delete the storage and the object of a released volume, unless an external program does."""
+        """Delete the directory and the PersistentVolume of a released volume.
+
+        Does nothing if an external provisioner deletes the volume.
+        """
         volume = self._volumes.get(name)
         if volume is None:
             return None
@@ -212,7 +225,7 @@ class Provisioning:
 
 
 class DeletionError(Exception):
-    """The operation failed, with an event, and is retried."""
+    """Raised if the directory of a volume could not be deleted, after an event was recorded. It is retried."""
 
 
 def provisioned_volume(claim: Mapping[str, Any], class_: Mapping[str, Any], *, name: str, path: str) -> Object:

@@ -4,7 +4,8 @@ Input: volumes, claims, StorageClasses, pods, nodes. Output: bindings, phases an
 annotations that request provisioning, and the reclamation of volumes. Keys: "namespace/name" of a claim, or the name of
 a volume.
 
-Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller_base.go. The modules list the differences.
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller_base.go. The other modules of this package
+list the differences.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class PersistentVolumeBinder:
         provisions: bool = True,
         host_path: bool = False,
     ) -> None:
-        """Create the parts of the binder.
+        """Create the binder.
 
+        recyclers: recycler by volume plugin.
         provisions: value of --enable-dynamic-provisioning.
         host_path: value of --enable-hostpath-provisioner.
         """
@@ -88,7 +90,7 @@ class PersistentVolumeBinder:
         return self._recycling.recycle(name)
 
     def count(self) -> Reconciliation:
-        """Pass: set the gauges of volumes and claims."""
+        """Set the gauges that count volumes and claims. Called periodically."""
         yield from ()
         self._metrics.count(self._volumes.entries(), self._claims.entries())
         return None

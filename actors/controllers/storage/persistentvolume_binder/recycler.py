@@ -1,10 +1,12 @@
-"""Recycling of volumes: a pod deletes the files, then the volume is available again.
+"""Recycling of released volumes: a recycler pod deletes the files of a volume, then the volume is available again.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (recycleVolumeOperation);
 pkg/volume/util/recyclerclient. Differences:
-- The pod of an earlier run is awaited; upstream deletes it, and the volume fails until its next sync.
-- The pod is deleted before the volume becomes available.
-- The events of the pod are repeated as events of the volume when the pod has finished, upstream immediately by a watch.
+- A recycler pod that was created before a restart is reused. Upstream deletes it, and the volume is Failed until its
+  next sync.
+- The recycler pod is deleted before the volume becomes available.
+- The events of the pod are copied to the volume when the pod has finished. Upstream watches them, and copies them at
+  once.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def volume_of_recycler(change: Change, _tables: Tables) -> Iterable[Key]:
 
 
 class Recycling:
-    """Recycles volumes, and keeps the uids of the pods that it has created. Key: name of a volume."""
+    """Recycler of released volumes. It records the uid of the recycler pod of each volume. Key: name of a volume."""
 
     def __init__(self, *, tables: Tables, volumes: Volumes, writes: Writes, recyclers: Mapping[str, Recycler]) -> None:
         self._volumes, self._claims = tables[PERSISTENT_VOLUMES], tables[PERSISTENT_VOLUME_CLAIMS]
@@ -60,7 +62,10 @@ class Recycling:
         self._made: dict[Key, str] = {}  # uid of the pod by name of the volume
 
     def recycle(self, name: Key) -> Reconciliation:
-        """Recycle a released volume. Source: recycleVolumeOperation."""
+        """Recycle a released volume with reclaim policy Recycle, unless pods still use it.
+
+        Source: recycleVolumeOperation.
+        """
         known = self._volumes.get(name)
         if known is None or known["spec"].get("persistentVolumeReclaimPolicy") != "Recycle":
             self._made.pop(name, None)
@@ -85,7 +90,10 @@ class Recycling:
         return sorted({key_of(pod) for pod in self._pods.indexed(CLAIMS, claim) if not is_pod_ended(pod)})
 
     def _scrub(self, volume: Object, recycler: Recycler) -> Step[None]:
-        """Create the pod, or evaluate its status. Each change of the pod enqueues the volume."""
+        """Create the recycler pod of a volume, or evaluate the status of an existing one.
+
+        The volume is reconciled again at each change of the pod.
+        """
         name = name_of(volume)
         key = recycler_key(name, recycler)
         pod = self._pods.get(key)
@@ -124,9 +132,9 @@ class Recycling:
             yield from self._fail(volume, f"unexpected error creating recycler pod:  {outcome.message}")
 
     def _repeat_events(self, volume: Object, pod: Object) -> Step[None]:
-        """Repeat the events of the pod as events of the volume.
+        """Record the events of the recycler pod as events of the volume.
 
-        They are omitted if events cannot be listed: upstream's role permits only watch.
+        Nothing is recorded if listing the events fails: upstream's RBAC role permits only to watch them.
         """
         selector = f"involvedObject.uid={uid_of(pod)}"
         outcome = yield from perform(list_live(EVENTS, namespace_of(pod), field_selector=selector))

@@ -1,4 +1,4 @@
-"""The pod that deletes the files of a volume. Recycling is deprecated in favour of dynamic provisioning.
+"""Recycler pods, which delete the files of a released volume. Recycling is deprecated upstream.
 
 Source: kubernetes v1.36 pkg/volume/plugins.go (NewPersistentVolumeRecyclerPodTemplate), pkg/volume/hostpath,
 pkg/volume/nfs, pkg/volume/util/util.go (CalculateTimeoutForVolume), cmd/kube-controller-manager/app/plugins.go
@@ -26,9 +26,9 @@ _SCRUB = 'test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recycler:
-    """Recycler of the volumes of one plugin."""
+    """Settings of the recycler pods for the volumes of one plugin."""
 
-    template: Mapping[str, Any]  # of the pod
+    template: Mapping[str, Any]  # manifest of the pod
     minimum: int  # minimum timeout in seconds
     increment: int  # seconds of timeout for each Gi
 
@@ -46,7 +46,10 @@ def default_template() -> Object:
 
 
 def recyclers(options: PersistentVolumeBinderOptions) -> Mapping[str, Recycler]:
-    """Return the recyclers by plugin. Raises ValueError or OSError for an invalid template."""
+    """Return the recycler settings by plugin name. Reads the files with pod templates.
+
+    Raises OSError or ValueError if a template file cannot be read or is invalid.
+    """
     return {
         HOST_PATH: Recycler(
             template=_template(options.recycler_pod_template_hostpath),
@@ -62,7 +65,7 @@ def recyclers(options: PersistentVolumeBinderOptions) -> Mapping[str, Recycler]:
 
 
 def check_templates(options: Options) -> Iterable[str]:
-    """Return the errors of the template files."""
+    """Yield an error message if a file with a recycler pod template cannot be read or is invalid."""
     try:
         recyclers(options[PersistentVolumeBinderOptions])
     except (OSError, ValueError) as err:
@@ -74,7 +77,10 @@ def _template(path: str) -> Mapping[str, Any]:
 
 
 def read_template(text: str, path: str) -> Mapping[str, Any]:
-    """Parse a pod in YAML or JSON. Raises ValueError if it is invalid or has no volume."""
+    """Parse the manifest of a recycler pod in YAML or JSON. Raises ValueError if it is invalid or has no volumes.
+
+    path: path of the file, for error messages.
+    """
     import yaml
 
     try:
@@ -93,7 +99,10 @@ def recycler_key(volume: Key, recycler: Recycler) -> Key:
 
 
 def recycler_pod(volume: Mapping[str, Any], recycler: Recycler) -> Object:
-    """Return the pod that recycles a volume. Raises ValueError for an invalid capacity."""
+    """Return the recycler pod for a volume: the template with the volume's source as first volume, and a timeout.
+
+    Raises ValueError if the capacity of the volume is invalid.
+    """
     source = "hostPath" if plugin_of(volume) == HOST_PATH else "nfs"
     mounted = volume["spec"][source]
     if source == "hostPath":
@@ -120,7 +129,10 @@ def timeout_of(volume: Mapping[str, Any], recycler: Recycler) -> int:
 
 
 def recycles(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler) -> bool:
-    """Report whether a pod was created for this volume, and not for a former volume with its name."""
+    """Report whether a recycler pod mounts the source of this volume.
+
+    If not, the pod was created for an earlier volume of the same name.
+    """
     wanted = recycler_pod(volume, recycler)["spec"]["volumes"][0]
     found = ((pod.get("spec") or {}).get("volumes") or [{}])[0]
     return all(
@@ -131,7 +143,7 @@ def recycles(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycl
 
 
 def end_of(pod: Mapping[str, Any]) -> str | None:
-    """Return why the pod failed; "" if it succeeded; None while it runs."""
+    """Return the error message of a recycler pod that failed; "" if it succeeded; None while it runs."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return ""

@@ -1,4 +1,4 @@
-"""Sync of volumes: they are available, bound, or released and then reclaimed.
+"""Sync of volumes: update the phase of a volume by its claim, and enqueue the reclamation of a released volume.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (syncVolume, reclaimVolume,
 isVolumeReleased).
@@ -41,7 +41,11 @@ class Volumes:
 
     @step
     def sync(self, volume: Object) -> Step[None]:
-        """Update the phase of a volume, and enqueue its reclamation or its claim. Source: syncVolume."""
+        """Update the phase of a volume (Available, Bound or Released). Source: syncVolume.
+
+        A released volume is enqueued for its reclamation. The claim that a volume is reserved for is enqueued, so that
+        its sync binds them.
+        """
         refreshed = refreshed_volume(volume)
         if refreshed is not None:
             volume = yield from must_object(update(PERSISTENT_VOLUMES, refreshed))
@@ -62,9 +66,12 @@ class Volumes:
             yield from self._writes.unbind(volume)
 
     def _claim_of(self, volume: Object, reference: Object) -> Step[Object | None]:
-        """Return the claim with the uid in the claimRef; None if a live read confirms that it does not exist.
+        """Return the claim that the volume's claimRef refers to; None if the claim has been deleted.
 
-        Raises UnreadableError.
+        Unless the volume is released already, the deletion is confirmed by a read from the API server.
+        Raises UnreadableError if the claim cannot be decoded.
+
+        reference: the claimRef, with a uid.
         """
         key = key_of_reference(reference)
         claim = self._known_claim(key)
@@ -75,12 +82,15 @@ class Volumes:
         return claim if claim is not None and uid_of(claim) == reference["uid"] else None
 
     def _known_claim(self, key: Key) -> Object | None:
-        """Return the claim from the table. Raises UnreadableError, because an unreadable claim exists."""
+        """Return the claim from the table; None if it is missing. Raises UnreadableError if it cannot be decoded."""
         self._claims.require(key)
         return self._claims.get(key)
 
     def _expect(self, volume: Object, claim: Object) -> Step[None]:
-        """Enqueue the claim, whose sync binds it to the volume; record an event if the modes differ."""
+        """Enqueue the claim that the volume is reserved for, so that its sync binds it to the volume.
+
+        If their volumeModes differ, they cannot be bound, and events are recorded instead.
+        """
         if mode_of(claim) == mode_of(volume):
             yield Enqueue(CLAIM_QUEUE, key_of(claim))
             return
@@ -106,7 +116,10 @@ class Volumes:
             yield from self._writes.fail(volume, "VolumeUnknownReclaimPolicy", text)
 
     def _deleter_of(self, volume: Object) -> str:
-        """Return the plugin name for metrics: of external volumes the provisioner of their class."""
+        """Return the label plugin_name for the metrics of a volume's deletion.
+
+        This is the in-tree plugin, or the provisioner of the StorageClass for a volume that is deleted externally.
+        """
         try:
             external = is_deleted_externally(volume)
         except NoPluginError:
@@ -118,15 +131,19 @@ class Volumes:
 
     @step
     def still_released(self, name: Key) -> Step[Object | None]:
-        """Read a volume live, and return it if it is released.
+        """Read a volume from the API server, and return it if no claim uses it; otherwise None.
 
-        Raises CommandError; UnreadableError.
+        Called before the volume is recycled or deleted. Raises CommandError if the read failed, or UnreadableError if
+        the claim cannot be decoded.
         """
         volume = yield from read_live(PERSISTENT_VOLUMES, name)
         return volume if volume is not None and self._is_released(volume) else None
 
     def _is_released(self, volume: Object) -> bool:
-        """Report whether the claim does not use the volume, by the table of claims. Source: isVolumeReleased."""
+        """Report whether the volume has a claimRef, but the table contains no claim that uses it.
+
+        Source: isVolumeReleased.
+        """
         reference = volume["spec"].get("claimRef")
         if reference is None or not reference.get("uid"):
             return False

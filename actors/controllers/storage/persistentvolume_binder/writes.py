@@ -1,8 +1,8 @@
-"""The writes of the binder. Each is sent only if it changes the object, and returns the new object.
+"""Writes of claims and volumes by the binder. A write is sent only if it changes the object.
 
-Binding takes four writes, in an order that can be resumed after any of them: claimRef of the volume, phase of the
-volume, volumeName of the claim, phase of the claim. Each updates the whole object with the resourceVersion that was
-read.
+Binding takes four writes, in this order: claimRef of the volume, phase of the volume, volumeName of the claim, phase of
+the claim. After a failure between two of them, the next sync sends the missing ones. Each write updates the whole
+object with the resourceVersion that was read.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (bind, unbindVolume, updateClaimStatus,
 updateVolumePhase).
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @step
 def read_live(resource: Resource, key: Key) -> Step[Object | None]:
-    """Read an object from the server; None if it does not exist. Raises CommandError."""
+    """Read an object from the API server; None if it does not exist. Raises CommandError if the read failed."""
     outcome = yield from must(get_live(resource, key), but=(NotFound,))
     return decode_object(outcome.body) if isinstance(outcome, Done) else None
 
@@ -43,7 +43,10 @@ class Writes:
 
     @step
     def bind(self, volume: Object, claim: Object) -> Step[None]:
-        """Bind a claim to a volume with the four writes above, as far as they are missing. Source: bind."""
+        """Bind a claim to a volume, by those of the four necessary writes that are still missing. Source: bind.
+
+        The writes are the claimRef and phase of the volume, then the volumeName and phase of the claim.
+        """
         named = bound_volume(volume, claim)
         if named is not None:
             volume = yield from must_object(update(PERSISTENT_VOLUMES, named))
@@ -71,7 +74,7 @@ class Writes:
 
     @step
     def fail(self, volume: Object, reason: str, message: str) -> Step[Object]:
-        """Set the phase Failed, and record an event, unless it is Failed already."""
+        """Set the phase of a volume to Failed and record an event, unless the volume is Failed already."""
         if phase_of(volume) == "Failed":
             return volume
         volume = yield from self.set_phase(volume, "Failed", message)
@@ -88,7 +91,7 @@ class Writes:
 
     @step
     def lose(self, claim: Object, reason: str, message: str) -> Step[None]:
-        """Set the phase Lost, and record an event, unless it is Lost already."""
+        """Set the phase of a claim to Lost and record an event, unless the claim is Lost already."""
         if phase_of(claim) == "Lost":
             return
         claim = yield from self.set_claim_phase(claim, "Lost")

@@ -1,4 +1,4 @@
-"""Index of pods by their claims."""
+"""Index of pods by the PersistentVolumeClaims that they use."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from kcm.protocols.resources import PODS
 from kcm.protocols.volumes import claim_keys
 
 CLAIMS = "claims"
-PODS_BY_CLAIM = Index(PODS, CLAIMS, claim_keys)  # by keys of claims, including those of ephemeral volumes
+PODS_BY_CLAIM = Index(PODS, CLAIMS, claim_keys)  # by "namespace/name" of each claim, also that of an ephemeral volume

@@ -1,6 +1,6 @@
-"""Finalizers that keep an object while it is in use.
+"""Finalizers that protect volumes, claims and VolumeAttributesClasses from deletion while they are in use.
 
-The whole object is updated, because the roles of these controllers do not permit patches.
+The functions return whole objects for updates, because the RBAC roles of the controllers do not permit patches.
 
 Source: kubernetes v1.36 pkg/controller/util/protectionutil/utils.go.
 """
@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata
 
 
 def protected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
-    """Return the object with the finalizer; None if it has it already, or is being deleted."""
+    """Return a copy of the object with the finalizer; None if it has the finalizer already, or is being deleted."""
     names = finalizers_of(obj)
     if is_deleting(obj) or finalizer in names:
         return None
@@ -22,12 +22,12 @@ def protected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
 
 
 def is_deletion_candidate(obj: Mapping[str, Any], finalizer: str) -> bool:
-    """Report whether the object is being deleted and has the finalizer. Source: IsDeletionCandidate."""
+    """Report whether the object is being deleted and still has the finalizer. Source: IsDeletionCandidate."""
     return is_deleting(obj) and finalizer in finalizers_of(obj)
 
 
 def unprotected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
-    """Return the object without the finalizer; None if it is not being deleted, or does not have it."""
+    """Return a copy of the object without the finalizer; None if it is not being deleted, or lacks the finalizer."""
     if not is_deletion_candidate(obj, finalizer):
         return None
     names = [name for name in finalizers_of(obj) if name != finalizer]
