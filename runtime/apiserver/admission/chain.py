@@ -69,7 +69,7 @@ from kcm.runtime.apiserver.admission.webhooks.dispatcher import have_changed, ha
 from kcm.runtime.apiserver.core.cluster import Cluster, Remarks, RoutedRequest, stored_form
 from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.metadata import settle_namespace
-from kcm.runtime.apiserver.core.removal import nobody
+from kcm.runtime.apiserver.core.removal import admit_all
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.users import NODES
@@ -256,7 +256,7 @@ def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Obje
     """
     restricts = NODE_RESTRICTION in cluster.settings.plugins and NODES in call.user.groups
     if not restricts and not _may_change(cluster) and not _may_judge(cluster):
-        return nobody
+        return admit_all
 
     def ask(old: Object) -> None:
         if restricts:
@@ -412,7 +412,7 @@ def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes]
         asked.call.annotate(name, text)
     if found.refusal is not None:
         raise found.refusal
-    if found.obj is None or found.obj is asked.obj or cluster.patience is None:
+    if found.obj is None or found.obj is asked.obj or cluster.allowance is None:
         return found.obj
     # The object is changed further, and other attempts may get the same result: return a copy.
     copy: Object = decode_object(orjson.dumps(found.obj))

@@ -163,7 +163,7 @@ def _check_limited(
     ]
     if uncovered:
         shown = " ".join(f"{{{scope.name} {scope.operator} [{' '.join(scope.values)}]}}" for scope in uncovered)
-        raise status_errors.unexplained(f"insufficient quota to match these scopes: [{shown}]")
+        raise status_errors.without_reason(f"insufficient quota to match these scopes: [{shown}]")
 
 
 def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:

@@ -17,7 +17,7 @@ from kcm.runtime.apiserver.apiextensions.pruning_and_defaults import Meter, Unkn
 from kcm.runtime.apiserver.apiextensions.schemas import EMBEDDED, META_FIELDS, Schema, items_of, properties_of
 from kcm.runtime.apiserver.apiextensions.validation_errors import explain
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 
 def validate_defaults(schema: Schema, path: str, *, pruned: bool = True) -> Iterator[FieldError]:
@@ -77,7 +77,7 @@ def _as_metadata(field: str, default: Any) -> list[FieldError]:
     obj = {"apiVersion": "validation/v1", "kind": "Validation", **value}
     try:
         settle_embedded(obj, "")
-    except ShapeError as err:
+    except UnmarshalTypeError as err:
         return [FieldError("FieldValueInvalid", "metadata", default, str(err))]
     return problems(obj, "")
 
@@ -89,7 +89,7 @@ def _as_embedded(schema: Schema, default: Any, path: str) -> Iterator[FieldError
     for obj, place in find(orjson.loads(orjson.dumps(default)), path):
         try:
             settle_embedded(obj, place)
-        except ShapeError as err:
+        except UnmarshalTypeError as err:
             yield FieldError("FieldValueInvalid", place, sorted_keys(obj), str(err))
             return
         yield from problems(obj, place)

@@ -19,8 +19,8 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, requi
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.rules.names import dns1035_label
 from kcm.runtime.apiserver.rules.object_meta import validate_metadata
-from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 # Yields (object, path of its field) for each embedded object.
 FindEmbedded = Callable[[Any, str], Iterator[tuple[dict[str, Any], str]]]
@@ -67,18 +67,18 @@ def settle_embedded(obj: dict[str, Any], path: str) -> None:
     """Remove unknown fields and nulls from the metadata of an embedded object, in place.
 
     path: field path of the embedded object, for errors.
-    Raises ShapeError for a field of a wrong type.
+    Raises UnmarshalTypeError for a field of a wrong type.
     """
     for field in ("apiVersion", "kind"):
         if field in obj and not isinstance(obj[field], str):
-            raise ShapeError("", "", why=str(invalid(_inside(path, field), obj[field], "must be a string")))
+            raise UnmarshalTypeError("", "", why=str(invalid(_inside(path, field), obj[field], "must be a string")))
     if obj.get("metadata") is None:
         return
     try:
-        built_in_shapes().check(_OF_CLUSTER, obj)
-    except ShapeError as err:
+        built_in_type_checks().check(_OF_CLUSTER, obj)
+    except UnmarshalTypeError as err:
         wrong = invalid(_inside(path, "metadata"), obj["metadata"], str(err))
-        raise ShapeError("", "", why=str(wrong)) from err
+        raise UnmarshalTypeError("", "", why=str(wrong)) from err
 
 
 def problems(obj: Mapping[str, Any], path: str) -> list[FieldError]:

@@ -64,7 +64,8 @@ class ObjectSchema:
 
         unknown: list to which the paths of unknown fields are added, up to a limit.
         most_made: maximum number of bytes that the defaults may add.
-        Raises ShapeError if metadata of an embedded object is malformed, TooLargeError if the defaults are too large.
+        Raises UnmarshalTypeError if metadata of an embedded object is malformed, and TooLargeError if the defaults are
+        too large.
         """
         found = None if unknown is None else UnknownFields()
         self._meter.left = most_made

@@ -14,7 +14,7 @@ from typing import Any
 
 from kcm.protocols.objects import Object, decode_object, make_key
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.core.metadata import begin
+from kcm.runtime.apiserver.core.metadata import initialize
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.verbs.create import create_object
 
@@ -80,7 +80,7 @@ class KubernetesService:
         stored = self._stored(definition)
         if stored is None:
             new = {**_new(definition, labels), **content}
-            begin(self._cluster, definition, new)
+            initialize(self._cluster, definition, new)
             definition.strategy.set_defaults(new)
             # Written directly to the store: a request with a loopback address would be rejected.
             self._cluster.state.put(definition.storage, make_key(NAMESPACE, NAME), new)

@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid, quoted
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.schema.nesting import check_nesting
-from kcm.runtime.apiserver.schema.scalars import ShapeError, json_type
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError, json_type
 
 _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
@@ -70,8 +70,8 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     try:
-        cluster.shapes.check(definition, obj)
-    except ShapeError as err:
+        cluster.type_checks.check(definition, obj)
+    except UnmarshalTypeError as err:
         raise UnfitError(str(err)) from err
     meta = obj["metadata"]
     meta.pop("selfLink", None)
@@ -97,7 +97,7 @@ def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if not isinstance(value, str):
             raise UnfitError(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_in_go(value)} into "
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into "
                 f"Go struct field .{name} of type string"
             )
     if definition.dynamic:
@@ -137,7 +137,7 @@ def _check_custom_kind(definition: ResourceDefinition, obj: Object) -> None:
         raise status_errors.invalid(definition.group, str(given["kind"]), name, errors)
 
 
-def _in_go(value: object) -> str:
+def _go_type(value: object) -> str:
     """Return the type of a JSON value in Go's error messages. value: neither a string nor null."""
     if isinstance(value, bool):
         return "bool"

@@ -26,7 +26,7 @@ from kcm.runtime.apiserver.registry.users import (
     allow_all,
     known_to_nobody,
 )
-from kcm.runtime.apiserver.schema.kind_checks import Shapes, built_in_shapes
+from kcm.runtime.apiserver.schema.kind_checks import TypeChecks, built_in_type_checks
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.state import State, StoredObject
 from kcm.runtime.apiserver.storage.store import StoreChange
@@ -34,7 +34,7 @@ from kcm.runtime.client.api import Request
 from kcm.runtime.scheduling.clock import WallClock
 
 
-class Patience(Protocol):
+class RemainingAllowance(Protocol):
     """Remaining allowance of the current attempt at a request, in units of cost."""
 
     left: float
@@ -60,7 +60,7 @@ class Cluster:
 
     state: State
     registry: Registry
-    shapes: Shapes = field(default_factory=built_in_shapes)
+    type_checks: TypeChecks = field(default_factory=built_in_type_checks)
     clock: WallClock
     uid: Callable[[], str]
     suffix: Callable[[], str]  # returns five random characters for a generateName
@@ -71,7 +71,7 @@ class Cluster:
     settings: ApiSettings
     outside: Outside = unanswered  # returns responses of webhooks, see suspended_requests.py
     # Allowance for long computations, see long_computations.py; None: they are carried out at once.
-    patience: Patience | None = None
+    allowance: RemainingAllowance | None = None
 
     @property
     def service_ranges(self) -> tuple[str, ...]:

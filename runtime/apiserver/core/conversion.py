@@ -21,7 +21,7 @@ from kcm.runtime.apiserver.apiextensions.go_text import go_type
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.go_structs import STATUS, anything, list_of, struct_of, text
 from kcm.runtime.apiserver.core.questions import Answer, Post
-from kcm.runtime.apiserver.core.suspended_requests import Asking
+from kcm.runtime.apiserver.core.suspended_requests import OutsideAccess
 from kcm.runtime.apiserver.core.webhook_addresses import NoAddressError, address
 from kcm.runtime.apiserver.core.webhook_answers import UnansweredError, review_in
 from kcm.runtime.apiserver.errors import status_errors
@@ -56,10 +56,10 @@ class ConversionError(Exception):
     """Invalid response of a conversion webhook. The text is the end of "conversion webhook for v1, Kind=X …"."""
 
 
-def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Convert:
+def converter_of(definition: Object, cluster: Cluster, outside_access: OutsideAccess) -> Convert:
     """Return the function that converts the objects of a CustomResourceDefinition.
 
-    asking: provides the responses of the webhook.
+    outside_access: provides the responses of the webhook.
     """
     spec = definition["spec"]
     known = {f"{spec['group']}/{version['name']}" for version in spec["versions"]}
@@ -73,17 +73,17 @@ def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Conver
         for obj in others:
             if obj["apiVersion"] not in known:
                 text = f"request to convert CR from an invalid group/version: {obj['apiVersion']}"
-                raise status_errors.unexplained(text)
-        if webhook is None or _admits(cluster, webhook):
+                raise status_errors.without_reason(text)
+        if webhook is None or _converts_without_call(cluster, webhook):
             converted = iter([{**obj, "apiVersion": api_version} for obj in others])
         else:
-            converted = iter(_by_webhook(cluster, asking, webhook, others, api_version))
+            converted = iter(_convert_by_webhook(cluster, outside_access, webhook, others, api_version))
         return [obj if obj["apiVersion"] == api_version else next(converted) for obj in objects]
 
     return convert
 
 
-def _admits(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
+def _converts_without_call(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
     """Report whether objects are converted without the webhook: its pods are hollow, and annotated with "admit"."""
     try:
         return address(cluster, webhook.get("clientConfig") or {}).admits
@@ -91,24 +91,24 @@ def _admits(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
         return False
 
 
-def _by_webhook(
-    cluster: Cluster, asking: Asking, webhook: Mapping[str, Any], objects: list[Object], api_version: str
+def _convert_by_webhook(
+    cluster: Cluster, outside_access: OutsideAccess, webhook: Mapping[str, Any], objects: list[Object], api_version: str
 ) -> list[Object]:
     """Convert objects with the webhook. Raises StatusError (500), and Unanswered while its response is not known."""
     versions = webhook.get("conversionReviewVersions") or ()
     version = next((candidate for candidate in versions if candidate in _REVIEW_VERSIONS), None)
     if version is None:
-        raise status_errors.unexplained("no supported conversion review versions")
+        raise status_errors.without_reason("no supported conversion review versions")
     review = _Review(version, api_version, objects)
     first = objects[0]
     try:
-        return review.converted(_asked(cluster, asking, webhook.get("clientConfig") or {}, review))
+        return review.converted(_call(cluster, outside_access, webhook.get("clientConfig") or {}, review))
     except ConversionError as err:
         described = f"{first['apiVersion']}, Kind={first['kind']}"
-        raise status_errors.unexplained(f"conversion webhook for {described} {err}") from err
+        raise status_errors.without_reason(f"conversion webhook for {described} {err}") from err
 
 
-def _asked(cluster: Cluster, asking: Asking, client: Mapping[str, Any], review: _Review) -> Answer:
+def _call(cluster: Cluster, outside_access: OutsideAccess, client: Mapping[str, Any], review: _Review) -> Answer:
     """Return the response of the webhook to a review. client: a WebhookClientConfig. Raises Unanswered."""
     try:
         found = address(cluster, client)
@@ -116,7 +116,7 @@ def _asked(cluster: Cluster, asking: Asking, client: Mapping[str, Any], review: 
         return Answer(error=f"Post {quoted(f'{err.url}?timeout={LONGEST:g}s')}: {err}" if err.url else str(err))
     authority = base64.b64decode(client.get("caBundle") or "").strip()
     question = Post(f"{found.url}?timeout={LONGEST:g}s", review.body, found.at, authority, LONGEST)
-    return asking.outside((question,))[0]
+    return outside_access.outside((question,))[0]
 
 
 class _Review:
@@ -141,16 +141,16 @@ class _Review:
         if len(found) != len(self._objects):
             raise ConversionError(f"returned {len(found)} objects, expected {len(self._objects)}")
         pairs = zip(self._objects, found, strict=True)
-        return [_settled(before, after, self._wanted, index) for index, (before, after) in enumerate(pairs)]
+        return [_checked(before, after, self._wanted, index) for index, (before, after) in enumerate(pairs)]
 
     def _response(self, whole: Mapping[str, Any]) -> dict[str, Any]:
         """Return the field `response` of the webhook's review. Raises UnansweredError if the review is invalid."""
         given = {field: whole.get(field) or "" for field in self._head}
         strict = self._version == "v1"
         if all(given.values()) and given != self._head:
-            raise UnansweredError(_stranger(given, self._version))
+            raise UnansweredError(_wrong_kind_error(given, self._version))
         if strict and given != self._head:
-            raise UnansweredError(f"expected webhook response of {_named(self._head)}, got {_named(given)}")
+            raise UnansweredError(f"expected webhook response of {_described(self._head)}, got {_described(given)}")
         response = whole.get("response")
         if not isinstance(response, dict):
             raise UnansweredError("no response provided")
@@ -163,7 +163,7 @@ class _Review:
         return response
 
 
-def _stranger(given: Mapping[str, str], wanted: str) -> str:
+def _wrong_kind_error(given: Mapping[str, str], wanted: str) -> str:
     """Return the error of Go's client for a response that is not a ConversionReview of the wanted version.
 
     given: kind and apiVersion of the response.
@@ -175,12 +175,12 @@ def _stranger(given: Mapping[str, str], wanted: str) -> str:
     return f"no kind {kind} is registered for version {api_version} in scheme {quoted(_SCHEME)}"
 
 
-def _named(head: Mapping[str, str]) -> str:
+def _described(head: Mapping[str, str]) -> str:
     group, _, version = head["apiVersion"].rpartition("/")
     return f"{group}/{version}, Kind={head['kind']}"
 
 
-def _settled(before: Object, after: Any, wanted: str, index: int) -> Object:
+def _checked(before: Object, after: Any, wanted: str, index: int) -> Object:
     """Return a converted object with its original metadata, except for labels and annotations, which may change.
 
     Raises ConversionError if the webhook has changed the kind, identity or metadata, or has returned another version;

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.apiextensions.custom_kinds import definitions_in
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.conversion import converter_of
 from kcm.runtime.apiserver.core.removal import DeleteOptions, delete_object
-from kcm.runtime.apiserver.core.suspended_requests import Asking
+from kcm.runtime.apiserver.core.suspended_requests import OutsideAccess
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -31,8 +31,8 @@ class CustomResources:
     deleted, its objects are deleted first.
     """
 
-    def __init__(self, cluster: Cluster, cache: WatchCache, asking: Asking) -> None:
-        self._cluster, self._cache, self._asking = cluster, cache, asking
+    def __init__(self, cluster: Cluster, cache: WatchCache, outside_access: OutsideAccess) -> None:
+        self._cluster, self._cache, self._outside_access = cluster, cache, outside_access
         # By the name of the CustomResourceDefinition, which is also the storage of its objects.
         self._served: dict[str, list[ResourceDefinition]] = {}
         self._specs: dict[str, Object] = {}  # specs of the definitions whose names are accepted, by name
@@ -46,8 +46,8 @@ class CustomResources:
             return
         stored = decode_object(change.raw)
         if change.type == DELETED:
-            self._withdraw(change.key)
-            self._serve_others(stored["spec"]["group"])
+            self._unregister(change.key)
+            self._serve_waiting(stored["spec"]["group"])
         else:
             self._establish(change.key, stored, self._serve(change.key, stored))
             if CLEANUP in (stored["metadata"].get("finalizers") or ()) and "deletionTimestamp" in stored["metadata"]:
@@ -97,7 +97,7 @@ class CustomResources:
                     definition.storage: name for definition in self._served.get(name, ()) if definition.is_stored
                 }
 
-    def _serve_others(self, group: str) -> None:
+    def _serve_waiting(self, group: str) -> None:
         """Serve the definitions of a group whose names were taken until now."""
         for name, record in list(self._cluster.state.collection(DEFINITIONS).records.items()):
             stored = decode_object(record.raw)
@@ -117,7 +117,7 @@ class CustomResources:
                 self._cluster.state.when_durable(self._ending_watches(served))
             self._specs[name] = spec
             self._remove(served)
-            self._served[name] = definitions_in(stored, converter_of(stored, self._cluster, self._asking))
+            self._served[name] = definitions_in(stored, converter_of(stored, self._cluster, self._outside_access))
             for definition in self._served[name]:
                 self._cluster.registry.add(definition)
         return conflict
@@ -134,7 +134,7 @@ class CustomResources:
         for definition in definitions:
             self._cluster.registry.remove(definition)
 
-    def _withdraw(self, name: str) -> None:
+    def _unregister(self, name: str) -> None:
         state = self._cluster.state
         served = self._served.pop(name, [])
         state.when_durable(self._ending_watches(served))
@@ -185,7 +185,7 @@ class CustomResources:
         if "deletionTimestamp" in stored["metadata"]:
             message = "CustomResource deletion is in progress"
             wanted["conditions"].append(_condition("Terminating", "True", "InstanceDeletionInProgress", message, now))
-        if _untimed(wanted) != _untimed(status):
+        if _without_times(wanted) != _without_times(status):
             stored["status"] = wanted
             self._cluster.state.put(DEFINITIONS, name, stored)
 
@@ -226,7 +226,7 @@ def _is_established(stored: Object) -> bool:
     return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
-def _untimed(status: Object) -> Object:
+def _without_times(status: Object) -> Object:
     """Return the part of a status that this module sets, without transition times."""
     ours = {"acceptedNames": status.get("acceptedNames"), "storedVersions": status.get("storedVersions")}
     types = ("NamesAccepted", "Established", "Terminating")

@@ -45,9 +45,9 @@ class Expiry:
         if due and due[-1][1:] == (change.key, change.revision):
             due.pop()
         if change.type == DELETED:  # perhaps by `tick`, which has removed the entry
-            self._put_back(change.storage, change.key, decode_object(change.previous))
+            self._reschedule(change.storage, change.key, decode_object(change.previous))
 
-    def _put_back(self, storage: str, key: Key, event: Object) -> None:
+    def _reschedule(self, storage: str, key: Key, event: Object) -> None:
         """Schedule the removal of an event whose deletion was rolled back. A duplicate entry has no effect."""
         definition, now = self._cluster.registry.of_storage(storage), self._cluster.clock.now()
         ttl = definition.strategy.ttl if definition is not None else None

@@ -26,7 +26,7 @@ Conflicts = dict[Manager, Tree]
 
 def conflict(conflicts: Conflicts) -> StatusError:
     """Return the error (409) for an apply that conflicts with other managers. Its text is upstream's."""
-    found = [(_described(who), list(paths(conflicts[who]))) for who in sorted(conflicts, key=_identifier)]
+    found = [(_described(who), list(paths(conflicts[who]))) for who in sorted(conflicts, key=_sort_key)]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
         for who, places in found
@@ -40,7 +40,7 @@ def conflict(conflicts: Conflicts) -> StatusError:
     return StatusError(409, "Conflict", text, details={"causes": causes})
 
 
-def _identifier(manager: Manager) -> str:
+def _sort_key(manager: Manager) -> str:
     return orjson.dumps(list(manager)).decode()
 
 
@@ -51,7 +51,7 @@ def _described(manager: Manager) -> str:
     return f"{who} using {manager.api_version}" if manager.operation == UPDATE else who
 
 
-def left_after_last_applied(
+def without_last_applied(
     conflicts: Conflicts, live: Mapping[str, Any], type_: MergeType, api_version: str
 ) -> Conflicts:
     """Return the conflicts without those over fields that client-side apply wrote and that have not changed since.
@@ -70,7 +70,7 @@ def left_after_last_applied(
     return {who: left for who, fields in conflicts.items() if (left := minus(fields, allowed))}
 
 
-def last_applied_by(body: Mapping[str, Any]) -> str:
+def last_applied_text(body: Mapping[str, Any]) -> str:
     """Return an applied object in JSON, as client-side apply records it in the annotation LAST_APPLIED."""
     meta = dict(body.get("metadata") or {})
     if isinstance(meta.get("annotations"), dict):

@@ -21,9 +21,9 @@ from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.merge_types import merge_type_of
-from kcm.runtime.apiserver.errors.status_errors import StatusError, unexplained
+from kcm.runtime.apiserver.errors.status_errors import StatusError, without_reason
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.field_differences import Comparison, compare, set_in, whole
+from kcm.runtime.apiserver.schema.field_differences import Comparison, all_fields, compare, non_zero_fields
 from kcm.runtime.apiserver.schema.field_sets import Tree, has_path, minus, united, without
 from kcm.runtime.apiserver.schema.merge_types import MergeType
 from kcm.runtime.apiserver.schema.typed_errors import typed_errors
@@ -40,7 +40,7 @@ _ABSENT = object()
 _OF_METADATA = "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion"
 _STRIPPED_OF_METADATA: Tree = {".": {}, **{f"f:{name}": {} for name in _OF_METADATA.split()}}
 _STRIPPED: Tree = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": _STRIPPED_OF_METADATA}
-_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # cached values of a type; bytes of JSON of each
+_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # cached values of a type; bytes of JSON of inner
 _seen: WeakKeyDictionary[MergeType, dict[bytes, Tree | None]] = WeakKeyDictionary()
 _RESET_STATUS: Tree = {"f:status": {}}
 
@@ -143,7 +143,7 @@ def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *,
         mine = Manager(manager, UPDATE, definition.api_version, "")
         if given:
             given = {other: left for other, entry in given.items() if (left := _without(entry, fields, {}))}
-        entries = _with_mine(given, mine, fields, cluster.timestamp())
+        entries = _with_entry(given, mine, fields, cluster.timestamp())
         obj["metadata"][MANAGED_FIELDS] = encoded(entries)
 
 
@@ -156,8 +156,8 @@ def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tre
         if name == "metadata":
             of_meta = type_.field(name)
             fields = {
-                step: whole(each, of_meta.field(part))
-                for part, each in value.items()
+                step: all_fields(inner, of_meta.field(part))
+                for part, inner in value.items()
                 if (step := f"f:{part}") not in _STRIPPED_OF_METADATA
             }
             if fields:
@@ -167,13 +167,13 @@ def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tre
             and not (name == STATUS and has_status)
             and (value or name not in omitted)
         ):
-            of_value = _of_part(value, zero.get(name, _ABSENT), type_.field(name))
+            of_value = _changed_fields(value, zero.get(name, _ABSENT), type_.field(name))
             if of_value is not None:
                 found[f"f:{name}"] = of_value
     return found
 
 
-def _of_part(value: Any, before: Any, type_: MergeType) -> Tree | None:
+def _changed_fields(value: Any, before: Any, type_: MergeType) -> Tree | None:
     """Return the set of fields of a top-level value that differ from `before`; None if the two are equal.
 
     The result is cached, because a controller creates many objects with an equal spec.
@@ -181,12 +181,12 @@ def _of_part(value: Any, before: Any, type_: MergeType) -> Tree | None:
     """
     key = orjson.dumps(value) if isinstance(value, dict) else b""
     if not key or len(key) > _LONGEST_KEPT:
-        return whole(value, type_) if before is _ABSENT else set_in(value, before, type_)
+        return all_fields(value, type_) if before is _ABSENT else non_zero_fields(value, before, type_)
     known = _seen.setdefault(type_, {})
     if key not in known:
         if len(known) >= _MOST_KEPT:
             known.clear()
-        known[key] = whole(value, type_) if before is _ABSENT else set_in(value, before, type_)
+        known[key] = all_fields(value, type_) if before is _ABSENT else non_zero_fields(value, before, type_)
     return known[key]
 
 
@@ -229,7 +229,7 @@ def _record_update(
     """
     comparisons = Comparisons(cluster, call.definition, {**old, "metadata": _unmanaged(old["metadata"])}, new)
     mine = updater(call)
-    if mine.subresource == SCALE and not _is_scaled(call.definition, managers):
+    if mine.subresource == SCALE and not _manages_replicas(call.definition, managers):
         new["metadata"][MANAGED_FIELDS] = entries  # as upstream: replicas have no manager yet, and get none
         return
     comparison = comparisons.of(mine.api_version)
@@ -244,7 +244,7 @@ def _record_update(
     reset = reset_by(call.definition, call.route.subresource)
     fields = stripped(without(united(comparison.modified, comparison.added), reset))
     if fields:
-        after = _with_mine(after, mine, fields, cluster.timestamp())
+        after = _with_entry(after, mine, fields, cluster.timestamp())
     if after:
         new["metadata"][MANAGED_FIELDS] = encoded(after)
 
@@ -254,7 +254,7 @@ def _unmanaged(meta: Mapping[str, Any]) -> Object:
 
 
 class Comparisons:
-    """Differences between an object before and after a write, in each API version that a field manager uses."""
+    """Differences between an object before and after a write, in inner API version that a field manager uses."""
 
     def __init__(
         self, cluster: Cluster, definition: ResourceDefinition, old: Mapping[str, Any], new: Mapping[str, Any]
@@ -273,7 +273,7 @@ class Comparisons:
         if definition is None:
             return None
         type_ = merge_type_of(definition)
-        old, new = shown(definition, self._old), shown(definition, self._new)
+        old, new = in_version_of(definition, self._old), in_version_of(definition, self._new)
         if definition.dynamic and definition is not self._definition:
             for obj, which in ((old, "old"), (new, "new")):
                 _check_fields(obj, type_, f"failed to convert {which} object: ")
@@ -281,7 +281,7 @@ class Comparisons:
         return carried_out(self._cluster, key, lambda: compare(old, new, type_))
 
 
-def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object]) -> bool:
+def _manages_replicas(definition: ResourceDefinition, managers: Mapping[Manager, Object]) -> bool:
     """Report whether a manager is recorded for the field with the number of replicas."""
     paths = definition.strategy.scale_paths
     steps = ".spec.replicas" if paths is None else paths.replicas
@@ -296,12 +296,12 @@ def _check_fields(obj: Mapping[str, Any], type_: MergeType, what: str) -> None:
     """
     errors = typed_errors(obj, type_)
     if errors:
-        raise unexplained(
+        raise without_reason(
             what + (errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {error}" for error in errors))
         )
 
 
-def shown(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+def in_version_of(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert an object from the form that the handlers of verbs process to the version of the definition."""
     return obj if definition.from_storage is None else definition.from_storage(dict(obj))
 
@@ -318,7 +318,7 @@ def _without(entry: Object, taken: Tree, removed: Tree) -> Object | None:
     return {**entry, "fieldsV1": left} if left else None
 
 
-def _with_mine(entries: dict[Manager, Object], mine: Manager, fields: Tree, now: str) -> dict[Manager, Object]:
+def _with_entry(entries: dict[Manager, Object], mine: Manager, fields: Tree, now: str) -> dict[Manager, Object]:
     former = entries.get(mine)
     if former is not None:
         fields = united(former["fieldsV1"], fields)
@@ -364,10 +364,10 @@ def keep_times(new: Object, old: Mapping[str, Any]) -> None:
     now, before = new["metadata"].get(MANAGED_FIELDS), old["metadata"].get(MANAGED_FIELDS)
     if not now or now is before or not before or len(now) != len(before) or now == before:
         return
-    if _untimed(now) == _untimed(before) and {**new, "metadata": 0} == {**old, "metadata": 0}:
+    if _without_times(now) == _without_times(before) and {**new, "metadata": 0} == {**old, "metadata": 0}:
         if _unmanaged(new["metadata"]) == _unmanaged(old["metadata"]):
             new["metadata"][MANAGED_FIELDS] = before
 
 
-def _untimed(entries: Sequence[Mapping[str, Any]]) -> list[Object]:
+def _without_times(entries: Sequence[Mapping[str, Any]]) -> list[Object]:
     return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]

@@ -22,14 +22,14 @@ Decode = Callable[[Any, str, str], Any]
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 
-def _wrong(found: str, struct: str, path: str, type_: str) -> ValueError:
+def _wrong_type(found: str, struct: str, path: str, type_: str) -> ValueError:
     return ValueError(f"json: cannot unmarshal {found} into Go struct field {struct}.{path} of type {type_}")
 
 
 def text(type_: str = "string") -> Decode:
     def decode(value: Any, struct: str, path: str) -> Any:
         if not isinstance(value, str):
-            raise _wrong(json_type(value), struct, path, type_)
+            raise _wrong_type(json_type(value), struct, path, type_)
         return value
 
     return decode
@@ -37,16 +37,16 @@ def text(type_: str = "string") -> Decode:
 
 def boolean(value: Any, struct: str, path: str) -> Any:
     if not isinstance(value, bool):
-        raise _wrong(json_type(value), struct, path, "bool")
+        raise _wrong_type(json_type(value), struct, path, "bool")
     return value
 
 
 def integer(bits: int) -> Decode:
     def decode(value: Any, struct: str, path: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _wrong(json_type(value), struct, path, f"int{bits}")
+            raise _wrong_type(json_type(value), struct, path, f"int{bits}")
         if not isinstance(value, int) or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-            raise _wrong(f"number {value}", struct, path, f"int{bits}")
+            raise _wrong_type(f"number {value}", struct, path, f"int{bits}")
         return value
 
     return decode
@@ -58,10 +58,10 @@ def octets(value: Any, struct: str, path: str) -> Any:
         byte = integer(16)
         numbers = [byte(item, struct, path) for item in value if item is not None]
         if not all(0 <= number < 256 for number in numbers):
-            raise _wrong("number", struct, path, "uint8")
+            raise _wrong_type("number", struct, path, "uint8")
         return bytes(numbers)
     if not isinstance(value, str):
-        raise _wrong(json_type(value), struct, path, "[]uint8")
+        raise _wrong_type(json_type(value), struct, path, "[]uint8")
     given = value.replace("\r", "").replace("\n", "")
     try:
         return base64.b64decode(given, validate=True)
@@ -74,7 +74,7 @@ def octets(value: Any, struct: str, path: str) -> Any:
 def list_of(element: Decode, type_: str) -> Decode:
     def decode(value: Any, struct: str, path: str) -> Any:
         if not isinstance(value, list):
-            raise _wrong(json_type(value), struct, path, f"[]{type_}")
+            raise _wrong_type(json_type(value), struct, path, f"[]{type_}")
         return [None if item is None else element(item, struct, path) for item in value]
 
     return decode
@@ -82,7 +82,7 @@ def list_of(element: Decode, type_: str) -> Decode:
 
 def texts_by_name(value: Any, struct: str, path: str) -> Any:
     if not isinstance(value, dict):
-        raise _wrong(json_type(value), struct, path, "map[string]string")
+        raise _wrong_type(json_type(value), struct, path, "map[string]string")
     element = text()
     return {name: "" if inner is None else element(inner, struct, path) for name, inner in value.items()}
 
@@ -94,7 +94,7 @@ def anything(value: Any, _struct: str, _path: str) -> Any:
 def struct_of(package: str, name: str, fields: Mapping[str, Decode]) -> Decode:
     def decode(value: Any, outer: str, path: str) -> Any:
         if not isinstance(value, dict):
-            raise _wrong(json_type(value), outer, path, f"{package}.{name}")
+            raise _wrong_type(json_type(value), outer, path, f"{package}.{name}")
         return {
             field: fields[field](inner, name, f"{path}.{field}" if path else field)
             for field, inner in value.items()

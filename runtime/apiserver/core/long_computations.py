@@ -54,8 +54,8 @@ def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]
 
     Raises the exceptions of `act`, and Unanswered if the allowance is exceeded and the result is not yet known.
     """
-    patience = cluster.patience
-    if patience is None:
+    allowance = cluster.allowance
+    if allowance is None:
         return act()
     generation = 0
     while cluster.outside is not unanswered:
@@ -75,10 +75,10 @@ def carried_out(cluster: Cluster, key: Callable[[], bytes], act: Callable[[], T]
         value: T = result.value
         return value
     try:
-        with effort.allowance(patience.left) as left:
+        with effort.allowance(allowance.left) as left:
             try:
                 return act()
             finally:
-                patience.left = left()
+                allowance.left = left()
     except effort.TooLongError:
         raise Unanswered((Computation(key() + bytes((generation,)), act, cluster.outside),)) from None

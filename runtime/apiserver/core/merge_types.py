@@ -11,30 +11,30 @@ from kcm.runtime.apiserver.schema.merge_types import MergeType, built_in, of_cus
 
 _MOST_KEPT = 1024
 
-_of_kinds: dict[tuple[str, str], MergeType] = {}
-_of_schemas: dict[int, tuple[Mapping[str, Any], MergeType]] = {}  # by the schema's identity
+_built_in_types: dict[tuple[str, str], MergeType] = {}
+_custom_types: dict[int, tuple[Mapping[str, Any], MergeType]] = {}  # by the schema's identity
 
 
 def merge_type_of(definition: ResourceDefinition) -> MergeType:
     if definition.dynamic:
-        return _of_custom(definition.schema)
+        return _custom_type(definition.schema)
     kind = definition.api_version, definition.kind
-    found = _of_kinds.get(kind)
+    found = _built_in_types.get(kind)
     if found is None:
         name = built_in_types().name_of(definition.group, definition.version, definition.kind)
-        found = _of_kinds[kind] = _of_custom(definition.schema) if name is None else built_in(name)
+        found = _built_in_types[kind] = _custom_type(definition.schema) if name is None else built_in(name)
     return found
 
 
-def _of_custom(schema: Mapping[str, Any] | None) -> MergeType:
+def _custom_type(schema: Mapping[str, Any] | None) -> MergeType:
     if schema is None:
-        return _OF_ANY
-    kept = _of_schemas.get(id(schema))
+        return _WITHOUT_SCHEMA
+    kept = _custom_types.get(id(schema))
     if kept is None or kept[0] is not schema:
-        if len(_of_schemas) >= _MOST_KEPT:
-            _of_schemas.clear()
-        kept = _of_schemas[id(schema)] = schema, of_custom_kind(schema)
+        if len(_custom_types) >= _MOST_KEPT:
+            _custom_types.clear()
+        kept = _custom_types[id(schema)] = schema, of_custom_kind(schema)
     return kept[1]
 
 
-_OF_ANY = of_custom_kind(None)
+_WITHOUT_SCHEMA = of_custom_kind(None)

@@ -42,7 +42,7 @@ def check_name(route: ResourceRoute, obj: Object) -> None:
         )
 
 
-def begin(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+def initialize(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """Set the metadata of a new object that only the server may set: uid, creationTimestamp, generation."""
     meta = obj["metadata"]
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):

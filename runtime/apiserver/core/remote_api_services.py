@@ -22,9 +22,9 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 API_SERVICES, SERVICES, NODES = "apiservices.apiregistration.k8s.io", "services", "nodes"
-_LOOKED_AT = frozenset((API_SERVICES, SERVICES, SLICES, NODES))
+_STORAGES = frozenset((API_SERVICES, SERVICES, SLICES, NODES))
 _AVAILABLE = "Available"
-Place = tuple[str, str]  # group and version
+GroupVersion = tuple[str, str]  # group and version
 
 
 class Availability(NamedTuple):
@@ -55,25 +55,25 @@ class RemoteApiServices:
         self._built_in = {
             (definition.group, definition.version) for definition in cluster.registry if not definition.dynamic
         }
-        self._stand_ins: dict[Place, list[ResourceDefinition]] = {}
+        self._stand_ins: dict[GroupVersion, list[ResourceDefinition]] = {}
         for definition in stand_ins:
             self._stand_ins.setdefault((definition.group, definition.version), []).append(definition)
 
     def react(self, change: StoreChange) -> None:
-        if change.storage in _LOOKED_AT:
-            for name in self._concerned(change):
+        if change.storage in _STORAGES:
+            for name in self._affected(change):
                 self._sync(name)
 
     def undo(self, change: StoreChange) -> None:
-        if change.storage in _LOOKED_AT:
-            for name in self._concerned(change):
+        if change.storage in _STORAGES:
+            for name in self._affected(change):
                 self._apply(name)
 
     def reconcile(self) -> None:
         for name in list(self._cluster.state.collection(API_SERVICES).records):
             self._sync(name)
 
-    def _concerned(self, change: StoreChange) -> list[str]:
+    def _affected(self, change: StoreChange) -> list[str]:
         """Return the names of the APIServices whose condition a change may affect."""
         if change.storage == API_SERVICES:
             return [change.key]
@@ -95,10 +95,10 @@ class RemoteApiServices:
         found = self._apply(name)
         if found is None:
             return
-        stored, verdict = found
+        stored, availability = found
         conditions = list((stored.get("status") or {}).get("conditions") or ())
         before = next((condition for condition in conditions if condition.get("type") == _AVAILABLE), None)
-        now = _condition(verdict, before, self._cluster.timestamp())
+        now = _condition(availability, before, self._cluster.timestamp())
         if now != before:
             conditions = [condition for condition in conditions if condition is not before] + [now]
             status = {**(stored.get("status") or {}), "conditions": conditions}
@@ -117,14 +117,16 @@ class RemoteApiServices:
             self._serve(name, None, elsewhere=None)
             return None
         self._services[name] = f"{service.get('namespace') or ''}/{service.get('name') or ''}"
-        place: Place = (stored["spec"].get("group") or "", stored["spec"].get("version") or "")
-        verdict = self._verdict(stored, place)
-        if verdict.is_hollow and place in self._stand_ins:
-            verdict = PASSED
-        self._serve(name, place if verdict.is_available else None, elsewhere=None if verdict.is_available else place)
-        return stored, verdict
+        place: GroupVersion = (stored["spec"].get("group") or "", stored["spec"].get("version") or "")
+        availability = self._availability(stored, place)
+        if availability.is_hollow and place in self._stand_ins:
+            availability = PASSED
+        self._serve(
+            name, place if availability.is_available else None, elsewhere=None if availability.is_available else place
+        )
+        return stored, availability
 
-    def _serve(self, name: str, here: Place | None, *, elsewhere: Place | None) -> None:
+    def _serve(self, name: str, here: GroupVersion | None, *, elsewhere: GroupVersion | None) -> None:
         """Update the registry for an APIService.
 
         name: name of the APIService, "<version>.<group>".
@@ -141,7 +143,7 @@ class RemoteApiServices:
                 elif place != here and is_served:
                     registry.remove(definition)
 
-    def _verdict(self, stored: Object, place: Place) -> Availability:
+    def _availability(self, stored: Object, place: GroupVersion) -> Availability:
         if place in self._built_in:
             return PASSED
         spec = stored["spec"]
@@ -184,13 +186,13 @@ def _has_endpoint(found: Mapping[str, Any], port: str) -> bool:
     return named and bool(_ready(found))
 
 
-def _condition(verdict: Availability, before: Mapping[str, Any] | None, now: str) -> Object:
-    status = "True" if verdict.is_available else "False"
+def _condition(availability: Availability, before: Mapping[str, Any] | None, now: str) -> Object:
+    status = "True" if availability.is_available else "False"
     since = before.get("lastTransitionTime") if before is not None and before.get("status") == status else None
     return {
         "type": _AVAILABLE,
         "status": status,
         "lastTransitionTime": since or now,
-        "reason": verdict.reason,
-        "message": verdict.message,
+        "reason": availability.reason,
+        "message": availability.message,
     }

@@ -33,12 +33,12 @@ class DeleteOptions:
 
 def store(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Object) -> bytes:
     """Store an object after an update, or remove it if its deletion is complete. Returns its JSON in either case."""
-    if nothing_keeps(definition, obj):
+    if is_deletion_complete(definition, obj):
         return cluster.state.remove(definition.storage, key, obj)
     return cluster.state.put(definition.storage, key, obj)
 
 
-def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
+def is_deletion_complete(definition: ResourceDefinition, obj: Object) -> bool:
     """Report whether the deletion of an object is complete.
 
     Then it has a deletionTimestamp, no grace period and no finalizers, and its Strategy does not delay the removal.
@@ -48,7 +48,7 @@ def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
     return deleting and not meta.get("finalizers") and not definition.strategy.held(obj)
 
 
-def nobody(_obj: Object) -> None:
+def admit_all(_obj: Object) -> None:
     """Admit every deletion."""
 
 
@@ -57,7 +57,7 @@ def delete_object(
     definition: ResourceDefinition,
     key: Key,
     options: DeleteOptions,
-    admit: Callable[[Object], None] = nobody,
+    admit: Callable[[Object], None] = admit_all,
 ) -> tuple[Object, bool]:
     """Delete an object, or mark it for deletion. Returns (object, whether it was removed). Raises StatusError.
 
@@ -106,10 +106,10 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     Returns None if an earlier deletion remains in effect, because no shorter grace period is requested.
     """
     meta, strategy = obj["metadata"], definition.strategy
-    asked = None if options.grace is None else (1 if options.grace < 0 else options.grace)
+    requested = None if options.grace is None else (1 if options.grace < 0 else options.grace)
     now = cluster.clock.now()
     if "deletionTimestamp" not in meta:
-        grace = 0 if strategy.grace_period is None else strategy.grace_period(obj, asked)
+        grace = 0 if strategy.grace_period is None else strategy.grace_period(obj, requested)
         meta["deletionTimestamp"] = format_time(min(now + grace, LATEST))
         meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):
@@ -118,16 +118,16 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     running = meta.get("deletionGracePeriodSeconds") or 0
     if running == 0 or strategy.grace_period is None:
         return 0
-    if asked is None or asked >= running:
+    if requested is None or requested >= running:
         return None
     deadline = parse_time(meta["deletionTimestamp"])
-    shortened = (now if deadline >= LATEST else deadline - running) + asked
+    shortened = (now if deadline >= LATEST else deadline - running) + requested
     if shortened < now:
         shortened = now
         # The kubelet still has to stop the pod, so only a request for grace period 0 removes it immediately.
-        asked = 1 if asked else 0
-    meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = format_time(min(shortened, LATEST)), asked
-    return asked
+        requested = 1 if requested else 0
+    meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = format_time(min(shortened, LATEST)), requested
+    return requested
 
 
 def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagation: str | None) -> list[str]:
@@ -138,9 +138,9 @@ def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagati
     policy = definition.strategy.default_garbage_collection_policy
     if policy is GarbageCollectionPolicy.UNSUPPORTED:
         return finalizers
-    ours = (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
-    kept = [name for name in finalizers if name not in ours]
-    if propagation is None and (present := [name for name in finalizers if name in ours]):
+    collector_finalizers = (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
+    kept = [name for name in finalizers if name not in collector_finalizers]
+    if propagation is None and (present := [name for name in finalizers if name in collector_finalizers]):
         return kept + present[:1]
     if propagation == ORPHAN or (propagation is None and policy is GarbageCollectionPolicy.ORPHAN_DEPENDENTS):
         return [*kept, ORPHAN_FINALIZER]

@@ -17,8 +17,8 @@ from kcm.runtime.apiserver.core.field_conflicts import (
     LAST_APPLIED,
     Conflicts,
     conflict,
-    last_applied_by,
-    left_after_last_applied,
+    last_applied_text,
+    without_last_applied,
 )
 from kcm.runtime.apiserver.core.field_managers import (
     APPLY,
@@ -31,8 +31,8 @@ from kcm.runtime.apiserver.core.field_managers import (
     encoded,
     entry_of,
     fields_of_new,
+    in_version_of,
     reset_by,
-    shown,
     stripped,
 )
 from kcm.runtime.apiserver.core.merge_types import merge_type_of
@@ -89,7 +89,7 @@ def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: 
     conflicts = _conflicts(comparisons, entries, mine)
     if conflicts and not is_set(call.query, "force"):
         if mine.name == KUBECTL:
-            conflicts = left_after_last_applied(conflicts, base, type_, definition.api_version)
+            conflicts = without_last_applied(conflicts, base, type_, definition.api_version)
         if call.route.subresource == SCALE:
             conflicts = {other._replace(api_version=_SCALES): clash for other, clash in conflicts.items()}
         if conflicts:
@@ -103,7 +103,7 @@ def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: 
             time = None if former is None else former.get("time")
         after[mine] = entry_of(mine, fields, definition.api_version, time)
     if mine.name == KUBECTL and annotations_of(new).get(LAST_APPLIED):
-        noted = {**new["metadata"]["annotations"], LAST_APPLIED: last_applied_by(body)}
+        noted = {**new["metadata"]["annotations"], LAST_APPLIED: last_applied_text(body)}
         new = {**new, "metadata": {**new["metadata"], "annotations": noted}}
     managed = {MANAGED_FIELDS: encoded(after)} if after else {}
     return {**new, "metadata": {**metadata(new), **managed}}
@@ -170,7 +170,7 @@ def _pruned(
     if then is None:
         return merged
     stored = stored_form(definition, merged)
-    whole = dict(shown(then, stored))
+    whole = dict(in_version_of(then, stored))
     type_ = merge_type_of(then)
     last = with_named_members(former["fieldsV1"], type_)
     left = stored_form(then, removed(whole, last, type_))
@@ -183,9 +183,9 @@ def _pruned(
         if of_version is not None:
             left = stored_form(of_version, _with_owned(of_version, stored, left, managed[version]))
     here = with_named_members(field_set(whole, type_), type_)
-    still = with_named_members(field_set(shown(then, left), type_), type_)
+    still = with_named_members(field_set(in_version_of(then, left), type_), type_)
     kept: Object = removed(whole, common(minus(here, still), last), type_)
-    return kept if then is definition else dict(shown(definition, stored_form(then, kept)))
+    return kept if then is definition else dict(in_version_of(definition, stored_form(then, kept)))
 
 
 def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
@@ -194,9 +194,9 @@ def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, ma
     definition: the resource in the API version of `managed`. merged, left: in the form that handlers of verbs process.
     """
     type_ = merge_type_of(definition)
-    whole = shown(definition, merged)
+    whole = in_version_of(definition, merged)
     here = with_named_members(field_set(whole, type_), type_)
-    still = with_named_members(field_set(shown(definition, left), type_), type_)
+    still = with_named_members(field_set(in_version_of(definition, left), type_), type_)
     gone = minus(here, united(still, with_named_members(managed, type_)))
     found: Object = removed(whole, gone, type_)
     return found

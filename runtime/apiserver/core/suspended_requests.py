@@ -32,10 +32,10 @@ class Suspended:
 
     def __init__(self, cluster: Cluster, attempt: Attempt) -> None:
         self._attempt, self._clock, self._began = attempt, cluster.clock, cluster.clock.now()
-        self._uid, self._suffix = _Repeated(cluster.uid), _Repeated(cluster.suffix)
+        self._uid, self._suffix = _Replayed(cluster.uid), _Replayed(cluster.suffix)
         self._answers: dict[Question, Answer] = {}
         self._cluster = replace(
-            cluster, uid=self._uid, suffix=self._suffix, clock=_Stopped(self._began), outside=self._answered
+            cluster, uid=self._uid, suffix=self._suffix, clock=_FixedClock(self._began), outside=self._results_of
         )
         self.questions: tuple[Question, ...] = ()
 
@@ -56,14 +56,14 @@ class Suspended:
             self.questions = asked.questions
             return self
 
-    def _answered(self, questions: Sequence[Question]) -> list[Answer]:
+    def _results_of(self, questions: Sequence[Question]) -> list[Answer]:
         missing = [question for question in dict.fromkeys(questions) if question not in self._answers]
         if missing:
             raise Unanswered(missing)
         return [self._answers[question] for question in questions]
 
 
-class Asking:
+class OutsideAccess:
     """Holder of the current request's `Cluster.outside`, for the conversion of custom objects.
 
     Objects are converted wherever they are read or written, also by functions that do not receive the Cluster.
@@ -80,29 +80,30 @@ AskLater = Callable[[Sequence[Question], Callable[[list[Answer]], None]], None]
 
 
 def in_background(
-    asking: Asking,
-    ask: AskLater,
+    outside_access: OutsideAccess,
+    obtain: AskLater,
     act: Callable[[], T],
     then: Callable[[T], None],
     failed: Callable[[StatusError], None],
 ) -> None:
     """Call `act` outside any request; if it raises Unanswered, obtain the results of its questions and call it again.
 
-    asking: provides the results to `act`.
+    outside_access: provides the results to `act`.
+    obtain: obtains the results of questions.
     act: may raise Unanswered and StatusError.
     then: called with the result of `act`.
     failed: called with the StatusError of `act`.
     """
     answers: dict[Question, Answer] = {}
 
-    def answered(questions: Sequence[Question]) -> list[Answer]:
+    def known_results(questions: Sequence[Question]) -> list[Answer]:
         missing = [question for question in questions if question not in answers]
         if missing:
             raise Unanswered(missing)
         return [answers[question] for question in questions]
 
-    def go_on() -> None:
-        before, asking.outside = asking.outside, answered
+    def attempt() -> None:
+        before, outside_access.outside = outside_access.outside, known_results
         try:
             result = act()
         except Unanswered as asked:
@@ -114,17 +115,17 @@ def in_background(
             then(result)
             return
         finally:
-            asking.outside = before
-        ask(questions, lambda found: learn(questions, found))
+            outside_access.outside = before
+        obtain(questions, lambda found: resume(questions, found))
 
-    def learn(questions: Sequence[Question], found: list[Answer]) -> None:
+    def resume(questions: Sequence[Question], found: list[Answer]) -> None:
         answers.update(zip(questions, found, strict=True))
-        go_on()
+        attempt()
 
-    go_on()
+    attempt()
 
 
-class _Repeated(Generic[T]):
+class _Replayed(Generic[T]):
     """Generator of values (`draw`) that returns the same values again after `rewind`."""
 
     def __init__(self, draw: Callable[[], T]) -> None:
@@ -140,7 +141,7 @@ class _Repeated(Generic[T]):
         self._at = 0
 
 
-class _Stopped(NamedTuple):
+class _FixedClock(NamedTuple):
     time: float
 
     def now(self) -> float:

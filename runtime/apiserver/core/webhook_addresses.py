@@ -27,7 +27,7 @@ ADMIT = "admit"  # value of the annotation WEBHOOK: do not call the webhook, and
 _ALLOCATED = "ipaddresses.networking.k8s.io"
 _HOST = re.compile("[0-9A-Za-z.:_-]+")
 SLICES, SERVICE_NAME = "endpointslices.discovery.k8s.io", "kubernetes.io/service-name"
-_REACHED = ("ClusterIP", "LoadBalancer", "NodePort")
+_SERVICE_TYPES = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
 class Address(NamedTuple):
@@ -54,7 +54,7 @@ def address(cluster: Cluster, client: Mapping[str, Any]) -> Address:
         if not parts.netloc:
             raise NoAddressError("webhook configuration must have either service or URL")
         url = f"{parts.scheme}://{parts.netloc}{parts.path or '/'}"
-        problem = _leads_nowhere(cluster, parts.hostname or "")
+        problem = _why_unreachable(cluster, parts.hostname or "")
         if problem:
             raise NoAddressError(problem, url)
         return Address(url)
@@ -78,7 +78,7 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
         raise NoAddressError(f"service {quoted(name)} not found")
     service = decode_object(record.raw)
     spec = service.get("spec") or {}
-    if spec.get("type") not in _REACHED:
+    if spec.get("type") not in _SERVICE_TYPES:
         raise NoAddressError(f"unsupported service type {quoted(spec.get('type') or '')}")
     ports = {entry.get("port"): entry.get("name") or "" for entry in spec.get("ports") or ()}
     if port not in ports:
@@ -88,9 +88,9 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
         if not is_hollow_endpoint(cluster, endpoint):
             return str(endpoint["addresses"][0]), number
         hollow = hollow or (endpoint, number)
-    stand_in = _stand_in(cluster, service, None if hollow is None else hollow[0])
-    if stand_in:
-        return None if stand_in == ADMIT else _parsed(stand_in)
+    annotated = _annotated_address(cluster, service, None if hollow is None else hollow[0])
+    if annotated:
+        return None if annotated == ADMIT else _host_and_port(annotated)
     if hollow is None:
         raise NoAddressError(f"no endpoints available for service {quoted(name)}")
     raise NoAddressError(
@@ -102,7 +102,9 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
 def _ready_endpoints(cluster: Cluster, namespace: str, service: str, port: str) -> Iterator[tuple[Object, int]]:
     """Yield (endpoint, port number) for the ready endpoints of a Service. port: name of the port."""
     for found in slices_of(cluster, namespace, service):
-        number = next((each.get("port") for each in found.get("ports") or () if each.get("name") == port), None)
+        number = next(
+            (port_entry.get("port") for port_entry in found.get("ports") or () if port_entry.get("name") == port), None
+        )
         for endpoint in found.get("endpoints") or () if number else ():
             if (endpoint.get("conditions") or {}).get("ready", True):
                 yield endpoint, int(number or 0)
@@ -112,12 +114,12 @@ def is_hollow_endpoint(cluster: Cluster, endpoint: Object) -> bool:
     """Report whether an endpoint of an EndpointSlice is a hollow pod, or a pod whose node does not exist."""
     node = endpoint.get("nodeName")
     if not node:
-        return _is_of_hollow_nodes(cluster, endpoint["addresses"][0])
+        return _is_in_hollow_range(cluster, endpoint["addresses"][0])
     record = cluster.state.get("nodes", node)
     return record is None or is_hollow(to_read(record.raw))
 
 
-def _stand_in(cluster: Cluster, service: Object, endpoint: Object | None) -> str:
+def _annotated_address(cluster: Cluster, service: Object, endpoint: Object | None) -> str:
     """Return the annotation WEBHOOK of a Service, or of the pod or node of a hollow endpoint; "" if it is missing."""
     places = [service]
     if endpoint is not None:
@@ -128,28 +130,28 @@ def _stand_in(cluster: Cluster, service: Object, endpoint: Object | None) -> str
     return next((value for place in places if (value := annotations_of(place).get(WEBHOOK))), "")
 
 
-def _parsed(stand_in: str) -> tuple[str, int]:
+def _host_and_port(annotated: str) -> tuple[str, int]:
     """Parse the host and port in an annotation WEBHOOK. Raises NoAddressError if it is malformed."""
-    host, _, port = stand_in.rpartition(":")
+    host, _, port = annotated.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not _HOST.fullmatch(host) or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise NoAddressError(f'annotation {WEBHOOK} is "{ADMIT}" or HOST:PORT, but got {quoted(stand_in)}')
+        raise NoAddressError(f'annotation {WEBHOOK} is "{ADMIT}" or HOST:PORT, but got {quoted(annotated)}')
     return host, int(port)
 
 
-def _leads_nowhere(cluster: Cluster, host: str) -> str:
+def _why_unreachable(cluster: Cluster, host: str) -> str:
     """Return why a host cannot be called: it is a cluster IP, or an IP address of hollow pods; "" if it can."""
     address = _parsed_ip(host)
     if address is None or address.is_loopback:
         return ""
     if cluster.state.get(_ALLOCATED, str(address)) is not None:
         return f"{address} is the cluster IP of a service and leads nowhere, name the service instead"
-    if _is_of_hollow_nodes(cluster, host):
+    if _is_in_hollow_range(cluster, host):
         return f"{address} is an address of hollow nodes and pods, nothing there answers"
     return ""
 
 
-def _is_of_hollow_nodes(cluster: Cluster, text: str) -> bool:
+def _is_in_hollow_range(cluster: Cluster, text: str) -> bool:
     """Report whether text is an IP address of hollow nodes or of their pods."""
     address = _parsed_ip(text)
     if address is None:

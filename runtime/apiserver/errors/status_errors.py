@@ -99,7 +99,7 @@ def served_elsewhere() -> StatusError:
     return PlainError(503, "ServiceUnavailable", "service unavailable")
 
 
-def nothing_runs(plural: str, subresource: str) -> StatusError:
+def needs_container(plural: str, subresource: str) -> StatusError:
     """Return a 501 for a subresource that needs a running container, such as pods/exec."""
     message = f"there is no {plural}/{subresource} here: the pods of this cluster run in appearance only"
     return StatusError(501, "NotImplemented", message, {})
@@ -110,14 +110,14 @@ def version_on_create() -> StatusError:
     return StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
-def unexplained(message: str) -> StatusError:
+def without_reason(message: str) -> StatusError:
     """Return a 500 without a reason, as upstream does for an error that is not a StatusError."""
     return StatusError(500, "", message)
 
 
-def no_room() -> StatusError:
+def store_full() -> StatusError:
     """Return a 500 with etcd's text for a store that is full."""
-    return unexplained("etcdserver: mvcc: database space exceeded")
+    return without_reason("etcdserver: mvcc: database space exceeded")
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:

@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody, yaml_to_jso
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
+from kcm.runtime.apiserver.schema.field_validation import STRICT, duplicate_fields, yaml_error
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 
 MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
@@ -120,6 +120,6 @@ def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:
             repeated = ()
         repeated = repeated or tuple(f'duplicate field "{path}"' for path in fields)
     if repeated and directive == STRICT:
-        text = f"error converting YAML to JSON: {as_go_says(repeated)}"
+        text = f"error converting YAML to JSON: {yaml_error(repeated)}"
         raise status_errors.bad_request(f"error strict decoding YAML: {text}")
     return list(repeated)

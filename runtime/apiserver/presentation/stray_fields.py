@@ -13,7 +13,7 @@ from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
-from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
+from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
 from kcm.runtime.client.api import Request
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class StrayFields:
 
     def __init__(self, find_route: FindRoute, *, every_patch: bool = True) -> None:
         self._find_route, self._every_patch = find_route, every_patch
-        self._validator, self._shapes = FieldValidator(built_in_types()), built_in_shapes()
+        self._validator, self._type_checks = FieldValidator(built_in_types()), built_in_type_checks()
 
     def watched(self, asked: Request, info: RequestInfo, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
         """Return what `act` returns, which carries the write out, and the warnings about its body.
@@ -44,9 +44,9 @@ class StrayFields:
             route = None if self._every_patch else self._find_route(info)
             is_asked = self._every_patch or (route is not None and route.definition.dynamic)
         warnings = self._check(asked, info, read) if is_asked else []
-        before = self._shapes.strays
+        before = self._type_checks.unknown_fields
         outcome = act()
-        if not is_asked and self._shapes.strays != before:
+        if not is_asked and self._type_checks.unknown_fields != before:
             warnings = self._check(asked, info, read)
         return outcome, warnings
 

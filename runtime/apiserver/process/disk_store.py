@@ -51,7 +51,7 @@ class Room:
         if self._clock.monotonic() >= self._said + SAID_EVERY:
             self._said = self._clock.monotonic()
             self._log.error("no room in the store, writes are refused", error=str(error))
-        self.serving.take_back(status_errors.no_room())
+        self.serving.take_back(status_errors.store_full())
 
 
 def open_store(

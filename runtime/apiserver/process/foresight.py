@@ -7,8 +7,8 @@ import copy
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
-from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 
 def refusal(obj: Object) -> str:
@@ -27,7 +27,7 @@ def refusal(obj: Object) -> str:
     if definition is None:
         return f'no matches for kind "{kind}" in version "{api_version}"'
     try:
-        built_in_shapes().check(definition, copy.deepcopy(obj))
-    except ShapeError as err:
+        built_in_type_checks().check(definition, copy.deepcopy(obj))
+    except UnmarshalTypeError as err:
         return f"{kind} in version {quoted(definition.version)} cannot be handled as a {kind}: {err}"
     return ""

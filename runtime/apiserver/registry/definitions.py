@@ -47,7 +47,7 @@ class ResourceDefinition:
     dynamic: bool = False  # defined by a CustomResourceDefinition
     schema: Mapping[str, Any] | None = None  # OpenAPI v3
     # Prunes and defaults an object from a client, in place, and adds the paths of pruned fields to the list. Raises
-    # ShapeError.
+    # UnmarshalTypeError.
     settle: Callable[[Object, list[str] | None], None] | None = None
     # Convert stored custom objects to this version (all at once), and one object to the stored version; from_storage
     # converts an object of any version to this one. None if no conversion is needed. All raise StatusError, and

@@ -67,7 +67,7 @@ def _find(registry: Registry, info: RequestInfo) -> ResourceRoute:
     if definition is None:
         raise status_errors.no_such_path(_not_served(registry, info))
     if info.subresource in OF_RUNNING_CONTAINERS.get(definition.name, ()):
-        raise status_errors.nothing_runs(definition.name, info.subresource)
+        raise status_errors.needs_container(definition.name, info.subresource)
     _check_object_path(definition, info)
     namespace = info.namespace if info.in_namespace else ""
     # The name in the path, not info.name, which may come from a field selector.

@@ -37,7 +37,7 @@ def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
     return found
 
 
-def set_in(value: Any, zero: Any, type_: MergeType) -> Tree | None:
+def non_zero_fields(value: Any, zero: Any, type_: MergeType) -> Tree | None:
     """Return the fields in which a value differs from the zero value of its type; None if the two are equal."""
     if value == zero:
         return None
@@ -46,7 +46,7 @@ def set_in(value: Any, zero: Any, type_: MergeType) -> Tree | None:
     return united(found.modified, found.added).get("")
 
 
-def whole(value: Any, type_: MergeType) -> Tree:
+def all_fields(value: Any, type_: MergeType) -> Tree:
     """Return the set of all fields of an added or removed value, including the value itself."""
     if not value or type_.atomic:
         return _LEAF
@@ -54,16 +54,16 @@ def whole(value: Any, type_: MergeType) -> Tree:
         pass_time(len(value))
         found = {ITSELF: _LEAF}
         omitted = type_.omitted
-        for name, each in value.items():
-            if each or name not in omitted:
-                found[f"f:{name}"] = whole(each, type_.field(name))
+        for name, inner in value.items():
+            if inner or name not in omitted:
+                found[f"f:{name}"] = all_fields(inner, type_.field(name))
         for name in type_.nulls:
             found.setdefault(f"f:{name}", _LEAF)
         return found
     if isinstance(value, list) and type_.is_associative:
         found, element = {ITSELF: _LEAF}, type_.element
-        for step, same in by_step(value, type_).items():
-            found[step] = whole(same[0], element) if len(same) == 1 else _LEAF
+        for step, elements in by_step(value, type_).items():
+            found[step] = all_fields(elements[0], element) if len(elements) == 1 else _LEAF
         return found
     return _LEAF
 
@@ -77,20 +77,20 @@ def _compare(step: str, old: Any, new: Any, type_: MergeType, found: Comparison)
         if isinstance(old or new, dict) and isinstance(old or {}, dict) and isinstance(new or {}, dict):
             inner = Comparison({}, {}, {})
             _compare_maps(old or {}, new or {}, type_, inner)
-            _note(step, inner, found)
+            _add_below(step, inner, found)
             return
         if type_.is_associative and isinstance(old or [], list) and isinstance(new or [], list):
             inner = Comparison({}, {}, {})
             _compare_lists(old or [], new or [], type_, inner)
-            _note(step, inner, found)
+            _add_below(step, inner, found)
             return
     found.modified[step] = _LEAF
 
 
-def _note(step: str, inner: Comparison, found: Comparison) -> None:
-    for part, of_all in zip(inner, found, strict=True):
+def _add_below(step: str, inner: Comparison, found: Comparison) -> None:
+    for part, tree in zip(inner, found, strict=True):
         if part:
-            of_all[step] = part
+            tree[step] = part
 
 
 def _compare_maps(old: dict[str, Any], new: dict[str, Any], type_: MergeType, found: Comparison) -> None:
@@ -99,38 +99,38 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], type_: MergeType, fo
         before = old.get(name, _ABSENT)
         if before is _ABSENT or (not before and name in omitted):
             if value or name not in omitted:
-                found.added[f"f:{name}"] = whole(value, type_.field(name))
+                found.added[f"f:{name}"] = all_fields(value, type_.field(name))
         elif before != value:
             if value or name not in omitted:
                 _compare(f"f:{name}", before, value, type_.field(name), found)
             else:
-                found.removed[f"f:{name}"] = whole(before, type_.field(name))
+                found.removed[f"f:{name}"] = all_fields(before, type_.field(name))
     for name, value in old.items():
         if name not in new and (value or name not in omitted):
-            found.removed[f"f:{name}"] = whole(value, type_.field(name))
+            found.removed[f"f:{name}"] = all_fields(value, type_.field(name))
 
 
 def _compare_lists(old: list[Any], new: list[Any], type_: MergeType, found: Comparison) -> None:
     """Compare two associative lists. Several elements with the same key are compared as a single field."""
     before, after, element = by_step(old, type_), by_step(new, type_), type_.element
-    for step, now in after.items():
+    for step, new_elements in after.items():
         pass_time(3)
-        then = before.get(step, [])
-        if len(then) <= 1 and len(now) <= 1:
-            if not then:
-                found.added[step] = whole(now[0], element)
-            elif then[0] != now[0]:
-                _compare(step, then[0], now[0], element, found)
-        elif len(then) > 1 and len(now) > 1:
-            if then != now:
+        old_elements = before.get(step, [])
+        if len(old_elements) <= 1 and len(new_elements) <= 1:
+            if not old_elements:
+                found.added[step] = all_fields(new_elements[0], element)
+            elif old_elements[0] != new_elements[0]:
+                _compare(step, old_elements[0], new_elements[0], element, found)
+        elif len(old_elements) > 1 and len(new_elements) > 1:
+            if old_elements != new_elements:
                 found.modified[step] = _LEAF
-        elif len(then) > 1:
-            found.added[step] = whole(now[0], element)
+        elif len(old_elements) > 1:
+            found.added[step] = all_fields(new_elements[0], element)
             found.removed[step] = _LEAF
         else:
-            if then:
-                found.removed[step] = whole(then[0], element)
+            if old_elements:
+                found.removed[step] = all_fields(old_elements[0], element)
             found.added[step] = _LEAF
-    for step, then in before.items():
+    for step, old_elements in before.items():
         if step not in after:
-            found.removed[step] = whole(then[0], element) if len(then) == 1 else _LEAF
+            found.removed[step] = all_fields(old_elements[0], element) if len(old_elements) == 1 else _LEAF

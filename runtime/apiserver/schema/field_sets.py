@@ -35,19 +35,19 @@ def _below(value: Any, type_: MergeType) -> Tree | None:
         return None
     if isinstance(value, dict):
         named, found = type_.named, {}
-        for name, each in value.items():
-            inner = _below(each, type_.field(name)) if isinstance(each, dict | list) else None
+        for name, field in value.items():
+            inner = _below(field, type_.field(name)) if isinstance(field, dict | list) else None
             if inner is None:
                 found[f"f:{name}"] = _MEMBER
-            elif each == {} or name not in named:
+            elif field == {} or name not in named:
                 found[f"f:{name}"] = {ITSELF: {}, **inner} if inner else _MEMBER
             elif inner:
                 found[f"f:{name}"] = inner
         return found
     if isinstance(value, list) and type_.is_associative:
         found, element = {}, type_.element
-        for step, same in by_step(value, type_).items():
-            inner = _below(same[0], element) if len(same) == 1 else None
+        for step, elements in by_step(value, type_).items():
+            inner = _below(elements[0], element) if len(elements) == 1 else None
             found[step] = {ITSELF: {}, **inner} if inner else _MEMBER
         return found
     return None
@@ -59,10 +59,10 @@ def by_step(values: Sequence[Any], type_: MergeType) -> dict[str, list[Any]]:
     Invalid elements, which have no step, are left out; validation rejects them.
     """
     found: dict[str, list[Any]] = {}
-    for each in values:
-        step = step_of(each, type_)
+    for element in values:
+        step = step_of(element, type_)
         if step is not None:
-            found.setdefault(step, []).append(each)
+            found.setdefault(step, []).append(element)
     return found
 
 
@@ -111,14 +111,14 @@ def _minus(fields: Tree, other: Tree) -> Tree:
         if against is None:
             rest[step] = inner
             continue
-        left = _left(inner, against) if step != ITSELF else None
+        left = _difference_below(inner, against) if step != ITSELF else None
         changed = changed or left is not inner
         if left is not None:
             rest[step] = left
     return rest if changed else fields
 
 
-def _left(inner: Tree, against: Tree) -> Tree | None:
+def _difference_below(inner: Tree, against: Tree) -> Tree | None:
     if not inner:
         return inner if against and ITSELF not in against else None
     if not against:
@@ -162,13 +162,13 @@ def common(fields: Tree, other: Tree) -> Tree:
             continue
         both = common(inner, against)
         if (not inner or ITSELF in inner) and (not against or ITSELF in against):
-            found[step] = {ITSELF: {}, **both} if both and ITSELF not in both else _plain(both)
+            found[step] = {ITSELF: {}, **both} if both and ITSELF not in both else _simplified(both)
         elif both:
             found[step] = both
     return found
 
 
-def _plain(fields: Tree) -> Tree:
+def _simplified(fields: Tree) -> Tree:
     return _MEMBER if len(fields) == 1 and ITSELF in fields else fields
 
 
@@ -184,7 +184,7 @@ def without(fields: Tree, others: Tree) -> Tree:
         elif against and ITSELF not in against:
             left = without(inner, against)
             if left or not inner:
-                rest[step] = _plain(left)
+                rest[step] = _simplified(left)
     return rest
 
 
@@ -207,13 +207,13 @@ def paths(fields: Tree, prefix: str = "") -> Iterator[str]:
     steps = sorted(step for step in fields if step != ITSELF)
     for step in steps:
         if has(fields, step):
-            yield prefix + in_words(step)
+            yield prefix + path_text(step)
     for step in steps:
         if fields[step]:
-            yield from paths(fields[step], prefix + in_words(step))
+            yield from paths(fields[step], prefix + path_text(step))
 
 
-def in_words(step: str) -> str:
+def path_text(step: str) -> str:
     kind, rest = step[:2], step[2:]
     if kind == "f:":
         return f".{rest}"

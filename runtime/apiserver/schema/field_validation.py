@@ -17,7 +17,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
 from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiTypes, Form
 from kcm.runtime.apiserver.schema.nesting import check_nesting
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 STRICT, WARN = "Strict", "Warn"
 MOST_STRAYS = 100  # reported unknown and duplicate fields per body, as upstream (saveStrictError)
@@ -66,14 +66,14 @@ class FieldValidator:
             found += self._unknown_to_schema(obj, settle)
         elif patch:
             found = [_duplicate(path) for path in duplicate_fields(body)]
-            found += _first(self._strays(obj, type_, None, patch=True))
+            found += _first_distinct(self._strays(obj, type_, None, patch=True))
         else:
-            found = _first(self._strays(_pairs(body), type_, None, patch=False))
+            found = _first_distinct(self._strays(_pairs(body), type_, None, patch=False))
         del found[MOST_STRAYS:]
         repeated = repeated[:MOST_STRAYS]
         if (found or repeated) and directive == STRICT:
-            text = ", ".join([as_go_says(repeated), *found] if repeated else found)
-            raise _refusal(f"strict decoding error: {text}", kind, version, body, patch)
+            text = ", ".join([yaml_error(repeated), *found] if repeated else found)
+            raise _error(f"strict decoding error: {text}", kind, version, body, patch)
         return [*repeated, *found]
 
     def _unknown_to_schema(
@@ -82,12 +82,12 @@ class FieldValidator:
         found: list[str] = []
         of_metadata, meta = self._types.find(OBJECT_META), obj.get("metadata")
         if of_metadata is not None and isinstance(meta, dict):
-            found += _first(self._strays(meta, of_metadata, Path(None, "metadata"), patch=False))
+            found += _first_distinct(self._strays(meta, of_metadata, Path(None, "metadata"), patch=False))
         unknown: list[str] = []
         try:
             if settle is not None:
                 settle(obj, unknown)
-        except ShapeError:
+        except UnmarshalTypeError:
             pass  # refused later
         return [*found, *map(_unknown, sorted(unknown))]
 
@@ -129,7 +129,7 @@ class Path(NamedTuple):
         return "".join(reversed(parts)).removeprefix(".")
 
 
-def _first(texts: Iterable[str]) -> list[str]:
+def _first_distinct(texts: Iterable[str]) -> list[str]:
     """Return the first MOST_STRAYS distinct texts."""
     found: dict[str, None] = {}
     for text in texts:
@@ -175,7 +175,7 @@ def _pairs(body: bytes) -> _Pairs:
     return found if isinstance(found, _Pairs) else _Pairs()
 
 
-def as_go_says(repeated: Sequence[str]) -> str:
+def yaml_error(repeated: Sequence[str]) -> str:
     """Format messages about duplicate keys as Go's YAML parser does."""
     lines = "\n  ".join(repeated)
     return f"yaml: unmarshal errors:\n  {lines}"
@@ -192,7 +192,7 @@ def duplicate_fields(body: bytes) -> list[str]:
             return []
     try:
         document = json.loads(body, object_pairs_hook=_Pairs)
-        return _first(_duplicates(document, None))
+        return _first_distinct(_duplicates(document, None))
     except RecursionError:
         return []  # rejected later for its nesting
 
@@ -217,7 +217,7 @@ def _duplicates(value: Any, path: Path | None) -> Iterator[str]:
                 yield from _duplicates(inner, Path(path, i))
 
 
-def _refusal(problem: str, kind: str, version: str, body: bytes, patch: bool) -> status_errors.StatusError:
+def _error(problem: str, kind: str, version: str, body: bytes, patch: bool) -> status_errors.StatusError:
     if not patch:
         return status_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
     return status_errors.invalid("", "", "", [invalid("patch", body.decode(errors="replace"), problem)])

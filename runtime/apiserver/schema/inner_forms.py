@@ -21,7 +21,7 @@ import orjson
 
 FILE = Path(__file__).with_name("inner_types.json")
 # Fields of a pod's spec in JSON that the internal type has in its security context.
-_OF_THE_HOST = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 _META_FIELDS = (
     *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
     *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
@@ -52,7 +52,7 @@ def inner_form(value: Any, type_: str) -> Any:
     if isinstance(known, str):
         return inner_form(value, known)
     if known is not None:
-        return dict(_fields(_arranged(value or {}, type_), known))
+        return dict(_fields(_with_host_fields_moved(value or {}, type_), known))
     if value is not None:
         return _sorted(value)
     if type_.startswith(("metav1.", "runtime.")):
@@ -88,11 +88,11 @@ def _fields(value: Mapping[str, Any], fields: list[list[str]]) -> Iterator[tuple
             yield from _fields(value, _types()[type_.removeprefix("*")])
 
 
-def _arranged(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+def _with_host_fields_moved(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
     if type_ != "core.PodSpec":
         return value
     context = value.get("securityContext")
-    moved = {name: value[name] for name in _OF_THE_HOST if name in value}
+    moved = {name: value[name] for name in _HOST_FIELDS if name in value}
     return {**value, "securityContext": {**(context or {}), **moved} if moved or context is not None else None}
 
 

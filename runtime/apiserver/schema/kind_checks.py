@@ -2,7 +2,7 @@
 
 A check normalizes the object in place, as upstream's decoder and encoder do: it removes nulls and unknown fields,
 replaces a null in a list or map by the zero value of its type, and writes quantities and bytes in canonical form. For a
-value of a wrong type it raises ShapeError, which names the field as Go's decoder would.
+value of a wrong type it raises UnmarshalTypeError, which names the field as Go's decoder would.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiTypes, Field, Kind, built_in_types, go_name
-from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
+from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, UnmarshalTypeError, anything, json_type
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 # Kinds for which every value of one Python type is valid.
 _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
-class Shapes:
+class TypeChecks:
     """Type checks of all kinds. The check of a type is compiled when an object first contains a value of the type.
 
-    strays: number of unknown fields that were removed so far.
+    unknown_fields: number of unknown fields that were removed so far.
     """
 
     def __init__(self, types: ApiTypes) -> None:
-        self.strays = 0
+        self.unknown_fields = 0
         self._types = types
         self._structs: dict[str, Check] = {}
         self._kinds: dict[tuple[str, str, str], tuple[Check, bool] | None] = {}  # (group, version, kind) → see _kind
         self._metadata = self._struct(OBJECT_META)
 
     def check(self, definition: ResourceDefinition, obj: Object) -> None:
-        """Check and normalize an object in place. definition: the resource of its kind. Raises ShapeError.
+        """Check and normalize an object in place. definition: the resource of its kind. Raises UnmarshalTypeError.
 
         If upstream does not define the kind, only the metadata is checked; `definition.settle`, if set, normalizes the
         rest by the schema of a custom kind.
@@ -43,9 +43,9 @@ class Shapes:
         if kind is None:
             self._metadata(obj["metadata"])
             if definition.settle is not None:
-                strays: list[str] = []
-                definition.settle(obj, strays)
-                self.strays += len(strays)
+                unknown_fields: list[str] = []
+                definition.settle(obj, unknown_fields)
+                self.unknown_fields += len(unknown_fields)
             return
         check, has_spec = kind
         check(obj)
@@ -53,7 +53,7 @@ class Shapes:
             obj.setdefault("spec", {})
 
     def check_type(self, name: str, value: Any) -> None:
-        """Check and normalize a part of an object in place. name: its OpenAPI type. Raises ShapeError."""
+        """Check and normalize a part of an object in place. name: its OpenAPI type. Raises UnmarshalTypeError."""
         self._struct(name)(value)
 
     def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
@@ -87,27 +87,27 @@ class Shapes:
 
         def check(value: Any) -> Any:
             if type(value) is not dict:
-                raise ShapeError(json_type(value), expected)
-            gone: list[str] = []
+                raise UnmarshalTypeError(json_type(value), expected)
+            removed: list[str] = []
             for field, item in value.items():
                 if type(item) is plain.get(field):
                     continue  # avoids a call for most fields
                 item_check = checks.get(field)
                 if item is None or (item_check is None and field not in fields):
                     if item is not None:
-                        self.strays += 1
-                    gone.append(field)
+                        self.unknown_fields += 1
+                    removed.append(field)
                     continue
                 if item_check is None:
                     item_check = checks[field] = self._field(fields[field])
                 try:
                     kept = item_check(item)
-                except ShapeError as err:
+                except UnmarshalTypeError as err:
                     err.inside(struct, field)
                     raise
                 if kept is not item:
                     value[field] = kept
-            for field in gone:
+            for field in removed:
                 del value[field]
             return value
 
@@ -148,7 +148,7 @@ class Shapes:
             if other in lists:
                 return lists[other](value) if type(value) is list else None
             if type(value) is not bool:
-                raise ShapeError(json_type(value), f"v1.JSONSchemaPropsOr{other}")
+                raise UnmarshalTypeError(json_type(value), f"v1.JSONSchemaPropsOr{other}")
             return value
 
         return check
@@ -172,7 +172,7 @@ def _or_zero(check: Check, *, is_struct: bool, zero: Any) -> Check:
 def _list_of(element: Check, expected: str) -> Check:
     def check(value: Any) -> Any:
         if type(value) is not list:
-            raise ShapeError(json_type(value), expected)
+            raise UnmarshalTypeError(json_type(value), expected)
         for i, item in enumerate(value):
             kept = element(item)
             if kept is not item:
@@ -185,7 +185,7 @@ def _list_of(element: Check, expected: str) -> Check:
 def _map_of(item: Check, expected: str) -> Check:
     def check(value: Any) -> Any:
         if type(value) is not dict:
-            raise ShapeError(json_type(value), expected)
+            raise UnmarshalTypeError(json_type(value), expected)
         for key, entry in value.items():
             kept = item(entry)
             if kept is not entry:
@@ -196,6 +196,6 @@ def _map_of(item: Check, expected: str) -> Check:
 
 
 @cache
-def built_in_shapes() -> Shapes:
+def built_in_type_checks() -> TypeChecks:
     """Return the checks of the built-in kinds, shared by all servers of a process."""
-    return Shapes(built_in_types())
+    return TypeChecks(built_in_types())

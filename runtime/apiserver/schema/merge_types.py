@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, Field, built_in_types
 
-Make = Callable[[], "MergeType"]
+LazyType = Callable[[], "MergeType"]
 
 
 class MergeType:
@@ -34,9 +34,9 @@ class MergeType:
 
     __slots__ = (
         "__weakref__",
-        "_element",
+        "_element_type",
+        "_field_types",
         "_fields",
-        "_making",
         "_zero",
         "atomic",
         "defaults",
@@ -50,8 +50,8 @@ class MergeType:
     def __init__(
         self,
         *,
-        fields: Mapping[str, Make] | None = None,
-        element: Make | None = None,
+        fields: Mapping[str, LazyType] | None = None,
+        element: LazyType | None = None,
         atomic: bool = False,
         keys: tuple[str, ...] = (),
         is_set: bool = False,
@@ -66,33 +66,33 @@ class MergeType:
         element: returns the type of a list's elements or of a map's values; None: DEDUCED.
         zero: returns the zero value.
         """
-        self._making, self._element = fields or {}, element
+        self._field_types, self._element_type = fields or {}, element
         self._fields: dict[str, MergeType] = {}
         self.atomic, self.keys, self.is_set = atomic, keys, is_set
         self.defaults = defaults or {}
-        self.named = self._making.keys()
+        self.named = self._field_types.keys()
         self._zero, self.omitted, self.nulls = zero, omitted, nulls
 
     def field(self, name: str) -> MergeType:
         """Return the merge type of a declared field, or of the values of a map."""
         found = self._fields.get(name)
         if found is None:
-            make = self._making.get(name)
-            if make is None:
+            lazy = self._field_types.get(name)
+            if lazy is None:
                 return self.element
-            found = self._fields[name] = make()
+            found = self._fields[name] = lazy()
         return found
 
     @property
     def element(self) -> MergeType:
-        if self._element is None:
+        if self._element_type is None:
             return DEDUCED
-        return self._element()
+        return self._element_type()
 
     @property
     def is_closed(self) -> bool:
         """Report whether only the declared fields are allowed."""
-        return bool(self._making) and self._element is None
+        return bool(self._field_types) and self._element_type is None
 
     @property
     def zero(self) -> dict[str, Any]:
@@ -116,16 +116,16 @@ def built_in(name: str) -> MergeType:
     found = built_in_types().find(name)
     if found is None or found.schema is not None:
         return DEDUCED
-    return _of_struct(found, atomic=found.extensions.get("mapType") == "atomic")
+    return _struct_type(found, atomic=found.extensions.get("mapType") == "atomic")
 
 
 @cache
 def _atomic_struct(name: str) -> MergeType:
     found = built_in_types().find(name)
-    return ATOMIC if found is None else _of_struct(found, atomic=True)
+    return ATOMIC if found is None else _struct_type(found, atomic=True)
 
 
-def _of_struct(type_: ApiType, *, atomic: bool) -> MergeType:
+def _struct_type(type_: ApiType, *, atomic: bool) -> MergeType:
     fields = type_.fields
 
     @cache
@@ -133,7 +133,7 @@ def _of_struct(type_: ApiType, *, atomic: bool) -> MergeType:
         return {name: value for name, field in fields.items() if (value := _zero_of(field)) is not _ABSENT}
 
     return MergeType(
-        fields={name: _maker(field) for name, field in fields.items()},
+        fields={name: _lazy_field_type(field) for name, field in fields.items()},
         atomic=atomic,
         defaults={name: field.default for name, field in fields.items() if field.default is not None},
         zero=zero,
@@ -168,15 +168,15 @@ def _zero_of(field: Field) -> Any:
     return None if field.form != "one" or field.pointer else _ZEROS.get(field.kind)
 
 
-def _maker(field: Field) -> Make:
-    return cache(lambda: _of_field(field))
+def _lazy_field_type(field: Field) -> LazyType:
+    return cache(lambda: _field_type(field))
 
 
-def _of_field(field: Field) -> MergeType:
+def _field_type(field: Field) -> MergeType:
     if field.form == "one":
-        return _of_value(field, atomic=field.map_type == "atomic")
+        return _value_type(field, atomic=field.map_type == "atomic")
     if field.form == "list":
-        element: Make = cache(lambda: _of_value(field, atomic=False))
+        element: LazyType = cache(lambda: _value_type(field, atomic=False))
         if field.list_type == "map":
             return MergeType(element=element, keys=tuple(sorted(field.list_map_keys)))
         if field.list_type == "set":
@@ -184,11 +184,11 @@ def _of_field(field: Field) -> MergeType:
         return ATOMIC
     atomic = field.map_type == "atomic"
     if field.form == "map":
-        return MergeType(element=cache(lambda: _of_value(field, atomic=False)), atomic=atomic)
+        return MergeType(element=cache(lambda: _value_type(field, atomic=False)), atomic=atomic)
     return MergeType(element=lambda: ATOMIC, atomic=atomic)
 
 
-def _of_value(field: Field, *, atomic: bool) -> MergeType:
+def _value_type(field: Field, *, atomic: bool) -> MergeType:
     if field.struct:
         return _atomic_struct(field.struct) if atomic else built_in(field.struct)
     return DEDUCED if field.kind in ("raw", "any") and not atomic else SCALAR
@@ -198,9 +198,9 @@ def of_schema(schema: Mapping[str, Any]) -> MergeType:
     """Return the merge type of an OpenAPI v3 schema with x-kubernetes extensions (of a custom kind or a part of it)."""
     match schema.get("type"):
         case "object":
-            return _of_object(schema)
+            return _object_type(schema)
         case "array":
-            element: Make = cache(lambda: of_schema(schema.get("items") or {}))
+            element: LazyType = cache(lambda: of_schema(schema.get("items") or {}))
             list_type = schema.get("x-kubernetes-list-type", "atomic")
             if list_type == "map":
                 return MergeType(element=element, keys=tuple(sorted(schema.get("x-kubernetes-list-map-keys") or ())))
@@ -210,36 +210,36 @@ def of_schema(schema: Mapping[str, Any]) -> MergeType:
     return SCALAR
 
 
-def _of_object(schema: Mapping[str, Any]) -> MergeType:
+def _object_type(schema: Mapping[str, Any]) -> MergeType:
     properties: Mapping[str, Any] = schema.get("properties") or {}
     values = schema.get("additionalProperties")
-    element: Make | None = None
+    element: LazyType | None = None
     if isinstance(values, dict):
         element = cache(lambda: of_schema(values))
     elif values or schema.get("x-kubernetes-preserve-unknown-fields"):
-        element = _any
+        element = _deduced
     return MergeType(
-        fields={name: _schema_maker(property_) for name, property_ in properties.items()},
+        fields={name: _lazy_schema_type(property_) for name, property_ in properties.items()},
         element=element,
         atomic=schema.get("x-kubernetes-map-type") == "atomic",
         defaults={name: property_["default"] for name, property_ in properties.items() if "default" in property_},
     )
 
 
-def _any() -> MergeType:
+def _deduced() -> MergeType:
     return DEDUCED
 
 
-def _schema_maker(schema: Mapping[str, Any]) -> Make:
+def _lazy_schema_type(schema: Mapping[str, Any]) -> LazyType:
     return cache(lambda: of_schema(schema))
 
 
 def of_custom_kind(schema: Mapping[str, Any] | None) -> MergeType:
     """Return the merge type of a custom kind, whose metadata is an ObjectMeta. schema: see `of_schema`; may be None."""
     of_rest = {} if schema is None else schema.get("properties") or {}
-    fields = {name: _schema_maker(schema) for name, schema in of_rest.items()}
+    fields = {name: _lazy_schema_type(schema) for name, schema in of_rest.items()}
     fields |= {"metadata": lambda: built_in(OBJECT_META), "kind": lambda: SCALAR, "apiVersion": lambda: SCALAR}
-    return MergeType(fields=fields, element=None if schema is not None and not _is_open(schema) else _any)
+    return MergeType(fields=fields, element=None if schema is not None and not _is_open(schema) else _deduced)
 
 
 def _is_open(schema: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ _PARTIAL, _PARTIAL_LIST = f"{META}.PartialObjectMetadata", f"{META}.PartialObjec
 _PARTIAL_LIST_BETA = "io.k8s.apimachinery.pkg.apis.meta.v1beta1.PartialObjectMetadataList"
 
 
-def _of_metadata(name: str, meta: str, *, meta_at: int, items_at: int = 0) -> ApiType:
+def _metadata_type(name: str, meta: str, *, meta_at: int, items_at: int = 0) -> ApiType:
     fields = {"metadata": Field(name="metadata", kind="struct", type=meta, number=(meta_at,))}
     if items_at:
         fields["items"] = Field(name="items", kind="struct", type=_PARTIAL, form="list", number=(items_at,))
@@ -49,7 +49,7 @@ _DISCOVERY = "io.k8s.api.apidiscovery.v2"
 _DISCOVERY_LIST = f"{_DISCOVERY}.APIGroupDiscoveryList"
 
 
-def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> ApiType:
+def _discovery_type(name: str, *fields: tuple[str, Kind, str, Form]) -> ApiType:
     """Return a type of apidiscovery.k8s.io/v2.
 
     fields: (name, kind, type, form) of each field, see Field. They are numbered from 1.
@@ -68,16 +68,16 @@ def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> ApiType:
 _KIND = f"{META}.GroupVersionKind"
 _GROUP, _VERSION = f"{_DISCOVERY}.APIGroupDiscovery", f"{_DISCOVERY}.APIVersionDiscovery"
 _RESOURCE, _SUBRESOURCE = f"{_DISCOVERY}.APIResourceDiscovery", f"{_DISCOVERY}.APISubresourceDiscovery"
-_OF_DISCOVERY = [
-    _of_discovery(_DISCOVERY_LIST, ("metadata", "struct", _LIST_META, "one"), ("items", "struct", _GROUP, "list")),
-    _of_discovery(_GROUP, ("metadata", "struct", OBJECT_META, "one"), ("versions", "struct", _VERSION, "list")),
-    _of_discovery(
+_DISCOVERY_TYPES = [
+    _discovery_type(_DISCOVERY_LIST, ("metadata", "struct", _LIST_META, "one"), ("items", "struct", _GROUP, "list")),
+    _discovery_type(_GROUP, ("metadata", "struct", OBJECT_META, "one"), ("versions", "struct", _VERSION, "list")),
+    _discovery_type(
         _VERSION,
         ("version", "string", "", "one"),
         ("resources", "struct", _RESOURCE, "list"),
         ("freshness", "string", "", "one"),
     ),
-    _of_discovery(
+    _discovery_type(
         _RESOURCE,
         ("resource", "string", "", "one"),
         ("responseKind", "struct", _KIND, "one"),
@@ -88,22 +88,22 @@ _OF_DISCOVERY = [
         ("categories", "string", "", "list"),
         ("subresources", "struct", _SUBRESOURCE, "list"),
     ),
-    _of_discovery(
+    _discovery_type(
         _SUBRESOURCE,
         ("subresource", "string", "", "one"),
         ("responseKind", "struct", _KIND, "one"),
         ("acceptedTypes", "struct", _KIND, "list"),
         ("verbs", "string", "", "list"),
     ),
-    _of_discovery(
+    _discovery_type(
         _KIND, ("group", "string", "", "one"), ("version", "string", "", "one"), ("kind", "string", "", "one")
     ),
 ]
 _MORE_TYPES: Mapping[str, ApiType] = {
-    _PARTIAL: _of_metadata(_PARTIAL, OBJECT_META, meta_at=1),
-    _PARTIAL_LIST: _of_metadata(_PARTIAL_LIST, _LIST_META, meta_at=1, items_at=2),
-    _PARTIAL_LIST_BETA: _of_metadata(_PARTIAL_LIST_BETA, _LIST_META, meta_at=2, items_at=1),
-    **{type_.name: type_ for type_ in _OF_DISCOVERY},
+    _PARTIAL: _metadata_type(_PARTIAL, OBJECT_META, meta_at=1),
+    _PARTIAL_LIST: _metadata_type(_PARTIAL_LIST, _LIST_META, meta_at=1, items_at=2),
+    _PARTIAL_LIST_BETA: _metadata_type(_PARTIAL_LIST_BETA, _LIST_META, meta_at=2, items_at=1),
+    **{type_.name: type_ for type_ in _DISCOVERY_TYPES},
 }
 _MORE_KINDS: Mapping[tuple[str, str], str] = {
     ("meta.k8s.io/v1", "PartialObjectMetadata"): _PARTIAL,
@@ -159,10 +159,10 @@ class ProtobufEncoder:
         if found is None:
             type_ = _MORE_TYPES.get(name) or self._types.find(name)
             assert type_ is not None, name
-            found = self._messages[name] = self._compiled(list(type_.fields.values()), depth=0)
+            found = self._messages[name] = self._compile(list(type_.fields.values()), depth=0)
         return found
 
-    def _compiled(self, fields: Iterable[Field], depth: int) -> Encode:
+    def _compile(self, fields: Iterable[Field], depth: int) -> Encode:
         """Return the encoder of a message with these fields.
 
         depth: number of enclosing messages that are inlined in JSON; index into Field.number.
@@ -183,7 +183,7 @@ class ProtobufEncoder:
         slots = {name or number: slot for slot, (number, name) in enumerate(order)}
         absent = [self._absent(own[name], depth) if name else b"" for _, name in order]
         parts = [
-            (slots[number], self._in_message(number, self._compiled(inside, depth + 1)))
+            (slots[number], self._in_message(number, self._compile(inside, depth + 1)))
             for number, inside in inlined.items()
         ]
         encoders: dict[str, tuple[int, Encode]] = {}
@@ -217,16 +217,16 @@ class ProtobufEncoder:
         number = field.number[depth]
         match field.form:
             case "list" if len(field.number) > depth + 1:
-                return self._in_message(number, _all_of(self._one(field, 1)))
+                return self._in_message(number, _repeated(self._single(field, 1)))
             case "list":
-                return _all_of(self._one(field, number))
+                return _repeated(self._single(field, number))
             case "map":
-                return _map_of(number, self._one(field, 2))
+                return _map_of(number, self._single(field, 2))
             case "map of lists":
-                return _map_of(number, self._in_message(2, _all_of(self._one(field, 1))))
-        return self._one(field, number)
+                return _map_of(number, self._in_message(2, _repeated(self._single(field, 1))))
+        return self._single(field, number)
 
-    def _one(self, field: Field, number: int) -> Encode:
+    def _single(self, field: Field, number: int) -> Encode:
         """Return the encoder of a single value: of a field, of a list's element or of a map's value."""
         match field.kind:
             case "string":
@@ -244,7 +244,7 @@ class ProtobufEncoder:
         return self._in_message(number, _OWN_ENCODING[field.kind])
 
     def _in_message(self, number: int, content: Encode) -> Encode:
-        short, tag = _short(number), field_tag(number, BYTES)
+        short, tag = _tags_with_sizes(number), field_tag(number, BYTES)
 
         def encode(value: Any) -> bytes:
             data = content(value)
@@ -263,7 +263,7 @@ class ProtobufEncoder:
         other = type_.removeprefix(f"{SCHEMA}Or")
         schema = self._message(SCHEMA)
         first, second = self._in_message(1, schema), self._in_message(2, schema)
-        allows, strings = _boolean(field_tag(1, VARINT)), _all_of(_string(2))
+        allows, strings = _boolean(field_tag(1, VARINT)), _repeated(_string(2))
 
         def encode(value: Any) -> bytes:
             if type(value) is bool:
@@ -308,14 +308,14 @@ def _is_only_a_list(inside: list[Field]) -> bool:
 
 
 @cache
-def _short(number: int) -> list[bytes]:
+def _tags_with_sizes(number: int) -> list[bytes]:
     """Return the tag of a field followed by a size, for each size from 0 to 127 bytes."""
     tag = field_tag(number, BYTES)
     return [tag + size for size in ONE_BYTE]
 
 
 def _string(number: int) -> Encode:
-    short, tag = _short(number), field_tag(number, BYTES)
+    short, tag = _tags_with_sizes(number), field_tag(number, BYTES)
 
     def encode(value: str) -> bytes:
         data = value.encode()
@@ -338,12 +338,12 @@ def _double(tag: bytes) -> Encode:
     return lambda value: tag + struct.pack("<d", value)
 
 
-def _all_of(encode: Encode) -> Encode:
+def _repeated(encode: Encode) -> Encode:
     return lambda values: b"".join(map(encode, values))
 
 
 def _map_of(number: int, value: Encode) -> Encode:
-    key, short, tag = _string(1), _short(number), field_tag(number, BYTES)
+    key, short, tag = _string(1), _tags_with_sizes(number), field_tag(number, BYTES)
 
     def encode(entries: Mapping[str, Any]) -> bytes:
         found = []

@@ -16,7 +16,7 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.quantities import canonical_quantity
 from kcm.runtime.apiserver.schema.api_types import Kind
 
-# Returns the checked value as upstream's encoder writes it. Raises ShapeError.
+# Returns the checked value as upstream's encoder writes it. Raises UnmarshalTypeError.
 Check = Callable[[Any], Any]
 
 _TIME = re.compile(  # checks hours too: since Python 3.13 datetime accepts 24:00
@@ -27,7 +27,7 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{
 _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-class ShapeError(ValueError):
+class UnmarshalTypeError(ValueError):
     """Value of a wrong type. The text is that of Go's JSON decoder.
 
     While the error is raised through the enclosing structs, each of them adds the name of its field with `inside`.
@@ -81,10 +81,10 @@ def json_type(value: Any) -> str:
     return "null"
 
 
-def _one_of(expected: str, *types: type) -> Check:
+def _type_check(expected: str, *types: type) -> Check:
     def check(value: Any) -> Any:
         if type(value) not in types:
-            raise ShapeError(json_type(value), expected)
+            raise UnmarshalTypeError(json_type(value), expected)
         return value
 
     return check
@@ -95,9 +95,9 @@ def _integer(expected: str, *, bits: int) -> Check:
 
     def check(value: Any) -> Any:
         if type(value) is not int:
-            raise ShapeError(json_type(value), expected)
+            raise UnmarshalTypeError(json_type(value), expected)
         if not -largest - 1 <= value <= largest:
-            raise ShapeError(f"number {value}", expected)
+            raise UnmarshalTypeError(f"number {value}", expected)
         return value
 
     return check
@@ -109,9 +109,9 @@ def anything(value: Any) -> Any:
 
 def _time(value: Any) -> Any:
     if type(value) is not str:
-        raise ShapeError(json_type(value), "string")
+        raise UnmarshalTypeError(json_type(value), "string")
     if not _is_time(value):
-        raise ShapeError(f"string {value[:40]}", "v1.Time")
+        raise UnmarshalTypeError(f"string {value[:40]}", "v1.Time")
     return value
 
 
@@ -134,7 +134,7 @@ def _is_time(text: str) -> bool:
 
 def _quantity(value: Any) -> str:
     if type(value) not in (str, int, float):
-        raise _no_quantity()
+        raise _invalid_quantity()
     return _canonical(value)
 
 
@@ -143,22 +143,22 @@ def _canonical(quantity: str | float) -> str:
     try:
         return canonical_quantity(quantity)
     except ValueError as err:
-        raise _no_quantity() from err
+        raise _invalid_quantity() from err
 
 
-def _no_quantity() -> ShapeError:
+def _invalid_quantity() -> UnmarshalTypeError:
     pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-    return ShapeError("", "", why=f"quantities must match the regular expression '{pattern}'")
+    return UnmarshalTypeError("", "", why=f"quantities must match the regular expression '{pattern}'")
 
 
 def _bytes(value: Any) -> str:
     if type(value) is not str:
-        raise ShapeError(json_type(value), "[]uint8")
+        raise UnmarshalTypeError(json_type(value), "[]uint8")
     if _BASE64.fullmatch(value):
         return value
     at = illegal_base64_at(value)
     if at is not None:
-        raise ShapeError("", "", why=f"illegal base64 data at input byte {at}")
+        raise UnmarshalTypeError("", "", why=f"illegal base64 data at input byte {at}")
     return base64.b64encode(base64.b64decode(value)).decode()
 
 
@@ -198,16 +198,16 @@ def _after_newlines(data: bytes, at: int) -> int:
 
 
 SCALARS: Mapping[Kind, Scalar] = {
-    "string": Scalar(_one_of("string", str), "string", ""),
+    "string": Scalar(_type_check("string", str), "string", ""),
     "bytes": Scalar(_bytes, "[]uint8", ""),
-    "boolean": Scalar(_one_of("bool", bool), "bool", False),
+    "boolean": Scalar(_type_check("bool", bool), "bool", False),
     "int32": Scalar(_integer("int32", bits=32), "int32", 0),
     "int64": Scalar(_integer("int64", bits=64), "int64", 0),
-    "double": Scalar(_one_of("float64", int, float), "float64", 0),
+    "double": Scalar(_type_check("float64", int, float), "float64", 0),
     "quantity": Scalar(_quantity, "resource.Quantity", "0"),
-    "int_or_string": Scalar(_one_of("intstr.IntOrString", int, str), "intstr.IntOrString", 0),
+    "int_or_string": Scalar(_type_check("intstr.IntOrString", int, str), "intstr.IntOrString", 0),
     "time": Scalar(_time, "v1.Time", None),
     "micro_time": Scalar(_time, "v1.MicroTime", None),
-    "raw": Scalar(_one_of("runtime.RawExtension", dict), "runtime.RawExtension", None),
+    "raw": Scalar(_type_check("runtime.RawExtension", dict), "runtime.RawExtension", None),
     "any": Scalar(anything, "interface {}", None),
 }

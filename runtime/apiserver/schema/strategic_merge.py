@@ -106,7 +106,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
             former = result.get(name)
             if isinstance(former, list):
                 unwanted = set(_primitives(values, directive))
-                result[name] = [each for each in _primitives(former, name) if each not in unwanted]
+                result[name] = [element for element in _primitives(former, name) if element not in unwanted]
     return result
 
 
@@ -139,26 +139,26 @@ def _retained(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
 
 def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
     if not rule.merge:
-        return [_without_directives(each) for each in patch]
+        return [_without_directives(element) for element in patch]
     if not _are_maps([*original, *patch], name):
         return _in_order(dict.fromkeys([*original, *patch]), patch, original)
     if not rule.merge_key:
         raise ValueError(f"{name}: maps cannot be merged in a list without a merge key")
     patched, replace = [], False
-    gone = set()
+    deleted = set()
     for element in patch:
         match element.get(_DIRECTIVE):
             case None:
                 patched.append(element)
             case "delete":
-                gone.add(_merge_key_of(element, name, rule))
+                deleted.add(_merge_key_of(element, name, rule))
             case "replace":
                 replace = True
             case other:
                 raise ValueError(f"{name}: unknown {_DIRECTIVE} {other!r} in a list; expected replace or delete")
     if replace:
-        return [_without_directives(each) for each in patched]
-    kept = [each for each in original if _merge_key_of(each, name, rule) not in gone]
+        return [_without_directives(element) for element in patched]
+    kept = [element for element in original if _merge_key_of(element, name, rule) not in deleted]
     return _merged_elements(kept, patched, name, rule)
 
 
@@ -192,12 +192,12 @@ def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: Mer
     else:
         merged = _merged_list(original, patch, name, rule)
     if not _are_maps([*merged, *order], name):
-        _check_order([each for each in patch or () if not isinstance(each, dict)], order, name)
+        _check_order([element for element in patch or () if not isinstance(element, dict)], order, name)
         return _in_order(merged, order, original or [])
     if not rule.merge_key:
         raise ValueError(f"{_SET_ORDER}{name}: that list has no merge key")
-    keys = [_merge_key_of(each, name, rule) for each in order]
-    wanted = [_merge_key_of(each, name, rule) for each in patch or () if _DIRECTIVE not in each]
+    keys = [_merge_key_of(element, name, rule) for element in order]
+    wanted = [_merge_key_of(element, name, rule) for element in patch or () if _DIRECTIVE not in element]
     _check_order(wanted, keys, name)
     return _keyed_in_order(merged, keys, _order_before(merged, original or [], wanted, name, rule), name, rule)
 
@@ -211,8 +211,8 @@ def _order_before(
     visible when `kubectl apply` replaces a container of a pod that also has a container which is not in the manifest.
     wanted: merge keys of the patch's elements without a directive.
     """
-    former = [_merge_key_of(each, name, rule) for each in original]
-    present = {_merge_key_of(each, name, rule) for each in merged}
+    former = [_merge_key_of(element, name, rule) for element in original]
+    present = {_merge_key_of(element, name, rule) for element in merged}
     kept = [key for key in former if key in present]
     known = set(former)
     added = [key for key in wanted if key not in known]
@@ -229,16 +229,16 @@ def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> Non
 def _keyed_in_order(
     merged: list[Any], order: list[Hashable], before: list[Hashable], name: str, rule: MergeField
 ) -> list[Any]:
-    positions = _interleaved([_merge_key_of(each, name, rule) for each in merged], order, before)
+    positions = _sorted_positions([_merge_key_of(element, name, rule) for element in merged], order, before)
     return [merged[position] for position in positions]
 
 
 def _in_order(merged: Iterable[Hashable], order: list[Hashable], original: list[Hashable]) -> list[Any]:
     values = list(merged)
-    return [values[position] for position in _interleaved(values, order, original)]
+    return [values[position] for position in _sorted_positions(values, order, original)]
 
 
-def _interleaved(keys: list[Hashable], order: list[Hashable], original: list[Hashable]) -> list[int]:
+def _sorted_positions(keys: list[Hashable], order: list[Hashable], original: list[Hashable]) -> list[int]:
     """Return the positions of keys in their new order. order: value of $setElementOrder. original: the former list.
 
     The keys in `order` are sorted by it, the others by their former position. The two sorted runs are then merged: a
@@ -271,16 +271,16 @@ def _merge_key_of(element: Any, name: str, rule: MergeField) -> Hashable:
 
 def _are_maps(elements: list[Any], name: str) -> bool:
     """Report whether the elements are maps. Raises ValueError for mixed elements and for lists of lists."""
-    maps = sum(isinstance(each, dict) for each in elements)
+    maps = sum(isinstance(element, dict) for element in elements)
     if 0 < maps < len(elements):
         raise ValueError(f"{name}: the elements of one list are of different types")
-    if any(isinstance(each, list) for each in elements):
+    if any(isinstance(element, list) for element in elements):
         raise ValueError(f"{name}: lists of lists cannot be merged")
     return maps > 0
 
 
 def _primitives(values: Any, name: str) -> list[Hashable]:
-    if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
+    if not isinstance(values, list) or any(isinstance(value, dict | list) for value in values):
         raise ValueError(f"{name}: expected a list of strings or numbers")
     return values
 
@@ -289,12 +289,12 @@ def _cleaned(value: Any) -> Any:
     """Return a copy of an added value without nulls, directives, and the maps inside it that contain a directive."""
     if isinstance(value, dict):
         return {
-            name: _cleaned(each)
-            for name, each in value.items()
-            if each is not None and not _is_directive_name(name) and not _is_directive(each)
+            name: _cleaned(field)
+            for name, field in value.items()
+            if field is not None and not _is_directive_name(name) and not _has_directive(field)
         }
     if isinstance(value, list):
-        return [_cleaned(each) for each in value if not _is_directive(each)]
+        return [_cleaned(element) for element in value if not _has_directive(element)]
     return value
 
 
@@ -302,16 +302,16 @@ def _without_directives(value: Any) -> Any:
     """Return a copy of a value without nulls and directives. Maps inside it that contain a directive are kept."""
     if isinstance(value, dict):
         return {
-            name: _without_directives(each)
-            for name, each in value.items()
-            if each is not None and not _is_directive_name(name)
+            name: _without_directives(field)
+            for name, field in value.items()
+            if field is not None and not _is_directive_name(name)
         }
     if isinstance(value, list):
-        return [_without_directives(each) for each in value]
+        return [_without_directives(element) for element in value]
     return value
 
 
-def _is_directive(value: Any) -> bool:
+def _has_directive(value: Any) -> bool:
     return isinstance(value, dict) and _DIRECTIVE in value
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from kcm.runtime.apiserver.schema.field_sets import in_words, step_of
+from kcm.runtime.apiserver.schema.field_sets import path_text, step_of
 from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 MOST = 300  # number of errors that are reported; upstream reports all
@@ -41,23 +41,23 @@ def _errors(value: Any, type_: MergeType, path: _Path | None) -> Iterator[str]:
     here = "" if path is None else path
     if isinstance(value, dict):
         closed = type_.is_closed
-        for name, each in value.items():
+        for name, field in value.items():
             if closed and name not in type_.named:
                 yield f"{here}.{name}: field not declared in schema"
-            elif isinstance(each, dict | list):  # scalars are checked by the decoder
-                yield from _errors(each, type_.field(name), _Path(path, f".{name}"))
+            elif isinstance(field, dict | list):  # scalars are checked by the decoder
+                yield from _errors(field, type_.field(name), _Path(path, f".{name}"))
     elif isinstance(value, list) and type_.is_associative:
         seen = set()
-        for i, each in enumerate(value):
-            step = step_of(each, type_)
+        for i, element in enumerate(value):
+            step = step_of(element, type_)
             if step is None:
-                yield f"{here}: element {i}: {_why_no_step(each, type_)}"
+                yield f"{here}: element {i}: {_why_no_step(element, type_)}"
                 continue
             if step in seen:
-                yield f"{here}: duplicate entries for key {in_words(step)}"
+                yield f"{here}: duplicate entries for key {path_text(step)}"
             seen.add(step)
-            if isinstance(each, dict | list):
-                yield from _errors(each, type_.element, _Path(path, in_words(step)))
+            if isinstance(element, dict | list):
+                yield from _errors(element, type_.element, _Path(path, path_text(step)))
 
 
 def _why_no_step(element: Any, type_: MergeType) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcm.runtime.apiserver.schema.field_sets import Tree, has, in_words, step_of
+from kcm.runtime.apiserver.schema.field_sets import Tree, has, path_text, step_of
 from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 
@@ -46,15 +46,15 @@ def _merge_lists(live: list[Any], applied: list[Any], type_: MergeType) -> list[
     The elements are in the order of the applied list. Elements of only the live list keep their position relative to
     the elements that both lists contain.
     """
-    theirs, ours = _steps(live, type_), _steps(applied, type_)
-    after = dict(zip(ours, applied, strict=True))
-    if len(after) != len(ours):
-        twice = next(step for i, step in enumerate(ours) if step in ours[:i])
-        raise DuplicateError(f"duplicate entries for key {in_words(twice)}")
+    live_steps, applied_steps = _steps(live, type_), _steps(applied, type_)
+    after = dict(zip(applied_steps, applied, strict=True))
+    if len(after) != len(applied_steps):
+        duplicate = next(step for i, step in enumerate(applied_steps) if step in applied_steps[:i])
+        raise DuplicateError(f"duplicate entries for key {path_text(duplicate)}")
     before: dict[str, Any] = {}
-    for step, value in zip(theirs, live, strict=True):
+    for step, value in zip(live_steps, live, strict=True):
         before[step] = None if step in before else value  # a duplicate is replaced, not merged
-    shared = [step for step in ours if step in before]
+    shared = [step for step in applied_steps if step in before]
     found, merged, element = [], set(), type_.element
     next_shared = shared.pop(0) if shared else None
 
@@ -64,33 +64,33 @@ def _merge_lists(live: list[Any], applied: list[Any], type_: MergeType) -> list[
         found.append(after[step] if old is None else _merged(old, after[step], element))
 
     i = j = 0
-    while i < len(theirs) or j < len(ours):
-        if i < len(theirs) and j < len(ours):
-            if theirs[i] == ours[j]:
-                take(ours[j])
+    while i < len(live_steps) or j < len(applied_steps):
+        if i < len(live_steps) and j < len(applied_steps):
+            if live_steps[i] == applied_steps[j]:
+                take(applied_steps[j])
                 i, j = i + 1, j + 1
                 next_shared = shared.pop(0) if shared else None
                 continue
-            if theirs[i] in after and next_shared is not None and next_shared != theirs[i]:
+            if live_steps[i] in after and next_shared is not None and next_shared != live_steps[i]:
                 i += 1
                 continue
-        if i < len(theirs):
-            if theirs[i] not in after:
+        if i < len(live_steps):
+            if live_steps[i] not in after:
                 found.append(live[i])
                 i += 1
                 continue
-            if theirs[i] in merged:
+            if live_steps[i] in merged:
                 i += 1
-        if j < len(ours):
-            take(ours[j])
-            if next_shared == ours[j]:
+        if j < len(applied_steps):
+            take(applied_steps[j])
+            if next_shared == applied_steps[j]:
                 next_shared = shared.pop(0) if shared else None
             j += 1
     return found
 
 
 def _steps(values: list[Any], type_: MergeType) -> list[str]:
-    return [step_of(each, type_) or f"#{i}" for i, each in enumerate(values)]
+    return [step_of(element, type_) or f"#{i}" for i, element in enumerate(values)]
 
 
 def removed(value: Any, fields: Tree, type_: MergeType) -> Any:
@@ -99,21 +99,21 @@ def removed(value: Any, fields: Tree, type_: MergeType) -> Any:
         return value
     if isinstance(value, dict):
         found = {}
-        for name, each in value.items():
+        for name, field in value.items():
             step = f"f:{name}"
             if has(fields, step):
                 continue
             inner = fields.get(step)
-            found[name] = removed(each, inner, type_.field(name)) if inner else each
+            found[name] = removed(field, inner, type_.field(name)) if inner else field
         return found
     if isinstance(value, list) and type_.is_associative:
         kept: list[Any] = []
-        element = type_.element
-        for each in value:
-            step = step_of(each, type_) or ""
+        element_type = type_.element
+        for element in value:
+            step = step_of(element, type_) or ""
             if has(fields, step):
                 continue
             inner = fields.get(step)
-            kept.append(removed(each, inner, element) if inner else each)
+            kept.append(removed(element, inner, element_type) if inner else element)
         return kept
     return value

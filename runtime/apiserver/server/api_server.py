@@ -81,8 +81,8 @@ class ApiServer:
         self._transactions, self._transact = opened.transactions, opened.transactions.run
         self._decide = None if opened.authorizer is None else opened.authorizer.decide
         self.user_of = TokenUsers(opened.authenticator, self.handle).user_of
-        self._asking = opened.asking
-        self.outside_calls = OutsideCalls(opened.asking, call_webhook)
+        self._outside_access = opened.outside_access
+        self.outside_calls = OutsideCalls(opened.outside_access, call_webhook)
         self._handlers = Handlers(opened.cache)
         self._watches = 0
         self._served_cluster: ServedCluster | None = None
@@ -129,7 +129,7 @@ class ApiServer:
 
     def suspend_long_computations(self) -> None:
         """Suspend requests whose CEL expressions take long, from now on: `begin` then returns a Suspended."""
-        self._cluster = replace(self._cluster, patience=Allowance())
+        self._cluster = replace(self._cluster, allowance=Allowance())
 
     def ensure_roles(self) -> None:
         """Create upstream's bootstrap RBAC roles and bindings, and add missing rules and subjects to existing ones."""
@@ -196,7 +196,7 @@ class ApiServer:
             call = RoutedRequest(found, request, NOBODY)
             convert_later = partial(self.outside_calls.convert_later, found.definition)
             self._watches += 1
-            self._asking.outside = unanswered
+            self._outside_access.outside = unanswered
             return watch(
                 self._cluster,
                 self._cache,
@@ -275,12 +275,12 @@ class ApiServer:
             return None
 
     def _respond(self, cluster: Cluster, request: Request, info: RequestInfo, user: User) -> Response:
-        self._asking.outside = cluster.outside
+        self._outside_access.outside = cluster.outside
         deprecation, remarks = "", None
         if request.method != "GET":
             remarks = Remarks()
-            if cluster.patience is not None:
-                cluster.patience.left = AT_ONCE
+            if cluster.allowance is not None:
+                cluster.allowance.left = AT_ONCE
         try:
             call = RoutedRequest(route(self.registry, info), request, user, remarks)
             if remarks is not None and request.method == "HEAD":  # authorized as a get, but not served

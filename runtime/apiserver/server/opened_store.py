@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.core.expiry import Expiry
 from kcm.runtime.apiserver.core.identifiers import Identifiers
 from kcm.runtime.apiserver.core.remote_api_services import RemoteApiServices
 from kcm.runtime.apiserver.core.settings import ApiSettings, new_registry
-from kcm.runtime.apiserver.core.suspended_requests import Asking
+from kcm.runtime.apiserver.core.suspended_requests import OutsideAccess
 from kcm.runtime.apiserver.registry.users import EVERYTHING, Authorize
 from kcm.runtime.apiserver.server.transactions import Transactions
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
@@ -33,7 +33,7 @@ class OpenedStore:
     cluster: Cluster
     cache: WatchCache
     transactions: Transactions
-    asking: Asking  # access of object conversions to webhook results
+    outside_access: OutsideAccess  # access of object conversions to webhook results
     expiry: Expiry  # deletes Events after their time to live
     authenticator: TokenAuthenticator
     authorizer: Authorizer | None  # None: every request is allowed
@@ -65,9 +65,9 @@ def open_store(
         tokens=tokens.accounts,
         settings=settings,
     )
-    transactions, asking, expiry = Transactions(state), Asking(), Expiry(cluster)
+    transactions, outside_access, expiry = Transactions(state), OutsideAccess(), Expiry(cluster)
     remote_api_services = RemoteApiServices(cluster, settings.stand_ins)
-    transactions.reactions += (CustomResources(cluster, cache, asking), expiry, remote_api_services)
+    transactions.reactions += (CustomResources(cluster, cache, outside_access), expiry, remote_api_services)
     if authorizer is not None:
         transactions.reactions.append(authorizer)
     if settings.collect_garbage:
@@ -80,7 +80,7 @@ def open_store(
         cluster=cluster,
         cache=cache,
         transactions=transactions,
-        asking=asking,
+        outside_access=outside_access,
         expiry=expiry,
         authenticator=authenticator,
         authorizer=authorizer,

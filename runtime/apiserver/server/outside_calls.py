@@ -8,7 +8,7 @@ from functools import partial
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.core.questions import Answer, CallWebhook, Computation, Outside, Question
-from kcm.runtime.apiserver.core.suspended_requests import Asking, AskLater, Suspended, in_background
+from kcm.runtime.apiserver.core.suspended_requests import AskLater, OutsideAccess, Suspended, in_background
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.client.api import Response
@@ -20,8 +20,8 @@ class OutsideCalls:
     All calls are synchronous, until `make_later` sets a function for the calls of watches.
     """
 
-    def __init__(self, asking: Asking, call_webhook: CallWebhook) -> None:
-        self._asking, self._call_webhook = asking, call_webhook
+    def __init__(self, outside_access: OutsideAccess, call_webhook: CallWebhook) -> None:
+        self._outside_access, self._call_webhook = outside_access, call_webhook
         self._ask_later: AskLater = self._ask_all
 
     def make_later(self, ask_later: AskLater) -> None:
@@ -34,11 +34,11 @@ class OutsideCalls:
 
         Must not be used within a request.
         """
-        before, self._asking.outside = self._asking.outside, outside
+        before, self._outside_access.outside = self._outside_access.outside, outside
         try:
             yield
         finally:
-            self._asking.outside = before
+            self._outside_access.outside = before
 
     def finish(self, outcome: Response | Suspended) -> Response:
         """Return the response of a request, after making all calls synchronously that it is suspended for."""
@@ -62,7 +62,7 @@ class OutsideCalls:
         if decode is None:
             then(stored)
         else:
-            in_background(self._asking, self._ask_later, partial(decode, stored), then, failed)
+            in_background(self._outside_access, self._ask_later, partial(decode, stored), then, failed)
 
     def _ask_now(self, question: Question) -> Answer:
         return question.carried_out() if isinstance(question, Computation) else self._call_webhook(question)

@@ -40,7 +40,7 @@ class TooLargeError(StatusError):
                 "rpc error: code = ResourceExhausted desc = "
                 f"trying to send message larger than max ({size} vs. {MOST_SENT})"
             )
-        found = status_errors.unexplained(text)
+        found = status_errors.without_reason(text)
         super().__init__(found.code, found.reason, found.message)
 
 

@@ -63,7 +63,7 @@ def create_object(
         manager = SELF if call is None else updater(call).name
     meta = obj["metadata"]
     given_version = meta.get("resourceVersion")
-    metadata.begin(cluster, definition, obj)
+    metadata.initialize(cluster, definition, obj)
     obj = stored_form(definition, obj)
     generated = not meta.get("name") and bool(meta.get("generateName"))
     strategy = definition.strategy

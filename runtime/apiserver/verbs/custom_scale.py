@@ -58,5 +58,5 @@ def _at(obj: Object, path: str, type_: type) -> Any:
             return None
         value = value[step]
     if type(value) is not type_:
-        raise status_errors.unexplained(accessor_error(path, value, type_))
+        raise status_errors.without_reason(accessor_error(path, value, type_))
     return value

@@ -23,7 +23,7 @@ from kcm.runtime.apiserver.core.cluster import (
 )
 from kcm.runtime.apiserver.core.field_managers import keep_times, record_update
 from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
-from kcm.runtime.apiserver.core.removal import nothing_keeps
+from kcm.runtime.apiserver.core.removal import is_deletion_complete
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -146,7 +146,7 @@ def _store(
     stored = encoded(definition, new)
     if definition.decode is not None and stored == decode_object(record.raw):
         return served(definition, record.raw)
-    if call.dry_run or nothing_keeps(definition, new):
+    if call.dry_run or is_deletion_complete(definition, new):
         # The response to the removal of the last finalizer is the new object with the replaced resourceVersion.
         shown = encode_object(stored)
         if not call.dry_run:

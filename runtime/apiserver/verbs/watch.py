@@ -57,7 +57,7 @@ def watch(
         asked = parse_uint(query.get("resourceVersion") or "0")
     except ValueError as err:
         text = f"resourceVersion: Invalid value: {quoted(query['resourceVersion'])}: {err}"
-        raise status_errors.unexplained(text) from err
+        raise status_errors.without_reason(text) from err
     namespace = call.route.namespace
     # A watch without a resourceVersion sends its initial events by default.
     from_state = is_set(query, "sendInitialEvents") or _is_legacy(query)

@@ -14,8 +14,8 @@ from hypothesis.strategies._internal.core import DataObject
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.schema.api_types import built_in_types
-from kcm.runtime.apiserver.schema.kind_checks import Shapes
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.kind_checks import TypeChecks
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 from tests.runtime.apiserver.conftest import Api
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
@@ -260,7 +260,7 @@ WRONG = (7, "x", [], {}, True, 1.5)
 
 
 def test_value_of_wrong_type_is_rejected_in_every_field() -> None:
-    shapes = Shapes(built_in_types())
+    type_checks = TypeChecks(built_in_types())
     definition = ResourceDefinition(plural="pods", kind="Pod")
     accepted = set()
     for path in places(FULL_POD):
@@ -270,8 +270,10 @@ def test_value_of_wrong_type_is_rejected_in_every_field() -> None:
         for wrong in WRONG:
             if type(original) is not type(wrong):
                 try:
-                    shapes.check(definition, {"kind": "Pod", "apiVersion": "v1", **replaced(FULL_POD, path, wrong)})
-                except ShapeError:
+                    type_checks.check(
+                        definition, {"kind": "Pod", "apiVersion": "v1", **replaced(FULL_POD, path, wrong)}
+                    )
+                except UnmarshalTypeError:
                     continue
                 accepted.add(path[-1])
     assert accepted == {"cpu", "port"}  # a quantity may be a number, a port a name

@@ -218,7 +218,7 @@ def _named(asked: Asked, what: str, storage: str, key: str) -> Object:
 
 
 def _later(text: str) -> StatusError:
-    return status_errors.unexplained(text)
+    return status_errors.without_reason(text)
 
 
 def _quoted(spec: Any, field: str) -> str:

@@ -16,8 +16,8 @@ from kcm.protocols.objects import Object
 from kcm.protocols.quantities import parse_quantity
 from kcm.runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler as v2
 from kcm.runtime.apiserver.rules.cells import UNKNOWN, part
-from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 _METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR = (
     f"autoscaling.alpha.kubernetes.io/{word}" for word in ("metrics", "current-metrics", "conditions", "behavior")
@@ -332,8 +332,8 @@ def _behavior(text: str | None) -> Object | None:
 
 def _is_of(type_: str, value: Any) -> bool:
     try:
-        built_in_shapes().check_type(f"io.k8s.api.autoscaling.v2.{type_}", value)
-    except ShapeError:
+        built_in_type_checks().check_type(f"io.k8s.api.autoscaling.v2.{type_}", value)
+    except UnmarshalTypeError:
         return False
     return True
 

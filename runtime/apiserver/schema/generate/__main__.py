@@ -31,7 +31,7 @@ from kcm.runtime.apiserver.schema.generate.layout import written
 from kcm.runtime.apiserver.schema.generate.semantic import AmbiguousTypeError, semantic_facts
 from kcm.runtime.apiserver.schema.generate.sources import MismatchError, Sources
 
-_OF_THE_WIRE = ("pointer", "number")
+_PROTOBUF_FACTS = ("pointer", "number")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def generate(given: argparse.Namespace) -> str:
         for name, facts in types.items():
             sources.complete(name, facts)
     else:
-        take_over(types, json.loads(given.protos.read_bytes())["types"])
+        copy_protobuf_facts(types, json.loads(given.protos.read_bytes())["types"])
     given.out.write_text(written(types, kinds), encoding="utf-8")
     if given.semantic_out is not None:
         given.semantic_out.write_text(semantic_facts(ApiTypes(given.out.read_bytes())), encoding="utf-8")
@@ -78,12 +78,12 @@ def generate(given: argparse.Namespace) -> str:
     return f"{given.out}: {len(types)} types, {fields} fields, {len(kinds)} kinds"
 
 
-def take_over(types: Mapping[str, Facts], former: Mapping[str, Facts]) -> None:
+def copy_protobuf_facts(types: Mapping[str, Facts], former: Mapping[str, Facts]) -> None:
     """Copy the protobuf facts ("pointer", "number") of each field to `types`. former: types of an earlier file."""
     for name, facts in types.items():
         known = former.get(name, {}).get("fields", {})
         for field, of_field in facts.get("fields", {}).items():
-            of_field |= {word: known[field][word] for word in _OF_THE_WIRE if word in known.get(field, ())}
+            of_field |= {word: known[field][word] for word in _PROTOBUF_FACTS if word in known.get(field, ())}
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.kind_checks import built_in_shapes
-from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
+from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 RUNTIME_CLASSES = ResourceDefinition(group="node.k8s.io", plural="runtimeclasses", kind="RuntimeClass")
 RESOURCE_SLICES = ResourceDefinition(group="resource.k8s.io", plural="resourceslices", kind="ResourceSlice")
@@ -24,7 +24,7 @@ DEFINITIONS = ResourceDefinition(
 
 def checked(definition: ResourceDefinition, obj: dict[str, Any]) -> dict[str, Any]:
     obj = {"apiVersion": definition.api_version, "kind": definition.kind, "metadata": {}, **obj}
-    built_in_shapes().check(definition, obj)
+    built_in_type_checks().check(definition, obj)
     return obj
 
 
@@ -88,7 +88,7 @@ def test_map_of_strings_is_not_converted_to_quantities() -> None:
     ],
 )
 def test_values_inside_a_map_are_validated(definition: ResourceDefinition, obj: dict[str, Any], error: str) -> None:
-    with pytest.raises(ShapeError) as refused:
+    with pytest.raises(UnmarshalTypeError) as refused:
         checked(definition, obj)
     assert str(refused.value) == error
 
@@ -125,5 +125,5 @@ def test_schema_in_fields_of_several_types_is_pruned(given: dict[str, Any], kept
     "schema", [{"additionalProperties": ["a", 5]}, {"additionalProperties": {"type": 5}}, {"items": [7]}]
 )
 def test_a_schema_of_another_type_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(ShapeError):
+    with pytest.raises(UnmarshalTypeError):
         checked(DEFINITIONS, definition_with(schema))

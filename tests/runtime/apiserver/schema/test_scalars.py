@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.schema.api_types import Kind
-from kcm.runtime.apiserver.schema.scalars import SCALARS, ShapeError
+from kcm.runtime.apiserver.schema.scalars import SCALARS, UnmarshalTypeError
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def test_bytes_are_base64_without_newlines(text: str, kept: str) -> None:
 )
 def test_invalid_base64_is_rejected_at_gos_position(text: str, at: int) -> None:
     """The expected positions are those of kube-apiserver 1.36."""
-    with pytest.raises(ShapeError) as refused:
+    with pytest.raises(UnmarshalTypeError) as refused:
         SCALARS["bytes"].check(text)
     assert str(refused.value) == f"illegal base64 data at input byte {at}"
 
 
 @pytest.mark.parametrize("wrong", [True, [], {}, "1Gx", ""])
 def test_invalid_quantity_is_rejected(wrong: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^quantities must match the regular expression"):
+    with pytest.raises(UnmarshalTypeError, match=r"^quantities must match the regular expression"):
         SCALARS["quantity"].check(wrong)
 
 
@@ -58,7 +58,7 @@ def test_invalid_quantity_is_rejected(wrong: Any) -> None:
     ],
 )
 def test_a_value_of_another_type_is_refused(kind: Kind, value: Any, error: str) -> None:
-    with pytest.raises(ShapeError) as refused:
+    with pytest.raises(UnmarshalTypeError) as refused:
         SCALARS[kind].check(value)
     assert str(refused.value) == error
 
@@ -88,6 +88,6 @@ def test_only_existing_times_are_accepted(kind: Kind, text: str, is_valid: bool)
     if is_valid:
         assert SCALARS[kind].check(text) == text
     else:
-        with pytest.raises(ShapeError) as refused:
+        with pytest.raises(UnmarshalTypeError) as refused:
             SCALARS[kind].check(text)
         assert str(refused.value) == f"json: cannot unmarshal string {text} into Go value of type v1.Time"

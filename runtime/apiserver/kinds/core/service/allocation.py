@@ -273,7 +273,7 @@ def _change_node_ports(free: _Free, spec: Object, had: set[int]) -> None:
             continue
         pair = port.get("protocol") or "", port["nodePort"]
         if pair in seen:
-            raise status_errors.unexplained(f"duplicate nodePort: {{{pair[0]} {pair[1]}}}")
+            raise status_errors.without_reason(f"duplicate nodePort: {{{pair[0]} {pair[1]}}}")
         seen.add(pair)
 
 

@@ -52,7 +52,7 @@ def confirm_binding(new: Object, old: Object | None, user: User, access: AccessC
     if MASTERS in user.groups or only_for_deletion(new, old) or (kind in _PLURALS and _may(access, user, asked)):
         return
     if kind not in _PLURALS:
-        raise status_errors.unexplained(f"unsupported role reference kind: {quoted(kind)}")
+        raise status_errors.without_reason(f"unsupported role reference kind: {quoted(kind)}")
     rules = access.resolver.role_rules(kind, name, namespace)
     if rules is None:
         raise status_errors.not_found(
