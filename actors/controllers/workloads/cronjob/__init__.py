@@ -1,6 +1,9 @@
-"""CronJob controller: creates Jobs by a schedule.
+"""CronJob controller: creates Jobs at scheduled times, which are called slots.
 
-slots.py computes the scheduled times that are due, jobs.py builds the Jobs, status.py is the status being updated.
+- reconciler.py: the decisions; read it first.
+- slots.py: which slots are due, and when the next slot is.
+- jobs.py: the Jobs of a CronJob.
+- status.py: the status of a CronJob while it is updated.
 """
 
 from kcm.actors.controllers.workloads.cronjob.spec import SPEC

@@ -1,4 +1,4 @@
-"""Spec of a CronJob, parsed and validated; validation of its Jobs.
+"""Parsing of the spec of a CronJob, and type checks of the fields of CronJobs and Jobs that the controller reads.
 
 Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go.
 """
@@ -34,7 +34,7 @@ _JOB = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronJobSpec:
-    """The spec of a CronJob, as all decisions read it."""
+    """Parsed spec of a CronJob."""
 
     schedule: str
     time_zone: str | None
@@ -47,12 +47,15 @@ class CronJobSpec:
 
     @property
     def names_zone(self) -> bool:
-        """Report whether the schedule contains a time zone, which upstream accepts but does not officially support."""
+        """Report whether the schedule contains a time zone (TZ= or CRON_TZ=), which is not officially supported."""
         return "TZ" in self.schedule
 
 
 def cron_job_spec(cron_job: Object) -> CronJobSpec:
-    """Parse the spec, and check the status. Raises ValueError with the name of a missing or malformed field."""
+    """Parse the spec of a CronJob, and check the status fields that are read.
+
+    Raises ValueError, whose text contains the path of a missing or malformed field.
+    """
     check(cron_job, _CRON_JOB)
     spec = cron_job.get("spec") or {}
     if spec.get("schedule") is None:
@@ -74,7 +77,7 @@ def cron_job_spec(cron_job: Object) -> CronJobSpec:
 
 
 def check_job(job: Object) -> None:
-    """Check the fields of a Job that decisions read. Raises ValueError with the Job and the malformed field."""
+    """Raise ValueError if a field of the Job that the controller reads has a wrong type. The text names both."""
     try:
         check(job, _JOB)
     except ValueError as err:

@@ -1,4 +1,4 @@
-"""Jobs of a CronJob: name, body, scheduled time and outcome.
+"""Construction of the Jobs of a CronJob, and access to their slot (scheduled time) and result.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/utils.go (getJobFromTemplate2, byJobStartTime), pkg/controller/job/util.
 """
@@ -18,12 +18,24 @@ COMPLETE, FAILED = "Complete", "Failed"
 
 
 def job_name(cron_job: Object, slot: int) -> str:
-    """Return the name for the minute of the slot. As it is unique, a slot cannot be started twice."""
+    """Return the name of the Job for a slot: the CronJob's name and the slot in minutes since 1970.
+
+    The name is the same in each attempt, so the API server rejects a second Job for a slot.
+
+    slot: Unix seconds.
+    """
     return f"{name_of(cron_job)}-{slot // 60}"
 
 
 def job_of(cron_job: Object, template: Object, slot: int, zone: Zone) -> Object:
-    """Build the Job for a slot. template: spec.jobTemplate. Source: getJobFromTemplate2."""
+    """Build the Job for a slot (scheduled time).
+
+    template: spec.jobTemplate of the CronJob
+    slot: Unix seconds
+    zone: time zone of the annotation with the scheduled time
+
+    Source: getJobFromTemplate2.
+    """
     meta = template.get("metadata") or {}
     annotations = {**(meta.get("annotations") or {}), SCHEDULED: format_in_zone(zone, slot)}
     job_meta: Object = {
@@ -37,7 +49,10 @@ def job_of(cron_job: Object, template: Object, slot: int, zone: Zone) -> Object:
 
 
 def slot_of(job: Object, cron_job: Object) -> int | None:
-    """Return the slot that this controller created the Job for; None for other Jobs."""
+    """Return the slot (scheduled time in Unix seconds) that this controller created the Job for.
+
+    None if name and annotation show that the controller did not create the Job.
+    """
     try:
         slot = int(parse_time(annotations_of(job)[SCHEDULED]))
     except (KeyError, ValueError):
@@ -46,7 +61,7 @@ def slot_of(job: Object, cron_job: Object) -> int | None:
 
 
 def end_of(job: Object) -> str:
-    """Return COMPLETE, FAILED, or "" if the Job is not finished."""
+    """Return the type of the Job's condition that is True, COMPLETE or FAILED; "" if the Job is not finished."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition.get("type") in (COMPLETE, FAILED) and condition.get("status") == "True":
             return str(condition["type"])
@@ -54,11 +69,11 @@ def end_of(job: Object) -> str:
 
 
 def surplus(jobs: Sequence[Object], limit: int) -> list[Object]:
-    """Return the oldest Jobs by start time, so that `limit` remain."""
+    """Return the Jobs to delete: the oldest by start time, so that at most `limit` Jobs remain."""
     return sorted(jobs, key=_age)[: max(len(jobs) - limit, 0)]
 
 
 def _age(job: Object) -> tuple[bool, float, str]:
-    """Sort key: Jobs that have not started are the youngest. Source: byJobStartTime."""
+    """Return a sort key that orders Jobs by start time. Jobs that have not started are last. Source: byJobStartTime."""
     started = (job.get("status") or {}).get("startTime")
     return not started, parse_time(started) if started else 0.0, name_of(job)

@@ -1,24 +1,24 @@
-"""Reconciler of CronJobs.
+"""Reconciler of CronJobs: creates a Job for each scheduled time (slot), and deletes old Jobs.
 
 Input: CronJobs and Jobs. Output: Jobs created and deleted, the CronJob's status, and the events SuccessfulCreate,
 FailedCreate, SuccessfulDelete, FailedDelete, FailedGet, SawCompletedJob, UnexpectedJob, MissingJob, JobAlreadyActive,
 TooManyMissedTimes, UnknownTimeZone, UnsupportedSchedule, UnparseableSchedule, UnParseableCronJobSchedule and
-InvalidSchedule.
+InvalidSchedule. Key: "namespace/name" of a CronJob.
 
-Each slot (scheduled time) is started once:
+At most one Job is created for each slot:
 - The Job's name contains the slot, so a second creation is rejected.
 - After the Job is deleted, status.lastScheduleTime records that the slot was started. So the status is written before
   any Job is deleted.
-- Where the table may be stale, the CronJob is read from the server before a Job is created: for slots that an earlier
-  leader may have started, after a sync that was not completed, and while the watch is silent.
+- If the table may be stale, the CronJob is read live before a Job is created: for slots that an earlier leader may have
+  started, after a sync that was not completed, and while the watch delivers no events.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Further differences:
 - Jobs are matched by the uid of their owner; upstream matches by name.
-- A Job that this controller created and that is missing in the status, because a sync ended between two writes, is
-  added to it, and counts for Forbid. Upstream reports it as UnexpectedJob in every sync.
-- If the name of a slot's Job exists, the slot counts as started if the CronJob controls that Job; otherwise the
+- A Job that this controller created and that is missing in status.active, because a sync ended between two writes, is
+  added to it, and counts for the concurrency policy Forbid. Upstream reports it as UnexpectedJob in every sync.
+- If a Job with the name for a slot exists, the slot counts as started if the CronJob controls that Job; otherwise the
   controller waits for the next slot. Upstream looks for that Job without its namespace, never finds it, and retries the
-  slot without end.
+  slot endlessly.
 - A Job that is already deleted, or being deleted, causes no event FailedDelete.
 - As upstream, MissSchedule never occurs: slots before the deadline are not examined.
 """
@@ -81,28 +81,33 @@ from kcm.runtime.tables.tables import Tables
 
 FORBID, REPLACE = "Forbid", "Replace"
 DOCUMENTED = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/"
-MAX_CLOCK_SKEW = 10.0  # seconds, between two managers
+MAX_CLOCK_SKEW = 10.0  # seconds between the clocks of two controller managers
 MAX_SILENCE = 2.0  # seconds without an event or bookmark, after which the watch may be stalled
-STALE_DELAY = 1.0  # seconds until the next sync if the server has another version of the CronJob
+STALE_DELAY = 1.0  # seconds until the next sync if the server has another version of the CronJob than the table
 
 
 class CronJobReconciler:
-    """Key: "namespace/name" of a CronJob."""
+    """Reconciler of CronJobs; see the module."""
 
     def __init__(self, *, tables: Tables, clock: Clock, local: Zone, created: Callable[[float], None]) -> None:
-        """Take the tables and the clock.
+        """Initialize the reconciler.
 
-        local: time zone of schedules without one.
-        created: observes the seconds between a slot and the creation of its Job.
+        local: time zone of schedules without a time zone
+        created: called with the seconds between a slot and the creation of its Job, for the metric
         """
         self._cron_jobs, self._jobs = tables[CRONJOBS], tables[JOBS]
         self._clock, self._local, self._created = clock, local, created
         self._began = clock.now()
         self._seen: dict[Key, tuple[object, ...]] = {}  # uid, schedule and time zone at the last sync
-        self._unfinished: set[Key] = set()  # last sync failed or was closed: the tables may not show its writes
+        # CronJobs whose last sync failed or was closed: the tables may not contain all of its writes yet.
+        self._unfinished: set[Key] = set()
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Sync a CronJob. Raises ValueError if it is malformed, CommandError if a write failed. Source: sync."""
+        """Sync a CronJob: update its status, delete old Jobs, and create the Job of the latest slot that is due.
+
+        Raises ValueError if the CronJob or one of its Jobs is malformed, and CommandError if a write failed.
+        Source: sync.
+        """
         self._cron_jobs.require(key)
         cron_job = self._cron_jobs.get(key)
         if cron_job is None:
@@ -152,7 +157,10 @@ class CronJobReconciler:
     def _delete_finished(
         self, cron_job: Object, spec: CronJobSpec, jobs: Sequence[Object], status: RunStatus
     ) -> Step[None]:
-        """Delete finished Jobs above the history limits; errors are ignored. Source: cleanupFinishedJobs."""
+        """Delete the oldest finished Jobs, so that the history limits of the spec are met. Errors are ignored.
+
+        Source: cleanupFinishedJobs.
+        """
         for end, limit in ((COMPLETE, spec.successful_limit), (FAILED, spec.failed_limit)):
             if limit is None:
                 continue
@@ -185,10 +193,10 @@ class CronJobReconciler:
     def _run(
         self, cron_job: Object, spec: CronJobSpec, status: RunStatus, *, rescheduled: bool, is_stale: bool
     ) -> Reconciliation:
-        """Start the latest slot that is due.
+        """Create the Job of the latest slot that is due, and requeue the CronJob for the next slot.
 
-        rescheduled: the schedule has changed, so no slot in the past is started.
-        is_stale: the tables may not show our own writes.
+        rescheduled: whether the schedule has changed since the last sync. Then no slot in the past is started.
+        is_stale: whether the tables may not contain the writes of the last sync. Then the CronJob is read live first.
         """
         schedule = yield from self._schedule(cron_job, spec, rescheduled=rescheduled)
         if schedule is None:
@@ -217,7 +225,10 @@ class CronJobReconciler:
         return slot <= self._began + MAX_CLOCK_SKEW or self._cron_jobs.age(self._clock.monotonic()) > MAX_SILENCE
 
     def _schedule(self, cron_job: Object, spec: CronJobSpec, *, rescheduled: bool) -> Step[Schedule | None]:
-        """Parse the schedule; None if it is invalid, or the CronJob is suspended."""
+        """Return the parsed schedule; None if it is invalid, or if the CronJob is suspended.
+
+        An invalid or unsupported schedule is reported by an event.
+        """
 
         def warn(reason: str, message: str) -> Record:
             return record(CRONJOBS, cron_job, "Warning", reason, message)
@@ -242,7 +253,7 @@ class CronJobReconciler:
             return None
 
     def _should_start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[bool]:
-        """Report whether the slot was not started yet, and no active Job forbids it."""
+        """Report whether to start a slot: it was not started yet, and the concurrency policy permits it now."""
         if status.lists_name(namespace_of(cron_job), job_name(cron_job, slot)):
             return False
         if status.last_schedule is not None and parse_time(status.last_schedule) >= slot:
@@ -277,7 +288,10 @@ class CronJobReconciler:
         status.started(slot)
 
     def _replace(self, cron_job: Object, status: RunStatus) -> Step[None]:
-        """Delete the active Jobs. Raises CommandError if that fails: then no new Job is created."""
+        """Delete the active Jobs, for the concurrency policy Replace.
+
+        Raises CommandError if a Job cannot be deleted, so that no new Job is created.
+        """
         for reference in list(status.active):
             key = _key_of(reference)
             job = self._jobs.get(key)
@@ -294,9 +308,9 @@ class CronJobReconciler:
 
 
 def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table: bool) -> Step[CommandError | None]:
-    """Delete a Job. Returns the error. Source: deleteJob.
+    """Delete a Job and remove it from status.active. Return the error if the deletion failed. Source: deleteJob.
 
-    rests_on_table: the deletion waits while a table is stale.
+    rests_on_table: whether the decision depends on the tables, so that the deletion must wait while a table is stale.
     """
     command = delete(JOBS, job, propagation="Background", depends_on=None if rests_on_table else ())
     outcome = yield from perform(command)
@@ -311,7 +325,7 @@ def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table:
 
 
 def _is_running(job: Object) -> Step[bool]:
-    """Report whether the server has this Job, and it is not finished. The table may be stale."""
+    """Report, from a live read, whether the Job exists and is not finished. The table may be stale."""
     found = yield from must(get_live(JOBS, key_of(job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False
@@ -320,7 +334,7 @@ def _is_running(job: Object) -> Step[bool]:
 
 
 def _is_current(cron_job: Object) -> Step[bool]:
-    """Report whether the server has the CronJob as it was read from the table."""
+    """Report, from a live read, whether uid, deletion, spec and status of the CronJob are the same as in the table."""
     found = yield from must(get_live(CRONJOBS, key_of(cron_job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False
@@ -333,7 +347,10 @@ def _identity(cron_job: Object) -> tuple[object, ...]:
 
 
 def _write(cron_job: Object, status: RunStatus) -> Step[Object]:
-    """Write the status if it has changed. Returns the written CronJob. Raises CommandError, also for a Conflict."""
+    """Write the status of a CronJob if it has changed. Return the CronJob as stored by the server.
+
+    Raises CommandError if the update fails, also for a conflict.
+    """
     changed = status.changed()
     if changed is None:
         return cron_job

@@ -1,4 +1,4 @@
-"""Schedule of a CronJob in its time zone.
+"""Parsing of a CronJob's schedule and time zone.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go (formatSchedule).
 """
@@ -12,14 +12,17 @@ from kcm.runtime.scheduling.time_zones import Zone, load_zone
 
 
 def zone_of(spec: CronJobSpec) -> Zone:
-    """Return the zone of spec.timeZone, UTC without it. Raises UnknownZoneError."""
+    """Return the time zone of spec.timeZone; UTC if it is not set. Raises UnknownZoneError."""
     return load_zone(spec.time_zone or "")
 
 
 def schedule_of(spec: CronJobSpec, local: Zone) -> Schedule:
-    """Parse the schedule. local: the machine's zone, used without spec.timeZone.
+    """Parse the schedule of a CronJob.
 
-    Raises ScheduleError, UnknownZoneError.
+    local: time zone of the machine, which applies if spec.timeZone is not set or the schedule contains a time zone
+        itself.
+
+    Raises ScheduleError if the schedule is malformed, and UnknownZoneError.
     """
     has_zone = spec.time_zone is not None and not spec.names_zone
     return parse_schedule(spec.schedule, zone_of(spec) if has_zone else local)

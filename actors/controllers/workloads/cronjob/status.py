@@ -1,4 +1,4 @@
-"""Status of a CronJob, updated during a sync."""
+"""Status of a CronJob that is changed step by step during a sync."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcm.protocols.times import format_time, parse_time
 
 
 class RunStatus:
-    """Working copy of the status."""
+    """Copy of a CronJob's status that a sync changes, and writes at its end."""
 
     def __init__(self, cron_job: Object) -> None:
         self._before: Object = cron_job.get("status") or {}
@@ -39,7 +39,7 @@ class RunStatus:
         self.active = [each for each in self.active if each.get("uid") != uid]
 
     def started(self, slot: int) -> None:
-        """Set lastScheduleTime, unless it is later already: a slot is never started twice."""
+        """Set lastScheduleTime to this slot (Unix seconds). A later lastScheduleTime is kept."""
         if self.last_schedule is None or parse_time(self.last_schedule) < slot:
             self.last_schedule = format_time(slot)
 
@@ -49,7 +49,7 @@ class RunStatus:
             self.last_successful = at
 
     def changed(self) -> Object | None:
-        """Return the new status; None if it is unchanged."""
+        """Return the status to write; None if it is equal to the original status."""
         fields: dict[str, Any] = {
             "active": self.active,
             "lastScheduleTime": self.last_schedule,

@@ -1,6 +1,6 @@
 """Disruption controller: computes how many pods of each PodDisruptionBudget may be evicted.
 
-Source: kubernetes v1.36 pkg/controller/disruption. The documentation is docs/disruption-budgets.md.
+Source: kubernetes v1.36 pkg/controller/disruption. See also docs/disruption-budgets.md.
 """
 
 from kcm.actors.controllers.workloads.disruption.spec import SPEC

@@ -31,5 +31,8 @@ def several_budgets(namespace: str, name: str, chosen: str) -> str:
 
 
 def not_deleted(budget: str) -> str:
-    """Return the text of NotDeleted. budget: "namespace/name"; upstream's text contains the namespace twice."""
+    """Return the message of the event NotDeleted, for an evicted pod that was not deleted in time.
+
+    budget: "namespace/name" of the PodDisruptionBudget; upstream's message contains the namespace twice.
+    """
     return f"Pod was expected by PDB {budget} to be deleted but it wasn't"

@@ -1,10 +1,10 @@
-"""Selection of pods by PodDisruptionBudgets, and the budgets that a change enqueues.
+"""Mapping from pods to the PodDisruptionBudgets that select them, and from changes to the budgets to enqueue.
 
 Source: kubernetes v1.36 client-go listers/policy/v1/poddisruptionbudget_expansion.go (GetPodPodDisruptionBudgets) and
 pkg/controller/disruption (addPod, updatePod, deletePod). Differences:
 - A changed pod enqueues all its budgets, and the budgets that selected it before its labels changed. Upstream enqueues
   an arbitrary one of the current budgets.
-- Scaling a controller enqueues the budgets of its pods. Upstream waits for the next pod that is created or deleted.
+- When a workload is scaled, the budgets of its pods are enqueued. Upstream waits until a pod is created or deleted.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kcm.runtime.tables.tables import Tables
 
 
 class BudgetFacts(NamedTuple):
-    """Facts derived once from each version of a budget."""
+    """Values that are derived once from each version of a PodDisruptionBudget and kept in its table entry."""
 
-    selector: LabelSelector | None  # None if it is invalid: then it selects nothing
-    # A change of this value enqueues the budget. Usually its resourceVersion. While the condition is SyncFailed, the
-    # status without the text of the failure: the controller writes that text itself, and if it differed each time,
-    # every failure would cause the next sync at once.
+    selector: LabelSelector | None  # None if it is invalid; then it selects no pods
+    # A change of this value enqueues the budget. It is usually the resourceVersion. If the last sync failed, it is the
+    # status without the error text of the condition: the controller itself writes that text, and a text that differs
+    # each time would cause the next sync immediately after every failure.
     state: str | bytes
 
 
@@ -44,7 +44,7 @@ def budget_facts(budget: Object) -> BudgetFacts:
 
 
 def state_of(budget: Object) -> str | bytes:
-    """Return BudgetFacts.state."""
+    """Return a value that changes when the budget must be synced again; see BudgetFacts.state."""
     status = budget.get("status") or {}
     condition = find_condition(status.get("conditions"), DISRUPTION_ALLOWED)
     if condition is None or condition.get("reason") != SYNC_FAILED:
@@ -54,7 +54,10 @@ def state_of(budget: Object) -> str | bytes:
 
 
 def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
-    """Return the selector: if missing, it selects nothing, if empty, everything. Raises ValueError if invalid."""
+    """Return the label selector of a PodDisruptionBudget. Raises ValueError if it is invalid.
+
+    A missing selector matches no pods, an empty selector matches all pods.
+    """
     spec = budget.get("spec") or {}
     selector = spec.get("selector")
     if selector is not None and not isinstance(selector, Mapping):
@@ -63,7 +66,10 @@ def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
 
 
 class SizeFacts(NamedTuple):
-    """Facts derived once from each version of a controller of pods."""
+    """Values that are derived once from each version of a workload, such as a Deployment, and kept in its table entry.
+
+    A change of `replicas` enqueues the budgets of the workload's pods.
+    """
 
     replicas: Any  # spec.replicas; None if it is not a number
 
@@ -78,7 +84,7 @@ BUDGET_FACTS = Facts(POD_DISRUPTION_BUDGETS, budget_facts)
 
 
 def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]) -> list[Key]:
-    """Return the budgets that select pods with these labels, sorted by name."""
+    """Return the keys of the PodDisruptionBudgets that select pods with these labels, sorted by name."""
     return sorted(
         entry.key
         for entry in budgets.entries(namespace)
@@ -87,7 +93,7 @@ def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]
 
 
 def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the budgets that select a pod, or selected it before its labels changed."""
+    """Return the keys of the budgets that select a changed pod, or selected it before its labels changed."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     if not budgets.entries(namespace):
         return ()
@@ -102,7 +108,10 @@ def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the budgets that select the pods of a controller and depend on its number of replicas."""
+    """Return the keys of the budgets to enqueue when a workload, such as a Deployment, is scaled.
+
+    These are the budgets that select the workload's pods and whose limits depend on its number of replicas.
+    """
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     if not budgets.entries(namespace):
         return ()
@@ -112,7 +121,7 @@ def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def pod_with_several_budgets(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the pod's key if more than one budget selects it."""
+    """Return the key of a changed pod if more than one budget selects it; otherwise nothing."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     entry = None if change.deleted else tables[PODS].entry(change.key)
     if entry is None or len(budgets.entries(namespace)) < 2:

@@ -1,4 +1,4 @@
-"""Counts in the status of a PodDisruptionBudget: expected, healthy and desired pods, and allowed disruptions.
+"""Computation of a PodDisruptionBudget's status: expected, healthy and desired pods, and allowed disruptions.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go (getExpectedPodCount, countHealthyPods,
 buildDisruptedPodMap, updatePdbStatus, failSafe).
@@ -15,35 +15,46 @@ from kcm.protocols.objects import Object, metadata, split_key
 from kcm.protocols.percentages import scaled_value
 from kcm.runtime.tables.table import Entry
 
-DELETION_TIMEOUT = 120.0  # seconds until an evicted pod must be shown as deleted
+DELETION_TIMEOUT = 120.0  # seconds within which the deletion of an evicted pod must be observed
 
 
 class CannotCountError(Exception):
-    """The pods of a budget cannot be counted. No eviction is allowed until they can be counted."""
+    """Raised if the pods of a budget cannot be counted. Then the budget allows no evictions."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
-        """Keep the text. reason: of the event; "" without an event."""
+        """Initialize the error.
+
+        reason: reason of the event that reports the error; "" if no event must be recorded.
+        """
         super().__init__(message)
         self.reason = reason
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """Report whether the budget depends on the replicas of the pods' controllers, and not on the number of pods."""
+    """Report whether the limits of a budget depend on spec.replicas of the workloads that its pods belong to.
+
+    They do if maxUnavailable is set, or if minAvailable is a percentage. A minAvailable that is a number is compared
+    with the number of existing pods.
+    """
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
 class Need(NamedTuple):
-    """Numbers of pods that a budget requires."""
+    """Numbers of pods that a budget expects to exist and requires to be healthy."""
 
-    expected: int
-    desired: int  # pods that must be healthy
+    expected: int  # status.expectedPods
+    desired: int  # status.desiredHealthy: number of pods that must be healthy
 
 
 def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
-    """Compute the need from maxUnavailable or minAvailable. Percentages are rounded up. Source: getExpectedPodCount.
+    """Compute the expected and desired numbers of pods from a budget's maxUnavailable or minAvailable.
 
-    pods: number of pods. scale: sum of the replicas of their controllers.
-    Raises ValueError if a bound is neither a number nor a percentage.
+    spec: spec of the budget
+    pods: number of pods that the budget selects
+    scale: sum of spec.replicas of the workloads that these pods belong to
+
+    Percentages of `scale` are rounded up. Raises ValueError if a limit is neither a number nor a percentage.
+    Source: getExpectedPodCount.
     """
     max_unavailable, min_available = spec.get("maxUnavailable"), spec.get("minAvailable")
     if max_unavailable is not None:
@@ -54,21 +65,26 @@ def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
 
 
 class Disrupted(NamedTuple):
-    """Evicted pods that the table does not show as deleted yet."""
+    """Evicted pods whose deletion was not observed yet, divided by the age of the eviction."""
 
-    fresh: frozenset[str]  # names of pods evicted within the timeout, including pods that the table may not show yet
-    overdue: tuple[Entry, ...]  # pods that were evicted longer ago, and were not deleted
-    recheck: float | None  # seconds until the first fresh pod is overdue; None without fresh pods
+    fresh: frozenset[str]  # names of pods whose eviction is at most DELETION_TIMEOUT old
+    overdue: tuple[Entry, ...]  # pods whose eviction is older, although they still exist and are not being deleted
+    recheck: float | None  # seconds until the first fresh pod becomes overdue; None without fresh pods
 
 
 def disrupted_pods(
     evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float, unseen: Iterable[str] = ()
 ) -> Disrupted:
-    """Divide the evicted pods into fresh and overdue ones. Source: buildDisruptedPodMap.
+    """Divide evicted pods whose deletion was not observed yet by whether DELETION_TIMEOUT is over.
 
-    evicted: by name, when we learned of the eviction, in monotonic seconds: the API server's clock may differ.
-    unseen: names in `evicted` of pods that the table does not show yet, and may show as they were before the eviction.
-    now: monotonic seconds.
+    evicted: by pod name, the time in monotonic seconds at which this controller observed the eviction. The time in
+        the status is not used, because the API server's clock may differ.
+    pods: table entries of the pods that the budget selects
+    now: monotonic seconds
+    unseen: names in `evicted` of pods that are not in the table because it is older than the eviction. They count as
+        fresh until the timeout.
+
+    Source: buildDisruptedPodMap.
     """
     if not evicted:
         return Disrupted(frozenset(), (), None)
@@ -81,7 +97,7 @@ def disrupted_pods(
         if pod.facts.deleting or name not in evicted:
             continue
         left = evicted[name] + DELETION_TIMEOUT - now
-        if left <= 0:  # a recheck after 0 seconds would repeat without end
+        if left <= 0:  # not `< 0`: a recheck after 0 seconds would repeat endlessly
             overdue.append(pod)
         else:
             fresh.add(name)
@@ -90,17 +106,21 @@ def disrupted_pods(
 
 
 def healthy(pod: Entry, disrupted: Disrupted) -> bool:
-    """Report whether the pod is ready, not being deleted and not evicted. Source: countHealthyPods."""
+    """Report whether a pod is ready, not being deleted, and not evicted recently. Source: countHealthyPods."""
     return pod.facts.ready and not pod.facts.deleting and split_key(pod.key)[1] not in disrupted.fresh
 
 
 def next_status(budget: Object, need: Need, *, current: int, disrupted: Mapping[str, str], now: float) -> Object | None:
-    """Return the status to write; None if it is unchanged. Source: updatePdbStatus.
+    """Return the new status of a PodDisruptionBudget; None if it is equal to the present status.
 
-    Without expected pods no disruption is allowed, so that the first pods of a budget are protected before they are
+    If no pods are expected, no disruption is allowed, so that the first pods of a budget are protected until they are
     counted.
 
-    current: number of healthy pods.
+    current: number of healthy pods
+    disrupted: value of status.disruptedPods: by pod name, the time of the eviction
+    now: Unix seconds, for lastTransitionTime
+
+    Source: updatePdbStatus.
     """
     status = budget.get("status") or {}
     counts = {
@@ -124,7 +144,13 @@ def next_status(budget: Object, need: Need, *, current: int, disrupted: Mapping[
 
 
 def fail_safe_status(budget: Object, why: str, *, now: float) -> Object | None:
-    """Return a status that allows no disruption; None if it is unchanged. Source: failSafe."""
+    """Return a status that allows no disruptions, because the pods of the budget cannot be counted.
+
+    None if it is equal to the present status.
+
+    why: message of the condition DisruptionAllowed. now: Unix seconds, for lastTransitionTime.
+    Source: failSafe.
+    """
     status: Object = budget.get("status") or {}
     conditions = set_condition(
         status.get("conditions"),

@@ -1,23 +1,23 @@
-"""Reconciler of PodDisruptionBudgets.
+"""Reconciler of PodDisruptionBudgets: computes how many pods of a budget may be evicted.
 
-Input: PodDisruptionBudgets, pods, and the replicas of the pods' controllers. Output: the status of budgets, the
-condition DisruptionTarget of evicted pods that were not deleted, and events on both. Keys: "namespace/name" of a
-budget, and of a pod in two queues.
+Input: PodDisruptionBudgets, pods, and the replicas of the workloads that the pods belong to. Output: the status of
+budgets, the condition DisruptionTarget of evicted pods that were not deleted, and events on both. Keys:
+"namespace/name" of a budget, and in two of the queues of a pod.
 
 The API server decrements disruptionsAllowed when it evicts a pod, and records the pod in disruptedPods. Each status
-write has the resourceVersion that the counts were computed from as precondition, so no eviction is overwritten.
+write has the budget's resourceVersion as precondition, so that it overwrites no eviction.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
 - A budget whose pods cannot be counted allows no disruption, as upstream, but is retried with backoff; upstream waits
-  for its next event. If a retry reads the same budget and pods, no further event is recorded; if the pods have changed,
-  no equal event within a minute. Upstream records an event for each change of a pod. Our own write of the failure does
-  not enqueue the budget; upstream's does if the text differs.
+  for its next event. A retry records no further event if budget and pods are unchanged, and at most one equal event per
+  minute if only the pods have changed. Upstream records an event for each change of a pod. The controller's own write
+  of the failure does not enqueue the budget; upstream's does if the text differs.
 - An unreadable pod counts as not healthy.
 - The event NotDeleted contains the name of the budget.
-- The eviction of a pod that the table does not contain is kept while the table is older than the budget was when the
-  eviction was seen: the table may still show the pod as it was before. Upstream counts such a pod as healthy.
-- The two minutes of an eviction begin when this controller sees it; upstream compares the API server's time with its
-  own clock.
+- The eviction of a pod that is not in the table is kept in the status while the table is older than the budget that
+  recorded the eviction, because the pod may still appear in the table as healthy. Upstream then counts it as healthy.
+- The two minutes of an eviction begin when this controller observes it; upstream compares the API server's time with
+  its own clock.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ EQUAL_FAILURES = 60.0  # seconds between two equal events about a budget if only
 
 
 class _SeenEviction(NamedTuple):
-    """Time and version at which this controller saw an eviction."""
+    """Time and budget version at which this controller first observed an eviction in status.disruptedPods."""
 
     since: float  # monotonic seconds
     version: int  # resourceVersion of the budget that recorded it
 
 
 class _Reported(NamedTuple):
-    """The last failure to count that was recorded as an event."""
+    """Last event about a budget whose pods could not be counted, with the objects that it was computed from."""
 
-    failure: tuple[str, str]  # its text, and the budget's resourceVersion
-    pods: frozenset[tuple[str, int]]  # uid and resourceVersion of each
-    at: float  # monotonic seconds
+    failure: tuple[str, str]  # text of the failure, and the budget's resourceVersion
+    pods: frozenset[tuple[str, int]]  # uid and resourceVersion of each pod of the budget
+    at: float  # time of the event in monotonic seconds
 
 
 class DisruptionReconciler:
@@ -111,12 +111,16 @@ class DisruptionReconciler:
         return None
 
     def recheck(self, key: Key) -> Reconciliation:
-        """Sync the budget again, as an evicted pod is overdue."""
+        """Enqueue a budget for a sync, because DELETION_TIMEOUT of one of its evicted pods is over."""
         yield Enqueue(QUEUE, key)
         return None
 
     def _counted(self, key: Key, budget: Object) -> Step[tuple[Object | None, float | None]]:
-        """Return the status to write if it changed, and the delay of the next count. Raises CannotCountError, Retry."""
+        """Count the pods of a budget.
+
+        Returns the status to write, or None if it is unchanged, and the seconds until the pods must be counted again,
+        or None. Raises CannotCountError, and Retry before discovery is complete.
+        """
         spec = budget.get("spec") or {}
         pods = yield from self._pods_of(key, budget)
         try:
@@ -137,15 +141,20 @@ class DisruptionReconciler:
         return status, disrupted.recheck
 
     def _unseen(self, key: Key, evictions: Mapping[str, _SeenEviction]) -> list[str]:
-        """Return evicted pods that the table does not show, and is too old to have deleted."""
+        """Return the names of evicted pods that are not in the table, although they may not be deleted.
+
+        The table is older than the budget that recorded the eviction, so the pods may appear in it later.
+        """
         namespace, version = split_key(key)[0], self._pods.version
         newer = [name for name, eviction in evictions.items() if version < eviction.version]
         return [name for name in newer if self._pods.entry(make_key(namespace, name)) is None]
 
     def _seen_evictions(self, key: Key, budget: Object, recorded: Mapping[str, Any]) -> dict[str, _SeenEviction]:
-        """Return, by pod name, when the evictions in status.disruptedPods were first seen.
+        """Return, by pod name, when this controller first observed the evictions in status.disruptedPods.
 
-        Raises CannotCountError if a time is malformed.
+        recorded: status.disruptedPods of the budget.
+
+        Raises CannotCountError if a time in it is malformed.
         """
         try:
             for at in recorded.values():
@@ -193,7 +202,11 @@ class DisruptionReconciler:
         self._log.info("disruptions counted", key=key, allowed=status["disruptionsAllowed"], **counts)
 
     def _report_failure(self, key: Key, budget: Object, err: CannotCountError) -> Step[None]:
-        """Record the event of this failure, unless an equal one was recorded from the same objects or just now."""
+        """Record an event for this failure, unless the same event was recorded recently.
+
+        An event with the same text for the same version of the budget is repeated only if the pods have changed and
+        EQUAL_FAILURES seconds have passed.
+        """
         try:
             pods = selected_pods(self._pods, split_key(key)[0], selector_of(budget))
         except ValueError:
@@ -209,7 +222,7 @@ class DisruptionReconciler:
             yield self._event(budget, "Warning", err.reason, events.cannot_count(err.reason, str(err)))
 
     def _allow_nothing(self, budget: Object, why: str) -> Step[None]:
-        """Allow no disruption, as the pods could not be counted."""
+        """Write a status that allows no disruptions, because the pods could not be counted."""
         status = fail_safe_status(budget, why, now=self._clock.now())
         if status is not None:
             put = update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
@@ -221,7 +234,7 @@ class DisruptionReconciler:
     # Queues of pods.
 
     def report_several(self, key: Key) -> Reconciliation:
-        """Record an event if more than one budget selects the pod, as the API server then rejects its eviction."""
+        """Record an event on a pod that several budgets select: the API server rejects evictions of such a pod."""
         pod = self._pods.entry(key)
         if pod is None:
             return None
@@ -233,7 +246,10 @@ class DisruptionReconciler:
         return None
 
     def clear_stale_target(self, key: Key) -> Reconciliation:
-        """Set DisruptionTarget to False if the pod was not deleted in time. Source: syncStalePodDisruption."""
+        """Set the condition DisruptionTarget of a pod to False if the pod was not deleted within two minutes.
+
+        Source: syncStalePodDisruption.
+        """
         self._pods.require(key)
         pod = self._pods.get(key)
         since = None if pod is None else marked_since(pod)
@@ -241,7 +257,7 @@ class DisruptionReconciler:
             return None
         now = self._clock.now()
         if since + TIMEOUT > now:
-            return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # at most the timeout, even if our clock is behind
+            return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # `since` may be in the future, if clocks differ
         put = update(PODS, {**pod, "status": unmarked_status(pod, now=now)}, subresource="status")
         outcome = yield from must(put, but=(NotFound,))
         if isinstance(outcome, Done):

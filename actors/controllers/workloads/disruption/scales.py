@@ -1,8 +1,8 @@
-"""Replicas of the controllers of pods.
+"""Lookup of the number of replicas of the workloads that own pods, such as Deployments.
 
-Source: kubernetes v1.36 pkg/controller/disruption/disruption.go, the finders: getPodReplicationController,
-getPodDeployment, getPodReplicaSet, getPodStatefulSet, getScaleController. Difference: no scale is requested for
-kinds without this subresource in discovery. DaemonSets are such a kind, and upstream sends a request for each pod.
+Source: kubernetes v1.36 pkg/controller/disruption/disruption.go (getPodReplicationController, getPodDeployment,
+getPodReplicaSet, getPodStatefulSet, getScaleController). Difference: no scale is requested for kinds that have no
+subresource `scale` according to discovery, such as DaemonSets; upstream sends a request for each of their pods.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 APPS = frozenset({"apps", "extensions"})  # groups in which there are, or were, ReplicaSets and Deployments
-SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})  # supported versions
+# Supported API versions of Scale objects.
+SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})
 
 
 class Scale(NamedTuple):
-    """Replicas of a controller."""
+    """Number of replicas of a workload that owns pods."""
 
-    uid: str  # of the controller; for the pod of a ReplicaSet usually its Deployment
-    replicas: int
+    uid: str  # of the workload; for pods of a ReplicaSet this is its Deployment, if it has one
+    replicas: int  # spec.replicas
 
 
 class Scales:
-    """Reads scales from the tables of built-in controllers, and else from the subresource `scale` of the server."""
+    """Reads the replicas of workloads, from tables for built-in kinds, otherwise from the subresource `scale`."""
 
     def __init__(self, *, tables: Tables, served: ServedKinds) -> None:
         self._replication_controllers, self._replica_sets = tables[REPLICATION_CONTROLLERS], tables[REPLICASETS]
@@ -42,9 +43,10 @@ class Scales:
         self._served = served
 
     def sum_of(self, pods: Iterable[Entry]) -> Step[tuple[int, list[str]]]:
-        """Return the sum over the distinct controllers of these pods, and the names of pods without a controller.
+        """Return the total replicas of the workloads that own these pods, and the names of pods without a controller.
 
-        Raises CannotCountError, Retry.
+        Each workload is counted once. Raises CannotCountError if a workload or its scale is not found, and Retry before
+        discovery is complete.
         """
         found: dict[str, int] = {}
         seen: set[str] = set()
@@ -81,7 +83,10 @@ class Scales:
                 return None
 
     def _of_replica_set(self, owner: OwnerRef, namespace: str) -> Scale | None:
-        """Return the scale of the ReplicaSet's Deployment. None if it is missing: then the server is asked."""
+        """Return the replicas of a ReplicaSet's Deployment, or of the ReplicaSet itself if it has no Deployment.
+
+        None if the tables do not contain them; then the caller reads the scale live.
+        """
         replica_set = _entry(self._replica_sets, owner, namespace)
         if replica_set is None:
             return None
@@ -93,9 +98,10 @@ class Scales:
         return _scale(self._deployments, deployment, namespace)
 
     def _live(self, owner: OwnerRef, namespace: str) -> Step[Scale | None]:
-        """Read the scale of an owner.
+        """Read the replicas of a workload from its subresource `scale`. Return None if the workload does not exist.
 
-        Raises CannotCountError if the kind has no scale, or reading failed; Retry before discovery is complete.
+        Raises CannotCountError if the kind has no such subresource or the read failed, and Retry before discovery is
+        complete.
         """
         served = self._served.find(owner.api_version, owner.kind)
         if served is None:
@@ -126,7 +132,7 @@ def _read(resource: Resource, body: bytes, owner: OwnerRef) -> Scale | None:
 
 
 def _entry(lister: Lister, owner: OwnerRef, namespace: str) -> Entry | None:
-    """Return the owner's entry, None if its uid differs. Raises UnreadableError."""
+    """Return the table entry of an owner; None if it is missing or its uid differs. Raises UnreadableError."""
     key = make_key(namespace, owner.name)
     lister.require(key)
     entry = lister.entry(key)

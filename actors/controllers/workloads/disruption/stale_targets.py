@@ -1,4 +1,4 @@
-"""Condition DisruptionTarget of pods that were not deleted within two minutes: it is set to False.
+"""Reset of the condition DisruptionTarget to False for pods that were not deleted within two minutes.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go (nonTerminatingPodHasStaleDisruptionCondition,
 syncStalePodDisruption).
@@ -17,14 +17,18 @@ from kcm.protocols.objects import Object, is_deleting
 from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time, parse_time
 
-TIMEOUT = 120.0  # seconds
+TIMEOUT = 120.0  # seconds within which a pod with the condition must be deleted
 BY_KUBELET = "TerminationByKubelet"  # a reason without timeout: the kubelet may take any time to delete the pod
 MARKED = "disruption-target"
 TRUE = "True"
 
 
 def marked_since(pod: Object) -> float | None:
-    """Return since when the condition is True, in Unix seconds; None if the pod is being deleted or finished."""
+    """Return since when the condition DisruptionTarget of a pod is True, in Unix seconds.
+
+    None if the condition needs no reset: it is not True, the kubelet has set it, or the pod is finished or being
+    deleted.
+    """
     status = pod.get("status") or {}
     condition = find_condition(status.get("conditions"), DISRUPTION_TARGET)
     if condition is None or condition.get("status") != TRUE or condition.get("reason") == BY_KUBELET:
@@ -36,7 +40,7 @@ def marked_since(pod: Object) -> float | None:
 
 
 def marked_values(pod: Object) -> Iterable[str]:
-    """Return the values of the index MARKED; nearly all pods have none."""
+    """Return the values of a pod in the index MARKED: TRUE if the condition is True, otherwise none."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == DISRUPTION_TARGET:
             return (TRUE,) if condition.get("status") == TRUE and not is_deleting(pod) else ()
@@ -48,7 +52,10 @@ PODS_MARKED = Watch(PODS, to=itself, interest=Interest(indexed=((MARKED, TRUE),)
 
 
 def unmarked_status(pod: Object, *, now: float) -> Object:
-    """Return the pod's status with the condition False, without reason and message."""
+    """Return a copy of the pod's status with the condition DisruptionTarget False, without reason and message.
+
+    now: Unix seconds, for lastTransitionTime.
+    """
     status = pod["status"]
     cleared = {
         "type": DISRUPTION_TARGET,

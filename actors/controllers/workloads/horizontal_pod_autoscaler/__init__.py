@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscaler controller: sets the number of replicas of a workload from metrics.
+"""HorizontalPodAutoscaler controller: scales workloads to a number of replicas that is computed from metrics.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler.
 """

@@ -1,12 +1,15 @@
-"""Stabilization of recommendations and scaling policies: how fast a HorizontalPodAutoscaler scales.
+"""Stabilization and scaling policies, which limit how fast a HorizontalPodAutoscaler scales its target.
 
-Without spec.behavior: not below the highest recommendation within the flag's window, and up to twice the current number
-of replicas, at least 4.
+A recommendation is a number of replicas that was computed from the metrics. Without spec.behavior, the target is not
+scaled below the highest recommendation within --horizontal-pod-autoscaler-downscale-stabilization, and not above twice
+the current number of replicas (or 4, if that is more).
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (stabilizeRecommendation,
 convertDesiredReplicasWithRules, stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate,
-storeScaleEvent). Differences: outdated recommendations and events are removed, where upstream overwrites them; an event
-is kept for the longest period of both directions, where upstream uses the longest period of its own direction.
+storeScaleEvent). Differences:
+- Outdated recommendations and scale events are removed; upstream overwrites them.
+- A scale event is kept for the longest period in the policies of both directions; upstream considers only the policies
+  of the event's direction.
 """
 
 from __future__ import annotations
@@ -18,22 +21,22 @@ from typing import Any, NamedTuple
 from kcm.protocols.integers import INT32
 from kcm.protocols.objects import Object
 
-UP_FACTOR, UP_LEAST = 2, 4  # without behavior
+UP_FACTOR, UP_LEAST = 2, 4  # limit for scaling up without spec.behavior: twice the current replicas, but at least 4
 MOST = INT32.stop - 1
 
 
 class Recommendation(NamedTuple):
-    """A number of replicas computed from metrics."""
+    """Number of replicas that was computed from the metrics, before stabilization and policies."""
 
     replicas: int
     at: float  # monotonic seconds, as all times in this module
 
 
 class ScaleEvent(NamedTuple):
-    """A change of the target's replicas by this controller."""
+    """Record of a change of the target's replicas by this controller."""
 
-    change: int  # positive when scaled up
-    at: float
+    change: int  # new minus old number of replicas
+    at: float  # monotonic seconds
 
 
 class ReplicaBounds(NamedTuple):
@@ -42,9 +45,9 @@ class ReplicaBounds(NamedTuple):
 
 
 class ScalingPolicy(NamedTuple):
-    """An entry of behavior.scaleUp.policies or scaleDown.policies."""
+    """Entry of behavior.scaleUp.policies or behavior.scaleDown.policies: the maximum change within a period."""
 
-    percent: bool  # value is a percentage of the replicas at the start of the period; else a number of pods
+    percent: bool  # `value` is a percentage of the replicas at the start of the period; otherwise a number of pods
     value: int
     period: float  # seconds
 
@@ -67,7 +70,7 @@ class Behavior(NamedTuple):
 
 
 class LimitedReplicas(NamedTuple):
-    """A number of replicas after limits were applied, with the reason and message of the condition."""
+    """Number of replicas after a limit was applied, with reason and message for the condition that reports it."""
 
     replicas: int
     reason: str
@@ -91,7 +94,10 @@ DOWN_TOO_FAST = ("ScaleDownLimit", "the desired replica count is decreasing fast
 
 
 def behavior_of(spec: Mapping[str, Any], *, window: float) -> Behavior | None:
-    """Parse spec.behavior; None without it. window: default window for scaling down, in seconds."""
+    """Parse spec.behavior of a HorizontalPodAutoscaler. Return None if it is not set.
+
+    window: default stabilization window for scaling down, in seconds.
+    """
     behavior = spec.get("behavior")
     if behavior is None:
         return None
@@ -113,7 +119,14 @@ def _rules(rules: Object, window: float) -> ScalingRules:
 def stabilized(
     proposal: int, recommendations: Iterable[Recommendation], *, window: float, now: float
 ) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
-    """Return the highest recommendation within the window, and the recommendations to keep."""
+    """Stabilize a new recommendation without spec.behavior: return the highest recommendation within the window.
+
+    proposal: the new recommendation
+    window: seconds
+    now: monotonic seconds
+
+    Also returns the recommendations to keep for the next evaluation, including the new one.
+    """
     recent = [recommendation for recommendation in recommendations if recommendation.at >= now - window]
     highest = max([proposal, *(recommendation.replicas for recommendation in recent)])
     why = READY_FOR_NEW_SCALE if highest == proposal else DOWN_STABILIZED
@@ -134,7 +147,17 @@ def limited(desired: int, *, current: int, bounds: ReplicaBounds) -> LimitedRepl
 def stabilized_by(
     behavior: Behavior, proposal: int, recommendations: Iterable[Recommendation], *, current: int, now: float
 ) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
-    """Return the number of replicas nearest to `current` that both windows allow, and the recommendations to keep."""
+    """Stabilize a new recommendation with the windows of spec.behavior.
+
+    The target is not scaled up above the lowest recommendation in the scale-up window, and not scaled down below the
+    highest recommendation in the scale-down window.
+
+    proposal: the new recommendation
+    current: current number of replicas
+    now: monotonic seconds
+
+    Returns the stabilized number, and the recommendations to keep for the next evaluation, including the new one.
+    """
     since_up, since_down = now - behavior.up.window, now - behavior.down.window
     recent = [each for each in recommendations if each.at >= min(since_up, since_down)]
     up = min([proposal, *(each.replicas for each in recent if each.at > since_up)])
@@ -164,7 +187,10 @@ def limited_by(
 
 
 def up_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:
-    """Return the maximum replicas by policies. Source: calculateScaleUpLimitWithScalingRules."""
+    """Return the maximum number of replicas that the policies for scaling up permit now.
+
+    Source: calculateScaleUpLimitWithScalingRules.
+    """
     if rules.select == "Disabled":
         return current
     limits = []
@@ -175,7 +201,10 @@ def up_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int,
 
 
 def down_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:
-    """Return the minimum replicas by policies. Source: calculateScaleDownLimitWithBehaviors."""
+    """Return the minimum number of replicas that the policies for scaling down permit now.
+
+    Source: calculateScaleDownLimitWithBehaviors.
+    """
     if rules.select == "Disabled":
         return current
     limits = []
@@ -186,14 +215,22 @@ def down_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: in
 
 
 def replicas_before(events: Iterable[ScaleEvent], period: float, *, current: int, now: float) -> int:
-    """Return the number of replicas at the start of the period, computed from our own changes since."""
+    """Return the number of replicas that the target had `period` seconds ago.
+
+    It is computed from the current number and this controller's own changes since then.
+    """
     return current - sum(event.change for event in events if event.at > now - period)
 
 
 def remembered(
     behavior: Behavior | None, events: Iterable[ScaleEvent], change: int, *, now: float
 ) -> tuple[ScaleEvent, ...]:
-    """Return the events to keep, with a new one. Without behavior events are not used, and none is kept."""
+    """Add a scale event, and drop events that are older than the periods of all policies.
+
+    Without spec.behavior no events are kept, because only policies use them.
+
+    change: new minus old number of replicas. now: monotonic seconds.
+    """
     if behavior is None:
         return ()
     longest = max(behavior.up.longest_period, behavior.down.longest_period)

@@ -1,4 +1,6 @@
-"""State of one evaluation of an autoscaler, and what is kept in memory between two evaluations.
+"""Data classes for one evaluation of a HorizontalPodAutoscaler, and for its state between evaluations.
+
+An evaluation computes the number of replicas from the metrics once, and scales the target.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (reconcileAutoscaler).
 """
@@ -21,17 +23,17 @@ from kcm.protocols.selectors import LabelSelector
 
 
 class AutoscalerSettings(NamedTuple):
-    """Flags and feature gates of the autoscaler."""
+    """Values of the controller's flags and feature gates, which apply to all HorizontalPodAutoscalers."""
 
     period: float  # seconds between two evaluations
-    window: float  # seconds of downscale stabilization
-    tolerance: float
+    window: float  # downscale stabilization window in seconds
+    tolerance: float  # deviation of the ratio usage / target from 1 that does not lead to scaling
     scales_to_zero: bool  # feature gate HPAScaleToZero
     configurable_tolerance: bool  # feature gate HPAConfigurableTolerance
 
 
 class AutoscalingError(Exception):
-    """An evaluation failed. The next one follows after the period, without backoff."""
+    """Raised if an evaluation fails. The next evaluation follows after the usual period, without backoff."""
 
     def __init__(self, text: str, *, spec: bool = False) -> None:
         super().__init__(text)
@@ -39,41 +41,41 @@ class AutoscalingError(Exception):
 
 
 class UnknownUpdate(NamedTuple):
-    """An update of the scale with unknown outcome."""
+    """Update of a target's scale whose outcome is unknown."""
 
-    version: str  # resourceVersion that the update was made from
-    replicas: int
-    change: int
+    version: str  # resourceVersion of the scale that was updated
+    replicas: int  # requested number of replicas
+    change: int  # requested number minus the previous number
 
 
 @dataclass(slots=True, kw_only=True)
 class AutoscalerMemory:
-    """Memory of one autoscaler."""
+    """State of one HorizontalPodAutoscaler that is kept in memory between evaluations."""
 
-    uid: str
-    selector: LabelSelector | None = None  # of the target's pods; None until the scale was read
-    recommendations: tuple[Recommendation, ...] = ()
-    events: tuple[ScaleEvent, ...] = ()
+    uid: str  # of the HorizontalPodAutoscaler
+    selector: LabelSelector | None = None  # selects the target's pods; None until the scale was read
+    recommendations: tuple[Recommendation, ...] = ()  # for stabilization
+    events: tuple[ScaleEvent, ...] = ()  # for scaling policies
     unknown_update: UnknownUpdate | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Evaluation:
-    """One evaluation of an autoscaler, filled in step by step."""
+    """Inputs and intermediate results of one evaluation of a HorizontalPodAutoscaler; updated during the sync."""
 
     key: Key
-    autoscaler: Mapping[str, Any]
+    autoscaler: Mapping[str, Any]  # the HorizontalPodAutoscaler
     spec: AutoscalerSpec
-    draft: StatusDraft
+    draft: StatusDraft  # the status to write
     memory: AutoscalerMemory
     action: ScaleAction = ScaleAction.NONE
-    metrics: Sequence[Object] | None = None
-    failed: AutoscalingError | None = None
-    reason: str = ""
+    metrics: Sequence[Object] | None = None  # status.currentMetrics; None before the metrics were read
+    failed: AutoscalingError | None = None  # error of an invalid metric, raised after the status was written
+    reason: str = ""  # why the target is scaled, for the event
 
     @property
     def reference(self) -> str:
-        """Return the target for messages."""
+        """Return "kind/namespace/name" of the target, for messages."""
         return f"{self.spec.target.kind}/{namespace_of(self.autoscaler)}/{self.spec.target.name}"
 
 

@@ -1,4 +1,4 @@
-"""Spec of a HorizontalPodAutoscaler, parsed and validated; validation of scales and pods.
+"""Parsing of the spec of a HorizontalPodAutoscaler, and type checks of the fields that the controller reads.
 
 Source: kubernetes v1.36 staging/src/k8s.io/api/autoscaling/v2/types.go.
 """
@@ -68,7 +68,7 @@ METRIC_FIELDS = {  # by the type of the metric
 
 
 class TargetReference(NamedTuple):
-    """Reference to the target (spec.scaleTargetRef)."""
+    """Reference to the workload that is scaled (spec.scaleTargetRef)."""
 
     api_version: str
     kind: str
@@ -76,31 +76,31 @@ class TargetReference(NamedTuple):
 
 
 class MetricTarget(NamedTuple):
-    """Target of a metric, with None for unset fields."""
+    """Target value of a metric (field `target` of an entry of spec.metrics). Unset fields are None."""
 
-    type: str | None
-    value: str | None
-    average_value: str | None
-    average_utilization: int | None  # percent
+    type: str | None  # Value, AverageValue or Utilization
+    value: str | None  # a quantity
+    average_value: str | None  # a quantity
+    average_utilization: int | None  # percent of the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """An entry of spec.metrics."""
+    """Entry of spec.metrics, with the same fields for all types of metrics."""
 
-    type: str
-    is_set: bool  # the field that belongs to the type is present
-    name: str | None  # of the resource or metric
-    container: str | None
-    # Not parsed here: an invalid selector makes this metric invalid, and not the whole autoscaler.
+    type: str  # a key of METRIC_FIELDS, or an unknown type
+    is_set: bool  # the field that METRIC_FIELDS names for the type is present
+    name: str | None  # name of the resource or metric
+    container: str | None  # only for ContainerResource
+    # Not parsed here: an invalid selector makes only this metric invalid, and not the whole autoscaler.
     selector: Mapping[str, Any] | None
-    described_object: Mapping[str, Any]
+    described_object: Mapping[str, Any]  # object reference; only for the type Object
     target: MetricTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerSpec:
-    """The spec of an autoscaler, as all decisions read it."""
+    """Parsed spec of a HorizontalPodAutoscaler."""
 
     target: TargetReference
     bounds: ReplicaBounds
@@ -111,14 +111,19 @@ class AutoscalerSpec:
 
     @property
     def scales_from_zero(self) -> bool:
-        """Report whether a metric has a value even if there are no pods."""
+        """Report whether the autoscaler has a metric whose value does not depend on pods (Object or External).
+
+        Only such a metric can scale the target up from zero replicas.
+        """
         return any(metric.type in ("Object", "External") for metric in self.metrics)
 
 
 def autoscaler_spec(autoscaler: Mapping[str, Any], *, window: float) -> AutoscalerSpec:
-    """Parse the spec. Raises ValueError with the name of a field that has the wrong type.
+    """Parse the spec of a HorizontalPodAutoscaler, and check the status fields that are read.
 
-    window: default stabilization window for scaling down, in seconds.
+    window: default of behavior.scaleDown.stabilizationWindowSeconds.
+
+    Raises ValueError, whose text contains the path of a field with a wrong type.
     """
     check(autoscaler, _AUTOSCALER)
     spec = autoscaler.get("spec") or {}
@@ -141,7 +146,7 @@ def _tolerance(spec: Mapping[str, Any], direction: str) -> float | None:
 
 
 def metric_spec(metric: Mapping[str, Any]) -> MetricSpec:
-    """Parse an entry of spec.metrics whose types are valid."""
+    """Parse an entry of spec.metrics. The types of its fields must have been checked."""
     type_ = metric.get("type") or ""
     field = METRIC_FIELDS.get(type_)
     given = None if field is None else metric.get(field)
@@ -162,17 +167,17 @@ def metric_spec(metric: Mapping[str, Any]) -> MetricSpec:
 
 
 def reported_replicas(autoscaler: Mapping[str, Any]) -> int:
-    """Return status.currentReplicas of an autoscaler whose types are valid."""
+    """Return status.currentReplicas of a HorizontalPodAutoscaler; 0 if it is missing."""
     return (autoscaler.get("status") or {}).get("currentReplicas") or 0
 
 
 def check_scale(scale: Object) -> None:
-    """Raise ValueError with the name of a field of the scale that has the wrong type."""
+    """Raise ValueError if a field of the Scale object that the controller reads has a wrong type."""
     check(scale, _SCALE)
 
 
 def check_pod(pod: Object) -> None:
-    """Raise ValueError with the pod and the name of a field that has the wrong type."""
+    """Raise ValueError if a field of the pod that the controller reads has a wrong type. The text names both."""
     try:
         check(pod, _POD)
     except ValueError as err:

@@ -1,7 +1,7 @@
-"""Metrics of the horizontal pod autoscaler.
+"""Metrics of the HorizontalPodAutoscaler controller itself, which Prometheus reads from kcm.
 
-Source: kubernetes v1.36 pkg/controller/podautoscaler/monitor. Difference: the series of a
-deleted autoscaler is removed; upstream keeps it.
+Source: kubernetes v1.36 pkg/controller/podautoscaler/monitor. Difference: the series of a deleted
+HorizontalPodAutoscaler is removed; upstream keeps it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ScaleAction(StrEnum):
 
 
 class FaultOrigin(StrEnum):
-    """Cause of a failure, as the label `error`."""
+    """Cause of a failed evaluation: value of the label `error` of the metrics."""
 
     SPEC = "spec"  # the autoscaler's spec is invalid
     INTERNAL = "internal"

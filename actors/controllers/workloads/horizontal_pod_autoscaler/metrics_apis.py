@@ -1,4 +1,6 @@
-"""Clients of the resource, custom and external metrics APIs. They are optional: add-ons serve them by aggregation.
+"""Client of the resource, custom and external metrics APIs.
+
+A cluster need not have these APIs: add-ons serve them as aggregated APIs.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client.go; k8s.io/metrics pkg/client.
 """
@@ -33,12 +35,17 @@ ALL_OBJECTS = "*"
 
 
 class MetricsApis:
-    """Reads metrics. Raises CannotComputeError, with upstream's text, if an API returns no or malformed metrics."""
+    """Reads values of metrics from the metrics APIs.
+
+    Its methods raise CannotComputeError, with upstream's text, if a request fails, or if the response contains no
+    metrics or is malformed.
+    """
 
     def __init__(self, *, served: ServedKinds, clock: Clock, period: float) -> None:
-        """Take the kinds that are served.
+        """Initialize the client.
 
-        period: seconds after which the preferred version of the custom metrics API is discovered again.
+        served: maps the kinds in object references to resources
+        period: seconds after which the preferred version of the custom metrics API is discovered again
         """
         self._served, self._clock, self._period = served, clock, period
         self._version = ""
@@ -100,7 +107,7 @@ class MetricsApis:
     ) -> Step[Sequence[Mapping[str, Any]]]:
         group, kind = _group_of(reference.get("apiVersion") or ""), reference.get("kind") or ""
         query = {"metricLabelSelector": selector}
-        if not group and kind == "Namespace":  # always the autoscaler's own namespace: the API offers no other
+        if not group and kind == "Namespace":  # always the autoscaler's namespace: the API has no path for another one
             return (yield from self._custom(namespace, "metrics", metric, "", query))
         yield from self._known_version()
         served = self._served.of_group(group, kind)
@@ -119,7 +126,10 @@ class MetricsApis:
         return items_of(document, "MetricValueList")
 
     def _known_version(self) -> Step[str]:
-        """Return the supported version that the server prefers. Raises ValueError."""
+        """Return the version of the custom metrics API to use: the first supported version that the server offers.
+
+        It is discovered once per period. Raises ValueError if there is no such version.
+        """
         now = self._clock.monotonic()
         if not self._version or now - self._asked_at >= self._period:
             self._version = ""
@@ -157,7 +167,10 @@ def _get(path: str, query: Mapping[str, str], about: str) -> Step[Any]:
 
 
 def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
-    """Send a GET request. Raises CommandError if it was refused before it was sent."""
+    """Send a GET request for a path of the API server. Return its outcome.
+
+    Raises CommandError if the request was refused before it was sent.
+    """
     fetch = Fetch(path, query=tuple((name, value) for name, value in query.items() if value))
     outcome = yield from perform(fetch)
     if isinstance(outcome, Refused):
@@ -166,7 +179,10 @@ def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
 
 
 def _read(outcome: Outcome, about: str) -> Any:
-    """Decode the response. Raises ValueError."""
+    """Decode the JSON body of a response. Raises ValueError with client-go's text if the request failed.
+
+    about: verb, resource and name of the request, for the text.
+    """
     if not isinstance(outcome, Done):
         raise ValueError(client_go_message(outcome, about))
     return orjson.loads(outcome.body)

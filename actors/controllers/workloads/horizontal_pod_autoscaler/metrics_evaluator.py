@@ -1,4 +1,4 @@
-"""Number of replicas computed from all metrics of an autoscaler.
+"""Evaluation of all metrics of a HorizontalPodAutoscaler: each gives a number of replicas, and the highest is used.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetrics,
 validateAndParseSelector, hpasControllingPodsUnderSelector, tolerancesForHpa).
@@ -54,17 +54,18 @@ class MetricsEvaluator:
         settings: AutoscalerSettings,
         memories: Mapping[Key, AutoscalerMemory],
     ) -> None:
-        """Take the tables and clients.
+        """Initialize the evaluator.
 
-        memories: of all autoscalers, updated by the reconciler.
+        memories: the reconciler's state of all HorizontalPodAutoscalers; it is read to find those with the same pods.
         """
         self._pods, self._sources, self._clock, self._monitor = pods, sources, clock, monitor
         self._settings, self._memories = settings, memories
 
     def evaluate(self, evaluation: Evaluation, scale: TargetScale) -> Step[MetricResult]:
-        """Return the result of the metric with the most replicas. Source: computeReplicasForMetrics.
+        """Evaluate all metrics. Return the result with the highest number of replicas.
 
-        Raises AutoscalingError if no metric is valid, or if an invalid one forbids scaling down.
+        Invalid metrics are reported by events. Raises AutoscalingError if no metric is valid, or if a metric is invalid
+        and the others would scale down. Source: computeReplicasForMetrics.
         """
         selector = yield from self._selector_of(evaluation, scale)
         namespace, tolerances = namespace_of(evaluation.autoscaler), self._tolerances(evaluation.spec)
@@ -110,9 +111,10 @@ class MetricsEvaluator:
         return result
 
     def _selector_of(self, evaluation: Evaluation, scale: TargetScale) -> Step[LabelSelector]:
-        """Return the selector of the target's pods. Source: validateAndParseSelector.
+        """Return the label selector of the target's pods, parsed from the scale. Source: validateAndParseSelector.
 
-        Raises AutoscalingError if it is missing or invalid, or if another autoscaler controls some of the pods.
+        Raises AutoscalingError if the selector is missing or invalid, or if another HorizontalPodAutoscaler selects
+        some of these pods.
         """
         if not scale.selector:
             yield event(evaluation, "Warning", "SelectorRequired", "selector is required")
@@ -137,7 +139,10 @@ class MetricsEvaluator:
         return AutoscalingError(text)
 
     def _selecting(self, namespace: str, selector: LabelSelector) -> list[Key]:
-        """Return the autoscalers whose known selector matches any of these pods."""
+        """Return the keys of the HorizontalPodAutoscalers that select some of the pods that this selector selects.
+
+        Autoscalers that were not evaluated yet are not considered.
+        """
         labels = {id(each.facts.labels): each.facts.labels for each in selected_pods(self._pods, namespace, selector)}
         return sorted(
             key

@@ -1,6 +1,7 @@
-"""The flags of the horizontal pod autoscaler.
+"""Flags of the HorizontalPodAutoscaler controller.
 
-Source: kubernetes v1.36 cmd/kube-controller-manager/app/options/hpacontroller.go; the retired ones are older.
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/options/hpacontroller.go. Flags with `retired` are from older
+releases; they are accepted and ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups of pods by whether their metric samples count, and the resource requests of pods.
+"""Grouping of pods by whether their metric samples are used, and computation of their resource requests.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator.go (groupPods, calculateRequests).
 """
@@ -20,11 +20,11 @@ LONG_AGO = 0.0
 
 
 class CannotComputeError(Exception):
-    """The number of replicas could not be computed. The text is upstream's."""
+    """Raised if a metric gives no number of replicas. The text is upstream's."""
 
 
 class PodState(NamedTuple):
-    """The fields of a pod that decide whether its sample counts. Times are Unix seconds."""
+    """Fields of a pod that determine whether its metric sample is used. Times are Unix seconds."""
 
     name: str
     phase: str
@@ -35,16 +35,19 @@ class PodState(NamedTuple):
 
 
 class PodGroups(NamedTuple):
-    """Names of pods by group. Source: groupPods."""
+    """Pods by whether their metric samples are used: names, and the number of ready pods. Source: groupPods."""
 
-    ready: int  # number of pods with a sample that counts
-    unready: frozenset[str]
-    missing: frozenset[str]
-    ignored: frozenset[str]
+    ready: int  # number of pods whose sample is used
+    unready: frozenset[str]  # pending pods, and for CPU pods that are starting: their samples are not used
+    missing: frozenset[str]  # pods without a sample
+    ignored: frozenset[str]  # failed pods, and pods that are being deleted
 
 
 class CpuInitialization(NamedTuple):
-    """Periods after the start of a pod during which its CPU samples may be ignored, in seconds."""
+    """Periods after the start of a pod during which its CPU samples may be ignored, in seconds.
+
+    CPU usage is often unusually high while a pod starts.
+    """
 
     initialization: float  # --horizontal-pod-autoscaler-cpu-initialization-period
     readiness_delay: float  # --horizontal-pod-autoscaler-initial-readiness-delay
@@ -72,9 +75,12 @@ def group_pods(
     *,
     now: float,
 ) -> PodGroups:
-    """Group pods by whether their samples count. Only for CPU are pods that start excluded.
+    """Group the pods of a target by whether their metric samples are used.
 
-    resource: "" for a metric that is not a resource. now: Unix seconds.
+    For CPU, the samples of pods that are starting are not used.
+
+    resource: name of the resource that was measured; "" for a custom metric
+    now: Unix seconds
     """
     ready = 0
     unready, missing, ignored = set(), set(), set()
@@ -105,11 +111,12 @@ def _is_starting(pod: PodState, samples: MetricSamples, cpu_initialization: CpuI
 def requests_of(
     pods: Iterable[Object], resource: str, container: str = "", *, of_whole_pods: bool = True
 ) -> dict[str, int]:
-    """Return the requests by pod name, in thousandths. Source: calculateRequests.
+    """Return the request of each pod for a resource, by pod name, in thousandths. Source: calculateRequests.
 
-    container: "" for the sum of all containers and sidecars.
-    of_whole_pods: pod-level requests have precedence (PodLevelResources).
-    Raises CannotComputeError if a pod has no request for the resource.
+    container: name of the container whose request is returned; "" for the sum of all containers and sidecars
+    of_whole_pods: whether pod-level requests take precedence over container requests (feature gate PodLevelResources)
+
+    Raises CannotComputeError if the request of a pod or container is missing.
     """
     found = {}
     for pod in pods:

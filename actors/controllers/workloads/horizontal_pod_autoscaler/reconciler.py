@@ -1,15 +1,16 @@
-"""Reconciler of HorizontalPodAutoscalers.
+"""Reconciler of HorizontalPodAutoscalers: evaluates their metrics periodically and scales their targets.
 
 Input: HorizontalPodAutoscalers, pods, scales, metrics. Output: the scale of targets, the status of autoscalers, events.
 Key: "namespace/name" of an autoscaler.
 
-An autoscaler is evaluated once per period, for the first time one period after it was seen; other changes do not
-enqueue it. Recommendations and scale events are kept in memory only: a new incarnation begins with the replicas of the
-target.
+An autoscaler is evaluated once per period, for the first time one period after it was first observed. Other changes do
+not cause an evaluation. Recommendations and scale events are kept in memory only: after a restart of the controller,
+the target's number of replicas is the only recommendation.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go. Differences:
-- The memory belongs to one autoscaler: a new autoscaler of the same name starts without it.
-- A scale update with unknown outcome is checked in a later evaluation, and then counts for the policies.
+- Recommendations and scale events belong to one autoscaler: a new autoscaler with the same name starts without them.
+- A scale update with unknown outcome is checked in the next evaluations. If it was carried out, it counts as a scale
+  event for the policies.
 - If the status cannot be written because the autoscaler was deleted, no event is recorded.
 """
 
@@ -81,9 +82,9 @@ class AutoscalerReconciler:
         served: ServedKinds,
         sources: MetricSources,
     ) -> None:
-        """Take the tables and the clients.
+        """Initialize the reconciler.
 
-        served: updated here when discovery reports changes.
+        served: mapping from kinds to resources, which this reconciler updates when discovery reports changes.
         """
         self._autoscalers = tables[HORIZONTAL_POD_AUTOSCALERS]
         self._clock, self._log, self._monitor, self._settings = clock, log, monitor, settings
@@ -102,7 +103,7 @@ class AutoscalerReconciler:
         return self._served.hear(message)
 
     def schedule(self, key: Key) -> Reconciliation:
-        """Enqueue a new or changed autoscaler after one period, unless it is already enqueued earlier."""
+        """Schedule an evaluation of a new or changed autoscaler in one period, unless an earlier one is scheduled."""
         autoscaler = self._autoscalers.entry(key)
         if autoscaler is None:
             self._forget(key)
@@ -152,7 +153,7 @@ class AutoscalerReconciler:
         scale = yield from self._scale_of(evaluation)
         self._settle_unknown_update(evaluation.memory, scale)
         if not evaluation.memory.recommendations:
-            # The target is not scaled down during the window after a start.
+            # The current replicas count as a recommendation, so that a restart does not cause scaling down at once.
             evaluation.memory.recommendations = (Recommendation(scale.wanted, self._clock.monotonic()),)
         desired = yield from self._desired(evaluation, scale)
         rescale = desired is not None and desired != scale.wanted
@@ -183,9 +184,10 @@ class AutoscalerReconciler:
         return scale
 
     def _settle_unknown_update(self, memory: AutoscalerMemory, scale: TargetScale) -> None:
-        """Record a scale event if an update with unknown outcome was carried out.
+        """Determine whether the last update with unknown outcome was carried out, and record a scale event if it was.
 
-        As long as the scale has the version that the update was made from, the update may still be carried out.
+        While the scale has the same resourceVersion as before the update, the update may still be carried out, and is
+        checked again in the next evaluation.
         """
         pending = memory.unknown_update
         if pending is not None and pending.version != scale.version:
@@ -194,7 +196,7 @@ class AutoscalerReconciler:
                 memory.events = (*memory.events, ScaleEvent(pending.change, self._clock.monotonic()))
 
     def _desired(self, evaluation: Evaluation, scale: TargetScale) -> Step[int | None]:
-        """Return the desired replicas; None if scaling is disabled for the target."""
+        """Return the desired number of replicas; None if scaling is disabled because the target has no replicas."""
         lowest, highest = evaluation.spec.bounds
         current = scale.wanted
         left_at_zero = self._settings.scales_to_zero and evaluation.draft.is_true(SCALED_TO_ZERO)
@@ -234,7 +236,10 @@ class AutoscalerReconciler:
             raise AutoscalingError(f"{text} for {evaluation.reference}: {err}") from err
 
     def _normalized(self, evaluation: Evaluation, current: int, proposal: int) -> int:
-        """Apply stabilization, policies and bounds. Source: normalizeDesiredReplicas."""
+        """Apply stabilization, scaling policies and minReplicas/maxReplicas to a number of replicas from the metrics.
+
+        current: current number of replicas. Source: normalizeDesiredReplicas.
+        """
         memory, now, window = evaluation.memory, self._clock.monotonic(), self._settings.window
         behavior = evaluation.spec.behavior
         if behavior is None:
@@ -277,7 +282,10 @@ class AutoscalerReconciler:
         evaluation.action = action_of(change)
 
     def _set_scaled_to_zero(self, evaluation: Evaluation, current: int, desired: int) -> None:
-        """Set the condition ScaledToZero: only a target that we scaled to zero is scaled up again from zero."""
+        """Set or remove the condition ScaledToZero (feature gate HPAScaleToZero).
+
+        It is True if this controller has scaled the target to zero. Only such a target is scaled up from zero again.
+        """
         if not self._settings.scales_to_zero:
             evaluation.draft.remove_condition(SCALED_TO_ZERO)
         elif current > 0 and desired == 0 == evaluation.spec.bounds.lowest and evaluation.spec.scales_from_zero:
@@ -288,7 +296,7 @@ class AutoscalerReconciler:
             evaluation.draft.set_condition(SCALED_TO_ZERO, "False", "NotScaledToZero", text)
 
     def _write(self, evaluation: Evaluation) -> Step[AutoscalingError | None]:
-        """Write the status if it has changed. Returns the error."""
+        """Write the status if it has changed. Return the error if the update failed, otherwise None."""
         if not evaluation.draft.has_changed:
             return None
         put = update(

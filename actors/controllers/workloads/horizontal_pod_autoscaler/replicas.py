@@ -1,10 +1,10 @@
-"""Number of replicas computed from one metric.
+"""Computation of the number of replicas from the values of one metric.
 
-All values are thousandths. A ratio is usage / target: above 1 there are too few replicas.
+All metric values are thousandths. A ratio is usage / target: if it is above 1, there are too few replicas.
 
-Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator.go and metrics/utilization.go. Differences: a
-number of replicas that exceeds int32 becomes the maximum of int32, where upstream's overflows for some metrics; if no
-replicas are reported, the average per replica is the total, where upstream's value is meaningless.
+Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator.go and metrics/utilization.go. Differences:
+- A number of replicas that exceeds int32 is limited to the maximum of int32; upstream's overflows for some metrics.
+- If the scale reports no replicas, the average per replica is the total; upstream's value is meaningless.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Values = Mapping[str, int]  # by the pod's name
 
 
 class Tolerances(NamedTuple):
-    """Deviations of the ratio from 1, down and up, that do not lead to scaling."""
+    """Deviations of the ratio usage / target from 1 that do not lead to scaling, for scaling down and up."""
 
     down: float
     up: float
@@ -35,21 +35,27 @@ class Tolerances(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Result of one computation."""
+    """Number of replicas that one metric requires, with its present usage for the status."""
 
     replicas: int
-    usage: int  # for the status: the average per replica, or the total
-    utilization: int | None = None  # percent
+    usage: int  # thousandths: the average per replica, or the total, depending on the metric
+    utilization: int | None = None  # usage in percent of the requests; None for targets other than utilization
 
 
 class Utilization(NamedTuple):
-    ratio: float
-    percent: int
-    average: int
+    ratio: float  # percent / target
+    percent: int  # usage in percent of the requests
+    average: int  # average usage of a pod in thousandths
 
 
 def utilization(values: Values, requests: Values, target: int) -> Utilization:
-    """Compute the utilization of the pods that are in both maps. target: percent. Raises CannotComputeError."""
+    """Compute the total usage of pods in percent of their total requests.
+
+    values, requests: usage and request by pod name, in thousandths. Only pods in both maps are considered.
+    target: desired utilization in percent, for the ratio.
+
+    Raises CannotComputeError if there are no such pods, or their requests are 0.
+    """
     known = [name for name in values if name in requests]
     asked = sum(requests[name] for name in known)
     if asked == 0:
@@ -62,7 +68,14 @@ def utilization(values: Values, requests: Values, target: int) -> Utilization:
 def utilization_replicas(
     samples: MetricSamples, groups: PodGroups, requests: Values, *, target: int, current: int, tolerances: Tolerances
 ) -> Proposal:
-    """Compute replicas for a target utilization of the requests. Raises CannotComputeError."""
+    """Compute the number of replicas for a target utilization, as for a Resource metric with averageUtilization.
+
+    requests: by pod name, in thousandths
+    target: desired usage in percent of the requests
+    current: present number of replicas
+
+    Raises CannotComputeError if no sample can be used.
+    """
     values = counted(samples, groups)
     seen = utilization(values, requests, target)
     fallback = max(ALL, target)
@@ -80,7 +93,13 @@ def utilization_replicas(
 def average_replicas(
     samples: MetricSamples, groups: PodGroups, *, target: int, current: int, tolerances: Tolerances
 ) -> Proposal:
-    """Compute replicas for a target average per pod. Raises CannotComputeError."""
+    """Compute the number of replicas for a target average per pod, as for a Resource or Pods metric with averageValue.
+
+    target: desired average in thousandths
+    current: present number of replicas
+
+    Raises CannotComputeError if no sample can be used.
+    """
     values = counted(samples, groups)
     replicas = _replicas(
         values,
@@ -94,7 +113,10 @@ def average_replicas(
 
 
 def counted(samples: MetricSamples, groups: PodGroups) -> dict[str, int]:
-    """Return the values that count. Raises CannotComputeError without any."""
+    """Return the sample values by pod name, without pods that are ignored or unready.
+
+    Raises CannotComputeError if no value is left.
+    """
     out = groups.ignored | groups.unready
     values = {name: sample.value for name, sample in samples.items() if name not in out}
     if not values:
@@ -111,9 +133,14 @@ def _replicas(
     ratio_of: Callable[[Values], float],
     of_missing: Callable[[str], int],
 ) -> int:
-    """Compute replicas from the values, with conservative assumptions for pods without a sample or not ready.
+    """Compute the number of replicas from sample values, with conservative assumptions for other pods.
 
-    When scaling down, pods without a sample are assumed to use all of their target; when scaling up, nothing.
+    If the values require scaling down, pods without a sample are assumed to use their whole target. If the values
+    require scaling up, pods without a sample and unready pods are assumed to use nothing. If these assumptions change
+    the direction of scaling, the number of replicas stays the same.
+
+    ratio_of: computes usage / target from values by pod name
+    of_missing: returns the value to assume for a pod when scaling down
     """
     ratio = ratio_of(values)
     unready = groups.unready if ratio > 1.0 else frozenset[str]()
@@ -134,14 +161,19 @@ def _replicas(
 
 
 def total(values: Iterable[int]) -> int:
-    """Return the sum over the series of an external metric."""
+    """Return the sum of the values of all series of an external metric, limited to the maximum of int64."""
     return min(sum(values), MOST_USAGE)
 
 
 def value_replicas(
     usage: int, *, target: int, current: int, ready: Callable[[], int], tolerances: Tolerances
 ) -> Proposal:
-    """Compute replicas for a target of the total value. ready: count the Running and ready pods; may raise."""
+    """Compute the number of replicas for a metric with a target for its total value (type Value).
+
+    usage, target: thousandths
+    current: present number of replicas
+    ready: returns the number of running and ready pods; its exceptions are passed on
+    """
     ratio = usage / target
     if current == 0:
         return Proposal(_whole(ratio), usage)
@@ -149,7 +181,12 @@ def value_replicas(
 
 
 def per_replica_replicas(usage: int, *, target: int, reported: int, tolerances: Tolerances) -> Proposal:
-    """Compute replicas for a target average of a total value. reported: replicas in the scale's status."""
+    """Compute the number of replicas for a metric with a target for its value per replica (type AverageValue).
+
+    usage: total value of the metric, in thousandths
+    target: desired value per replica, in thousandths
+    reported: number of replicas in the status of the scale
+    """
     if reported and tolerances.contain(usage / (target * reported)):
         replicas = reported
     else:

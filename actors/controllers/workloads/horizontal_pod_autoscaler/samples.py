@@ -1,7 +1,7 @@
-"""Parsing of responses of the metrics APIs: one value per pod, or per series.
+"""Parsing of responses of the metrics APIs into one value for each pod or series.
 
-All values are thousandths, as 64-bit integers. Add-ons serve these APIs, so their responses are validated: each
-function raises ValueError if a document is malformed.
+All values are thousandths, as 64-bit integers. The APIs are served by add-ons, whose responses may be malformed: each
+function raises ValueError for a malformed document.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client.go (getContainerMetrics, getPodMetrics,
 GetRawMetric, GetObjectMetric, GetExternalMetric).
@@ -17,11 +17,11 @@ from kcm.protocols.quantities import milli_value
 from kcm.protocols.times import parse_time
 from kcm.runtime.flags.values import parse_duration
 
-DEFAULT_WINDOW = 60.0  # seconds; of a custom metric without a window
+DEFAULT_WINDOW = 60.0  # seconds; for a custom metric without a window
 
 
 class MetricSample(NamedTuple):
-    """Metric value of one pod."""
+    """Value of a metric for one pod, with the time of the measurement."""
 
     value: int  # thousandths
     at: float  # Unix seconds
@@ -32,7 +32,10 @@ MetricSamples = Mapping[str, MetricSample]  # by the pod's name
 
 
 def items_of(document: Any, what: str) -> Sequence[Mapping[str, Any]]:
-    """Return the items of a list. what: its kind, for the error."""
+    """Return the `items` of a decoded list; empty if the document has none. Raises ValueError if they are malformed.
+
+    what: kind of the list, for the error text.
+    """
     items = document.get("items") if isinstance(document, dict) else None
     if items is None:
         return ()
@@ -42,9 +45,12 @@ def items_of(document: Any, what: str) -> Sequence[Mapping[str, Any]]:
 
 
 def resource_samples(items: Sequence[Mapping[str, Any]], resource: str, container: str = "") -> dict[str, MetricSample]:
-    """Return the usage of each pod in a PodMetricsList: the sum of its containers, or of the named container.
+    """Return the usage of a resource by pod name, from the items of a PodMetricsList.
 
-    Pods are omitted that have no containers, or a container without usage of this resource.
+    The value of a pod is the sum of its containers, or the usage of the named container. A pod is omitted if it has no
+    such container, or if the usage of one of these containers is missing.
+
+    resource: name of the resource, such as "cpu". container: name of a container; "" for all containers.
     """
     found = {}
     for item in items:
@@ -57,7 +63,7 @@ def resource_samples(items: Sequence[Mapping[str, Any]], resource: str, containe
 
 
 def pod_samples(items: Sequence[Mapping[str, Any]]) -> dict[str, MetricSample]:
-    """Return the values of a MetricValueList of pods."""
+    """Return the value of a custom metric by pod name, from the items of a MetricValueList."""
     found = {}
     for item in items:
         window = _window(item)
@@ -66,7 +72,7 @@ def pod_samples(items: Sequence[Mapping[str, Any]]) -> dict[str, MetricSample]:
 
 
 def value_of(item: Mapping[str, Any]) -> int:
-    """Return the value of an item of a MetricValueList or ExternalMetricValueList."""
+    """Return the value of an item of a MetricValueList or ExternalMetricValueList, in thousandths."""
     return _quantity(item.get("value", 0))
 
 
@@ -93,7 +99,7 @@ def _capped(number: int) -> int:
 
 
 def _window(item: Mapping[str, Any]) -> float:
-    """Return the window in seconds: windowSeconds in v1beta2, window in v1beta1."""
+    """Return the measurement window of an item in seconds: its field windowSeconds (v1beta2) or window (v1beta1)."""
     seconds = item.get("windowSeconds", item.get("window"))
     if seconds is None:
         return DEFAULT_WINDOW

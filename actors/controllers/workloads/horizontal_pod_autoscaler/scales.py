@@ -1,9 +1,9 @@
-"""Client of the subresource `scale` of a target: a built-in workload, or a custom resource with this subresource.
+"""Client of the subresource `scale`, which reads and sets the number of replicas of any kind of workload.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (scaleForResourceMappings, and the update in
-reconcileAutoscaler); client-go scale/client.go. Differences: if another client changed the replicas since they
-were read, they are not overwritten; upstream overwrites them. An update with unknown outcome counts as successful if
-the scale then has the requested replicas.
+reconcileAutoscaler); client-go scale/client.go. Differences:
+- If another client has changed the replicas since the scale was read, the update fails; upstream overwrites them.
+- An update with unknown outcome counts as successful if the scale has the requested replicas afterwards.
 """
 
 from __future__ import annotations
@@ -21,34 +21,36 @@ from kcm.protocols.messages.outcomes import Conflict, Done, Failure, Refused, Un
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, make_key, resource_version_of
 from kcm.protocols.resources import Resource
 
-TRIES = 5  # of an update, after conflicts
+TRIES = 5  # maximum number of attempts of an update that meets conflicts
 
 
 class ScaleError(Exception):
-    """The scale could not be read or updated."""
+    """Raised if the scale of a target cannot be read or updated."""
 
     def __init__(self, text: str, *, prefix: str = "", spec: bool = False) -> None:
-        """Keep what the evaluation reports.
+        """Initialize the error.
 
-        prefix: of the error of the evaluation. spec: the autoscaler's spec is invalid.
+        text: text for the event and the condition
+        prefix: put before the text in the error of the evaluation
+        spec: whether the cause is an invalid spec of the HorizontalPodAutoscaler
         """
         super().__init__(text)
         self.prefix, self.spec = prefix, spec
 
 
 class UnknownOutcomeError(ScaleError):
-    """The update has an unknown outcome: it was carried out, may still be carried out, or is lost."""
+    """Raised if the outcome of an update of the scale is unknown: the server may still carry it out."""
 
 
 class TargetScale(NamedTuple):
-    """Subresource `scale` as it was read."""
+    """Scale of a target as it was read from the API server."""
 
     resource: Resource  # of the target
-    key: Key
-    body: Object
+    key: Key  # of the target
+    body: Object  # the Scale object
     wanted: int  # spec.replicas
     reported: int  # status.replicas
-    selector: str  # of its pods, in query form; "" if it is missing
+    selector: str  # status.selector: label selector of the target's pods as a string; "" if it is missing
 
     @property
     def version(self) -> str:
@@ -60,7 +62,11 @@ class ScaleClient:
         self._served = served
 
     def read(self, namespace: str, reference: TargetReference) -> Step[TargetScale]:
-        """Read the scale. Raises ScaleError; Retry before discovery is complete."""
+        """Read the scale of the referenced target.
+
+        If several resources have the kind, the first with a scale is used. Raises ScaleError if no scale can be read,
+        and Retry before discovery is complete.
+        """
         kind, name = reference.kind, reference.name
         try:
             group = _group_of(reference.api_version)
@@ -79,9 +85,10 @@ class ScaleClient:
         raise ScaleError(first, prefix=f"failed to query scale subresource for {kind}/{namespace}/{name}")
 
     def write(self, scale: TargetScale, replicas: int) -> Step[None]:
-        """Update the replicas.
+        """Set spec.replicas of a scale. A conflict is retried if the replicas are still those that were read.
 
-        Raises ScaleError; UnknownOutcomeError if the outcome is unknown and the scale is unchanged.
+        Raises ScaleError if the update fails, and UnknownOutcomeError if its outcome is unknown and the scale does not
+        have the requested replicas yet.
         """
         for _ in range(TRIES):
             body = {**scale.body, "spec": {**(scale.body.get("spec") or {}), "replicas": replicas}}
@@ -129,7 +136,7 @@ def _text(failure: Failure, verb: str, resource: Resource, key: Key) -> str:
 
 
 def _group_of(api_version: str) -> str:
-    """Return the group of an apiVersion. Raises ValueError if it is malformed."""
+    """Return the API group of an apiVersion; "" for the core group. Raises ValueError if it is malformed."""
     if api_version.count("/") > 1:
         raise ValueError(f"unexpected GroupVersion string: {api_version}")
     return api_version.rpartition("/")[0]

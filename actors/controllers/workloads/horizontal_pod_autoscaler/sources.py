@@ -1,7 +1,9 @@
-"""Evaluation of one metric of each of the five types: its replicas, status and error.
+"""Evaluation of a single metric of a HorizontalPodAutoscaler, for each of the five types of metrics.
+
+The result is the number of replicas that the metric requires, and its entry in status.currentMetrics.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetric and the functions that it
-calls). The texts are upstream's, including the one with words in the wrong order ("<kind> on <namespace> <name>").
+calls). Error texts are upstream's, including a text with words in the wrong order ("<kind> on <namespace> <name>").
 """
 
 from __future__ import annotations
@@ -51,37 +53,38 @@ NO_EXTERNAL_TARGET = "invalid external metric source: neither a value target nor
 
 
 class MetricError(Exception):
-    """One metric could not be evaluated. Its text is used in the error of the evaluation."""
+    """Raised if a metric cannot be evaluated. Its text becomes part of the error of the whole evaluation."""
 
     def __init__(self, text: str, *, reason: str, message: str, spec: bool = False) -> None:
-        """Keep what is reported.
+        """Initialize the error.
 
-        reason, message: of the event and the condition. spec: the autoscaler's spec is invalid.
+        reason, message: reason and message of the event and the condition that report the error
+        spec: whether the cause is an invalid spec of the HorizontalPodAutoscaler
         """
         super().__init__(text)
         self.reason, self.message, self.spec = reason, message, spec
 
 
 class ScaledTarget(NamedTuple):
-    """The workload that is scaled."""
+    """Workload that is scaled: its pods and its present numbers of replicas."""
 
     namespace: str
-    selector: LabelSelector
+    selector: LabelSelector  # selects the pods
     current: int  # spec.replicas of its scale
     reported: int  # status.replicas of its scale
     tolerances: Tolerances
 
 
 class MetricResult(NamedTuple):
-    """Result of one metric."""
+    """Result of the evaluation of one metric."""
 
-    replicas: int
-    name: str  # of the metric, for messages
+    replicas: int  # number of replicas that the metric requires
+    name: str  # description of the metric, for messages
     status: Object  # entry of status.currentMetrics
 
 
 class MetricSources:
-    """Evaluates one entry of spec.metrics."""
+    """Evaluates single entries of spec.metrics, with values from the metrics APIs."""
 
     def __init__(
         self,
@@ -92,15 +95,16 @@ class MetricSources:
         cpu_initialization: CpuInitialization,
         of_whole_pods: bool,
     ) -> None:
-        """Take the table of pods and the clients.
+        """Initialize the evaluator.
 
-        of_whole_pods: see requests_of.
+        pods: lister of pods
+        of_whole_pods: whether pod-level resource requests take precedence (feature gate PodLevelResources)
         """
         self._pods, self._apis, self._clock = pods, apis, clock
         self._cpu_initialization, self._of_whole_pods = cpu_initialization, of_whole_pods
 
     def evaluate(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
-        """Compute the replicas for one metric. Raises MetricError."""
+        """Compute the number of replicas that one metric requires. Raises MetricError."""
         if metric.type not in METRIC_FIELDS:
             text = f'unknown metric source type "{metric.type}"'
             raise MetricError(text, reason="InvalidMetricSourceType", message=text, spec=True)
@@ -259,14 +263,14 @@ class MetricSources:
         return sum(pod.phase == "Running" and pod.ready for pod in pods)
 
     def _read(self, target: ScaledTarget) -> list[Object]:
-        """Return the selected pods. Raises ValueError for a malformed pod, CannotComputeError without pods."""
+        """Return the target's pods. Raises CannotComputeError if there are none, ValueError if one is malformed."""
         pods = [self._pods.object_of(entry) for entry in self._selected(target)]
         for pod in pods:
             check_pod(pod)
         return pods
 
     def _selected(self, target: ScaledTarget) -> list[Entry]:
-        """Return the table entries of the selected pods. Raises CannotComputeError without pods."""
+        """Return the table entries of the target's pods. Raises CannotComputeError if there are none."""
         pods = selected_pods(self._pods, target.namespace, target.selector)
         if not pods:
             raise CannotComputeError(NO_PODS)
@@ -274,14 +278,14 @@ class MetricSources:
 
 
 class _PrefixedError(CannotComputeError):
-    """An error with a prefix that is only used in the error of the evaluation."""
+    """CannotComputeError with a prefix that appears in the evaluation's error, but not in the event and condition."""
 
     prefix = ""
 
 
 @contextmanager
 def _prefixed(words: str) -> Iterator[None]:
-    """Prefix CannotComputeError with these words."""
+    """Prefix the text of a CannotComputeError that the block raises with these words."""
     try:
         yield
     except CannotComputeError as err:
@@ -290,7 +294,7 @@ def _prefixed(words: str) -> Iterator[None]:
 
 @contextmanager
 def _error_prefixed(words: str) -> Iterator[None]:
-    """Turn errors into _PrefixedError: event and condition contain no prefix."""
+    """Convert an error that the block raises to a _PrefixedError with these words as prefix."""
     try:
         yield
     except (CannotComputeError, ValueError) as err:
@@ -306,7 +310,7 @@ def _per_replica(usage: int, value: str, target: ScaledTarget) -> Proposal:
 
 
 def _positive(target: int) -> int:
-    """Return a target in thousandths or percent. Raises CannotComputeError unless it is positive."""
+    """Return the target value of a metric unchanged. Raises CannotComputeError if it is not positive."""
     if target <= 0:
         raise CannotComputeError("the target of a metric must be greater than 0")
     return target
@@ -317,9 +321,10 @@ def _identifier(metric: MetricSpec) -> Object:
 
 
 def _selector(metric: MetricSpec) -> LabelSelector:
-    """Return the selector of a metric. Raises ValueError if it is invalid.
+    """Return the label selector of a metric's series; all series if it is missing. Raises ValueError if it is invalid.
 
-    Upstream converts a missing selector to one that selects nothing, whose text in the query is that of everything.
+    Upstream converts a missing selector to a selector that matches nothing. Its text in the query is empty, so the
+    result is the same.
     """
     return EVERYTHING if metric.selector is None else label_selector_of(metric.selector)
 

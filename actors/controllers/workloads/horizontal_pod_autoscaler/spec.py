@@ -1,4 +1,4 @@
-"""ControllerSpec of the horizontal pod autoscaler."""
+"""ControllerSpec of the HorizontalPodAutoscaler controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 
-SHORTEST_PERIOD = 0.01  # seconds; a period of 0 would keep the manager busy with autoscalers alone
+SHORTEST_PERIOD = 0.01  # seconds; with a period of 0 the manager would do nothing but evaluate autoscalers
 
 
 def _workers(options: Options) -> int:

@@ -1,4 +1,4 @@
-"""Status of a HorizontalPodAutoscaler, filled in during an evaluation.
+"""Status of a HorizontalPodAutoscaler that is changed step by step during an evaluation.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (setStatus, setConditionInList,
 updateStatusIfNeeded).
@@ -18,7 +18,10 @@ SCALED_TO_ZERO = "ScaledToZero"
 
 
 class StatusDraft:
-    """The status to write. now: Unix seconds."""
+    """New status of a HorizontalPodAutoscaler, which begins as a copy of the present status.
+
+    now: Unix seconds, for the times in the status.
+    """
 
     def __init__(self, autoscaler: Mapping[str, Any], *, now: float) -> None:
         self._before: Mapping[str, Any] = autoscaler.get("status") or {}
@@ -36,7 +39,7 @@ class StatusDraft:
         return is_true(self._conditions, type_)
 
     def set_counts(self, *, current: int, metrics: Sequence[Object] | None, desired: int | None = None) -> None:
-        """Set the counts. desired: None keeps desiredReplicas."""
+        """Set currentReplicas, desiredReplicas and currentMetrics. If `desired` is None, desiredReplicas is kept."""
         self._counts = {
             "currentReplicas": current,
             "desiredReplicas": self._before.get("desiredReplicas") or 0 if desired is None else desired,
