@@ -1,7 +1,7 @@
-"""Kinds that an aggregated API server provides in other clusters: pod and node metrics of metrics-server.
+"""Metrics API (metrics.k8s.io): PodMetrics and NodeMetrics, which metrics-server provides in other clusters.
 
-An embedded cluster serves them itself, since hollow pods have no measurable usage. To enable them, pass
-ApiSettings(resources=(*BUILT_IN, *AGGREGATED)).
+The embedded API server computes them itself, as the simulated pods of hollow nodes use no real CPU and memory. They
+are not served by default: ApiSettings(resources=(*BUILT_IN, *AGGREGATED)) enables them.
 """
 
 from __future__ import annotations

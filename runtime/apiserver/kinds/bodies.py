@@ -1,4 +1,4 @@
-"""The kinds that are no resources, only bodies of subresources: pods/eviction, …/token, …/scale."""
+"""Kinds that are only request bodies of subresources: Eviction, Scale and TokenRequest."""
 
 from __future__ import annotations
 

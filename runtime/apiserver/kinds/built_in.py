@@ -1,7 +1,7 @@
-"""The built-in resources that are served: a line each, in the order in which discovery shows their groups.
+"""List of the built-in resources of the API server, ordered by group as in the discovery documents.
 
-A list by hand and not a search of the package: the order of groups is part of what clients see, and the type checker
-follows the imports. A test compares it with the files in kinds/.
+The list is written by hand instead of collected from the package: clients see the order, and the type checker can
+follow the imports. A test compares it with the files in kinds/.
 
 Source: the discovery documents of kube-apiserver v1.36.
 """

@@ -1,8 +1,8 @@
-"""Kinds that kube-apiserver serves only if enabled: alpha and beta versions are off by default.
+"""List of the alpha and beta kinds that kube-apiserver serves only if they are enabled.
 
-To enable them, pass ApiSettings(resources=(*BUILT_IN, *OFF_BY_DEFAULT)). PodCertificateRequest and ClusterTrustBundle
-are built in although they are beta, since a controller of this project acts on them. The command serves them only if
---runtime-config enables them (runtime_config.py).
+ApiSettings(resources=(*BUILT_IN, *OFF_BY_DEFAULT)) enables them, as does the flag --runtime-config of the command
+(runtime_config.py). PodCertificateRequest and ClusterTrustBundle are beta too, but in the list BUILT_IN, because
+controllers of this project use them. The command serves these two only if --runtime-config enables them.
 
 Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource (v1.36).
 """

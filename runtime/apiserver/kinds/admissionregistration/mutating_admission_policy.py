@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies.
+"""MutatingAdmissionPolicies (admissionregistration.k8s.io/v1): defaults, validation, authorization and table columns.
 
 Source: kubernetes pkg/registry/admissionregistration/mutatingadmissionpolicy/strategy.go,
 pkg/apis/admissionregistration/validation/validation.go, v1/defaults.go,
@@ -42,7 +42,7 @@ def validate(policy: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Match conditions that were accepted once are not looked at again."""
+    """Validate an update. Match conditions are checked only if they or the paramKind change."""
     return [*_errors(new, check_conditions=has_other_conditions(new, old))]
 
 

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicyBindings.
+"""MutatingAdmissionPolicyBindings (admissionregistration.k8s.io/v1): strategy and table columns.
 
 Source: kubernetes pkg/registry/admissionregistration/mutatingadmissionpolicybinding/strategy.go,
 pkg/apis/admissionregistration/validation/validation.go,

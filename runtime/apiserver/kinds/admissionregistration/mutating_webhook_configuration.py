@@ -1,4 +1,4 @@
-"""MutatingWebhookConfigurations.
+"""MutatingWebhookConfigurations (admissionregistration.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/admissionregistration/mutatingwebhookconfiguration/strategy.go,
 pkg/printers/internalversion/printers.go (printMutatingWebhook) (v1.36).

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies.
+"""ValidatingAdmissionPolicies (admissionregistration.k8s.io/v1): defaults, validation, authorization and table columns.
 
 Source: kubernetes pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go,
 pkg/apis/admissionregistration/validation/validation.go, v1/defaults.go,
@@ -43,7 +43,7 @@ def validate(policy: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Match conditions that were accepted once are not looked at again."""
+    """Validate an update. Match conditions are checked only if they or the paramKind change."""
     return [*_errors(new, check_conditions=has_other_conditions(new, old))]
 
 

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicyBindings.
+"""ValidatingAdmissionPolicyBindings (admissionregistration.k8s.io/v1): strategy and table columns.
 
 Source: kubernetes pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go,
 pkg/apis/admissionregistration/validation/validation.go,

@@ -1,4 +1,4 @@
-"""ValidatingWebhookConfigurations.
+"""ValidatingWebhookConfigurations (admissionregistration.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go,
 pkg/printers/internalversion/printers.go (printValidatingWebhook) (v1.36).

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions.
+"""CustomResourceDefinitions (apiextensions.k8s.io/v1): defaults and validation.
 
 Source: apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go,
 pkg/apis/apiextensions/v1/defaults.go, pkg/apis/apiextensions/validation/validation.go (v1.36).
@@ -36,7 +36,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # a finalizer: its objec
 
 
 def set_defaults(definition: Object) -> None:
-    """Derives singular and listKind from the kind; acceptedNames in status is set when the resource is served."""
+    """Set the default names and conversion strategy. status.acceptedNames is set later, when the resource is served."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -51,7 +51,7 @@ def set_defaults(definition: Object) -> None:
 
 
 def note_stored_version(definition: Object) -> None:
-    """Objects are written in the storage version from now on, so it is one of those that there are."""
+    """Add the storage version to status.storedVersions, as objects are written in this version from now on."""
     status = definition.setdefault("status", {})
     for version in definition["spec"].get("versions") or ():
         if version.get("storage"):
@@ -83,9 +83,10 @@ def validate(definition: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. Group and plural are immutable, as stored objects are found by them; once served, so are
-    scope
-    and kind.
+    """Validate an update.
+
+    Group and plural are immutable, as they are part of the keys of stored objects. Scope and kind are immutable once
+    the condition Established is True.
     """
     now, then = new["spec"], old["spec"]
     schemas = [schema for version in then.get("versions") or () if (schema := schema_of(version)) is not None]
@@ -213,7 +214,12 @@ def _preserve(spec: Object) -> Iterator[FieldError]:
 
 
 def _approval(group: str, annotations: Mapping[str, str]) -> list[FieldError]:
-    """Groups of Kubernetes' own need a word in an annotation, as upstream's helpers.GetAPIApprovalState reads it."""
+    """Validate the approval annotation, which definitions in the groups *.k8s.io and *.kubernetes.io must have.
+
+    Valid values are a URL and texts that begin with "unapproved".
+
+    Source: apiextensions-apiserver pkg/apihelpers/helpers.go, GetAPIApprovalState (v1.36).
+    """
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return []
     field, approval = f"metadata.annotations[{_APPROVED}]", annotations.get(_APPROVED) or ""

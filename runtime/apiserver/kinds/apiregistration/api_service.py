@@ -1,4 +1,6 @@
-"""APIServices, which are kept and validated: no request is passed on to the service that one names.
+"""APIServices (apiregistration.k8s.io/v1): defaults, validation and table columns.
+
+APIServices are stored only: the embedded server proxies no requests to the services that they name.
 
 Source: kube-aggregator pkg/registry/apiservice/{strategy.go,etcd/etcd.go}, pkg/apis/apiregistration/v1/defaults.go,
 pkg/apis/apiregistration/validation/validation.go (v1.36).
@@ -28,7 +30,7 @@ def set_defaults(service: Object) -> None:
 
 
 def prepare_for_create(service: Object) -> None:
-    """Reset the status; a group version without a Service is served locally and available at once."""
+    """Reset the status. An APIService without spec.service is served locally and gets the condition Available=True."""
     service["status"] = {}
     if service["spec"].get("service") is None:
         available = {

@@ -1,4 +1,4 @@
-"""ControllerRevisions.
+"""ControllerRevisions (apps/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/apps/controllerrevision/strategy.go, pkg/apis/apps/validation/validation.go,
 pkg/printers/internalversion/printers.go (printControllerRevision) (v1.36).

@@ -1,4 +1,4 @@
-"""DaemonSets.
+"""DaemonSets (apps/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/apps/daemonset/strategy.go, pkg/apis/apps/v1/defaults.go,
 pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go (printDaemonSet) (v1.36).
@@ -81,7 +81,7 @@ def validate(daemonset: Object) -> list[FieldError]:
 
 
 def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
-    """One of maxUnavailable and maxSurge moves, not both."""
+    """Validate updateStrategy. Exactly one of maxUnavailable and maxSurge must be non-zero."""
     if strategy["type"] == "OnDelete":
         return []
     if strategy["type"] != ROLLING_UPDATE:

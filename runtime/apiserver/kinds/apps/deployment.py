@@ -1,4 +1,4 @@
-"""Deployments.
+"""Deployments (apps/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/v1/defaults.go,
 pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go (printDeployment) (v1.36).

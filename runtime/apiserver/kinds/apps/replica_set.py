@@ -1,4 +1,4 @@
-"""ReplicaSets.
+"""ReplicaSets (apps/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/apps/replicaset/strategy.go, pkg/apis/apps/v1/defaults.go,
 pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go (printReplicaSet) (v1.36).

@@ -1,4 +1,4 @@
-"""StatefulSets.
+"""StatefulSets (apps/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/apps/statefulset/strategy.go, pkg/apis/apps/v1/defaults.go,
 pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go (printStatefulSet) (v1.36).
@@ -71,7 +71,7 @@ def prepare_for_create(statefulset: Object) -> None:
 
 
 def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
-    """Drop maxUnavailable unless already set, as its feature gate is off."""
+    """Remove maxUnavailable unless the old object has it, as its feature gate (MaxUnavailableStatefulSet) is off."""
     if _AT_ONCE not in (old["spec"]["updateStrategy"].get("rollingUpdate") or {}):
         prepare_for_create(new)
 
@@ -114,7 +114,7 @@ def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
 
 
 def validate_create(statefulset: Object) -> list[FieldError]:
-    """Validate immutable fields, which updates need not check."""
+    """Validate the immutable fields of a new StatefulSet. Updates need no such check."""
     spec = statefulset["spec"]
     errors: list[FieldError] = []
     for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
@@ -159,7 +159,10 @@ def warn(new: Object, old: Object | None) -> Iterator[str]:
 
 
 def _as_pods_have_it(spec: Object) -> Object:
-    """The spec with a template that has a volume for each claim, and no host's name: its pods have their own."""
+    """Return the spec with its pod template completed as for validation of a pod.
+
+    Each claim template becomes a volume. hostname and subdomain are removed, as the controller sets them in each pod.
+    """
     template = spec["template"]
     of_pods = {name: value for name, value in template["spec"].items() if name not in ("hostname", "subdomain")}
     names = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]

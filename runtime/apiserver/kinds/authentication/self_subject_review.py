@@ -1,4 +1,4 @@
-"""SelfSubjectReviews: who am I? As `kubectl auth whoami` asks.
+"""SelfSubjectReviews (authentication.k8s.io/v1), which return the user of the request, as for `kubectl auth whoami`.
 
 Source: kubernetes pkg/registry/authentication/selfsubjectreview/rest.go (v1.36).
 """
@@ -13,7 +13,7 @@ from kcm.runtime.apiserver.registry.users import AccessControl, User, user_info
 
 
 def review(review: Object, user: User, _access: AccessControl) -> list[FieldError]:
-    """Set the user info; nothing else in the review is read, not even its name."""
+    """Set status.userInfo to the user of the request. All other fields of the review are ignored."""
     review["status"] = {"userInfo": user_info(user)}
     return []
 

@@ -1,4 +1,4 @@
-"""TokenRequest, the body of serviceaccounts/token.
+"""TokenRequest (authentication.k8s.io/v1), the request body of the subresource serviceaccounts/token.
 
 Source: kubernetes pkg/apis/authentication/{v1/defaults.go,validation/validation.go} (v1.36).
 """

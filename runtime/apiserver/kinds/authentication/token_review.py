@@ -1,4 +1,4 @@
-"""TokenReviews: whose token is this?
+"""TokenReviews (authentication.k8s.io/v1), which authenticate a bearer token and return its user.
 
 Source: kubernetes pkg/registry/authentication/tokenreview/storage.go (v1.36).
 """
@@ -16,7 +16,7 @@ UNKNOWN = "invalid bearer token"
 
 
 def review(review: Object, _user: User, access: AccessControl) -> list[FieldError]:
-    """Raises StatusError (400) where there is no token."""
+    """Set the status: the user of the token, or why it is invalid. Raise StatusError (400) if spec.token is empty."""
     spec = review["spec"]
     if not spec.get("token"):
         raise status_errors.bad_request("token is required for TokenReview in authentication")

@@ -1,4 +1,4 @@
-"""LocalSubjectAccessReviews: may this user do that in this namespace?
+"""LocalSubjectAccessReviews (authorization.k8s.io/v1): whether a given user may perform an action in one namespace.
 
 Source: kubernetes pkg/registry/authorization/localsubjectaccessreview/rest.go (v1.36).
 """

@@ -1,4 +1,6 @@
-"""SelfSubjectAccessReviews: may I do that? As `kubectl auth can-i` asks.
+"""SelfSubjectAccessReviews (authorization.k8s.io/v1): whether the user of the request may perform an action.
+
+`kubectl auth can-i` sends them.
 
 Source: kubernetes pkg/registry/authorization/selfsubjectaccessreview/rest.go (v1.36).
 """

@@ -1,4 +1,6 @@
-"""SelfSubjectRulesReviews: what may I do? As `kubectl auth can-i --list` asks.
+"""SelfSubjectRulesReviews (authorization.k8s.io/v1): the permissions of the user of the request in a namespace.
+
+`kubectl auth can-i --list` sends them.
 
 Source: kubernetes pkg/registry/authorization/selfsubjectrulesreview/rest.go (v1.36).
 """
@@ -15,7 +17,10 @@ from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 
 def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:
-    """Set the rules of the user in a namespace; metadata and spec are emptied. Raises StatusError (400) without one."""
+    """Set the status to the user's rules in spec.namespace, and empty metadata and spec, as upstream does.
+
+    Raises StatusError (400) if spec.namespace is empty.
+    """
     namespace = (review.get("spec") or {}).get("namespace")
     if not namespace:
         raise status_errors.bad_request("no namespace on request")
@@ -32,7 +37,12 @@ def review(review: Object, user: User, access: AccessControl) -> list[FieldError
 
 
 def _shown(rule: Rule, what: str) -> Object:
-    """A rule for both resources and URLs is shown as two."""
+    """Return the part of a rule that one list of the status shows.
+
+    A rule with both resources and URLs appears in both lists.
+
+    what: "resources" or "urls"
+    """
     if what == "urls":
         return Rule(rule.verbs, urls=rule.urls).as_object()
     return rule._replace(urls=()).as_object()

@@ -1,4 +1,4 @@
-"""SubjectAccessReviews: may this user do that?
+"""SubjectAccessReviews (authorization.k8s.io/v1): whether a given user may perform an action.
 
 Source: kubernetes pkg/registry/authorization/subjectaccessreview/rest.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers.
+"""HorizontalPodAutoscalers (autoscaling/v2): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go, pkg/apis/autoscaling/v2/defaults.go,
 pkg/apis/autoscaling/validation/validation.go, pkg/printers/internalversion/printers.go (printHorizontalPodAutoscaler)
@@ -42,13 +42,16 @@ _LONGEST_PERIOD, _LONGEST_WINDOW = 1800, 3600  # seconds
 
 
 def cpu_utilization(percent: int) -> Object:
-    """The metric of this average utilization of CPU."""
+    """Return the metric with this target: average CPU utilization, in percent of the requests."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
 
 def without_round_trip_annotations(meta: Object) -> Object:
-    """The metadata without the annotations in which autoscaling/v1 shows what else there is."""
+    """Return the metadata without the annotations that contain the v2-only fields in autoscaling/v1.
+
+    A client that reads an autoscaler in v1 and writes it in v2 would store these annotations otherwise.
+    """
     annotations = meta.get("annotations") or {}
     if not any(name in annotations for name in _ROUND_TRIP):
         return meta
@@ -88,11 +91,11 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object, *, lowest: int, any_version: bool, core: bool) -> list[FieldError]:
-    """Validate a spec.
+    """Validate the spec.
 
-    lowest: minimum of minReplicas.
-    any_version: whether the target's apiVersion is not checked.
-    core: whether the target may be in the core group.
+    lowest: minimum of minReplicas, 0 or 1
+    any_version: whether to accept any apiVersion of the target, as for an unchanged target
+    core: whether the target may be in the core group
     """
     errors: list[FieldError] = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0

@@ -1,6 +1,7 @@
-"""HorizontalPodAutoscalers of autoscaling/v1: another form of those that autoscaling/v2 stores.
+"""HorizontalPodAutoscalers of autoscaling/v1: conversion to and from the stored form, autoscaling/v2.
 
-This form has a field for one metric, the utilization of CPU. What else the stored form has is in annotations, as JSON.
+The spec of v1 has a single metric, the CPU utilization. Annotations contain all other metrics, the conditions and the
+behavior, encoded in JSON.
 
 Source: kubernetes pkg/apis/autoscaling/v1/{conversion,defaults}.go, pkg/apis/autoscaling/helpers.go (v1.36).
 """
@@ -90,7 +91,7 @@ def from_storage(autoscaler: Object) -> Object:
 
 
 def _is_cpu(metric: Metric) -> bool:
-    """Report whether a field of autoscaling/v1 can express the whole metric."""
+    """Report whether v1 expresses this v2 metric in targetCPUUtilizationPercentage, and not in an annotation."""
     resource = part(metric, "resource")
     return (
         metric.get("type") == "Resource"
@@ -272,7 +273,7 @@ _STORED_CURRENTS: Mapping[str, Callable[[Metric], Object]] = {
 
 
 def _inner_behavior(behavior: Metric) -> Object:
-    """Return a behavior as upstream encodes its internal type: all fields, by their Go names."""
+    """Return the behavior as upstream encodes it in the annotation: its internal Go type, with all fields."""
     return {_raised(way): _inner_rules(behavior.get(way)) for way in ("scaleUp", "scaleDown")}
 
 
@@ -288,7 +289,7 @@ def _inner_rules(rules: Metric | None) -> Object | None:
 
 
 def _respelled(value: Any, spell: Callable[[str], str]) -> Any:
-    """Return the value with all field names converted and nulls removed."""
+    """Return a JSON value with `spell` applied to all field names, and without nulls."""
     if isinstance(value, dict):
         return {spell(name): _respelled(inner, spell) for name, inner in value.items() if inner is not None}
     return [_respelled(inner, spell) for inner in value] if isinstance(value, list) else value
@@ -307,9 +308,11 @@ def _picked(obj: Metric, order: tuple[str, ...]) -> Object:
 
 
 def _list(text: str | None, convert: Callable[[Metric], Object], type_: str) -> list[Object] | None:
-    """Return the list in an annotation in the stored form; None if it is malformed, which upstream ignores too.
+    """Decode a JSON list from an annotation and convert its elements to v2.
 
-    type_: OpenAPI name of the stored form.
+    Returns None if the annotation is missing or malformed, which upstream ignores too.
+
+    type_: name of the elements' v2 type, such as "MetricSpec"
     """
     try:
         value = json.loads(text or "null")
@@ -343,7 +346,7 @@ def _encoded(value: Any) -> str:
 
 
 def set_defaults(autoscaler: Object) -> None:
-    """Set the defaults of an autoscaler in the stored form. A behavior from an annotation gets its own when stored."""
+    """Set the defaults of an autoscaler after its conversion to v2. Those of behavior are set by canonicalize."""
     spec = autoscaler["spec"]
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
@@ -355,7 +358,7 @@ def canonicalize(autoscaler: Object) -> None:
 
 
 def cells(autoscaler: Object, now: float) -> list[Any]:
-    """Return the cells of the v2 table, with CPU utilization as the only metric."""
+    """Return the table cells as for v2, with CPU utilization as the only metric."""
     spec, status = part(autoscaler, "spec"), part(autoscaler, "status")
     row = v2.cells(autoscaler, now)
     target = spec.get(_CPU)

@@ -1,4 +1,4 @@
-"""Scale, the body of the scale subresource; the objects behind it are workloads.
+"""Scale (autoscaling/v1), the body of the subresource scale of Deployments and other workloads.
 
 Source: kubernetes pkg/apis/autoscaling/types.go, pkg/printers/internalversion/printers.go (printScale) (v1.36).
 """

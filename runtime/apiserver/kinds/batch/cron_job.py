@@ -1,4 +1,4 @@
-"""CronJobs.
+"""CronJobs (batch/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/batch/cronjob/strategy.go, pkg/apis/batch/v1/defaults.go,
 pkg/apis/batch/validation/validation.go, pkg/printers/internalversion/printers.go (printCronJob) (v1.36).
@@ -38,7 +38,7 @@ _LONGEST_NAME = 52
 
 
 def set_defaults(cron_job: Object) -> None:
-    """The job template gets the defaults of pods only; those of Jobs are set when the Job is created."""
+    """Set defaults. The Job template gets those of its pod template only; the Jobs created from it get the others."""
     spec = cron_job.setdefault("spec", {})
     job = spec.setdefault("jobTemplate", {})
     job.setdefault("metadata", {})
@@ -56,7 +56,7 @@ def validate(cron_job: Object) -> list[FieldError]:
 
 
 def validate_create(cron_job: Object) -> list[FieldError]:
-    """A Job's name is the CronJob's with eleven characters more."""
+    """Reject names over 52 characters, as the name of a Job is that of its CronJob and a suffix of 11 characters."""
     name = name_of(cron_job)
     return [invalid("metadata.name", name, "must be no more than 52 characters")] if len(name) > _LONGEST_NAME else []
 
@@ -66,7 +66,10 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object, before: Object) -> list[FieldError]:
-    """Validate a spec. before: the old spec; empty for a new CronJob."""
+    """Validate the spec.
+
+    before: the old spec, to skip the check of an unchanged time zone; empty for a new CronJob
+    """
     errors = _validate_schedule(spec, before)
     errors += not_negative(spec, "spec", ("startingDeadlineSeconds",))
     zone = spec.get("timeZone")

@@ -1,8 +1,10 @@
-"""CertificateSigningRequests. Who asks is written down, and the spec never changes. Approval and status have paths of
-their own: conditions Approved and Denied are written through the one, the certificate through the other, and once.
+"""CertificateSigningRequests (certificates.k8s.io/v1): validation and table columns.
 
-What upstream tolerates in objects of older releases (the legacy signer, unknown usages, several conditions of a type)
-cannot be stored here.
+The server records the requester in the spec, which is immutable. The subresource approval adds the conditions Approved
+and Denied. The subresource status sets the certificate, once, and all other conditions.
+
+Difference: upstream accepts some invalid values in objects of older releases (the legacy signer, unknown usages,
+several conditions of a type). They cannot exist here, as this server has never accepted them.
 
 Source: kubernetes pkg/registry/certificates/certificates/strategy.go, pkg/apis/certificates/validation/validation.go,
 pkg/printers/internalversion/printers.go (printCertificateSigningRequest) (v1.36).
@@ -49,7 +51,7 @@ def set_requester(request: Object, user: User) -> None:
 
 
 def validate(request: Object) -> list[FieldError]:
-    """Validate a new request; updates keep the spec."""
+    """Validate the spec. Updates need no other check, as they keep the old spec."""
     spec = request["spec"]
     errors = list(_of_request(spec.get("request") or ""))
     usages = spec.get("usages") or []
@@ -128,10 +130,10 @@ def _certificate_problem(pem: bytes) -> str:
 
 
 def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) -> list[FieldError]:
-    """Validate an update.
+    """Validate an update of the status.
 
-    signs: whether it may set the certificate.
-    decides: whether it may add the conditions Approved and Denied.
+    signs: whether the update may set the certificate (subresource status)
+    decides: whether the update may add the conditions Approved and Denied (subresource approval)
     """
     errors = [*_of_conditions(new), *_of_certificate(new, old)]
     path = "status.conditions"
@@ -159,7 +161,10 @@ def _conditions(request: Object, kind: str) -> list[Object]:
 
 
 def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
-    """Keep the spec, and the conditions Approved and Denied unless their number changes."""
+    """Restore the old spec, and the old conditions Approved and Denied unless one was added or removed.
+
+    Validation rejects an added or removed condition.
+    """
     new["spec"] = old["spec"]
     status = new["status"] = dict(new.get("status") or {})
     for kind in _DECISIONS:
@@ -174,7 +179,7 @@ def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
 
 
 def prepare_for_approval(new: Object, old: Object, now: str) -> None:
-    """Keep everything except the conditions."""
+    """Restore everything except the conditions from the old object."""
     new["spec"] = old["spec"]
     _set_times(new, old, now)
     conditions = new["status"].get("conditions")
@@ -184,7 +189,10 @@ def prepare_for_approval(new: Object, old: Object, now: str) -> None:
 
 
 def _set_times(new: Object, old: Object, now: str) -> None:
-    """Fill in missing times; lastTransitionTime is kept if the condition's status is unchanged."""
+    """Set missing lastUpdateTime and lastTransitionTime of conditions to `now`.
+
+    lastTransitionTime is taken from the old condition if its status is the same.
+    """
     status = new["status"] = dict(new.get("status") or {})
     settled = []
     for condition in status.pop("conditions", None) or ():

@@ -1,9 +1,9 @@
-"""ClusterTrustBundles.
+"""ClusterTrustBundles (certificates.k8s.io/v1beta1): validation and table columns.
 
 Source: kubernetes pkg/registry/certificates/clustertrustbundle/{strategy.go,storage/storage.go},
 pkg/apis/certificates/validation/validation.go (ValidateClusterTrustBundle), pkg/apis/core/validation/names.go,
-pkg/printers/internalversion/printers.go (printClusterTrustBundle) (v1.36). The form of a signer's name is not looked at
-beyond that of the bundle's.
+pkg/printers/internalversion/printers.go (printClusterTrustBundle) (v1.36). Difference: the syntax of spec.signerName is
+checked only as part of the object's name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def validate(bundle: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """A bundle that stays is not read again."""
+    """Validate an update. An unchanged trust bundle is not parsed again."""
     now, before = new["spec"], old["spec"]
     errors = _validate_names(new)
     if now.get("trustBundle") != before.get("trustBundle"):
@@ -74,7 +74,7 @@ def _validate_bundle(text: str) -> list[FieldError]:
 
 
 def _problem(block: Block) -> str:
-    """Why a block is no trust anchor; "" if it is one."""
+    """Return the error text of a PEM block; "" if it is a valid CA certificate."""
     if block.type != "CERTIFICATE":
         return f"has bad block type: {block.type}"
     if block.has_headers:

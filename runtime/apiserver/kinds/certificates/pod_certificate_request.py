@@ -1,7 +1,8 @@
-"""PodCertificateRequests, by which kubelets request certificates for a pod's service account.
+"""PodCertificateRequests (certificates.k8s.io/v1beta1): defaults, validation and table columns.
 
-Upstream serves them with the feature gate PodCertificateRequest if certificates.k8s.io/v1beta1 is enabled. Of the
-status only the conditions are validated: Issued, Denied or Failed, set once. The certificate chain is not parsed.
+Kubelets create them to request certificates for the service account of a pod. Upstream serves them if the feature gate
+PodCertificateRequest and the group version are enabled. Difference: the status is validated only in its conditions
+(Issued, Denied or Failed, set once); the certificate chain is not parsed.
 
 Source: kubernetes pkg/registry/certificates/podcertificaterequest/strategy.go,
 pkg/apis/certificates/v1beta1/zz_generated.defaults.go, pkg/apis/certificates/validation/validation.go,

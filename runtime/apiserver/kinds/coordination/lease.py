@@ -1,4 +1,4 @@
-"""Leases.
+"""Leases (coordination.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/coordination/lease/strategy.go, pkg/apis/coordination/validation/validation.go,
 pkg/printers/internalversion/printers.go (printLease) (v1.36).
@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 
 def set_defaults(lease: Object) -> None:
-    """Fields of coordinated leader election, which is off by default, are dropped."""
+    """Remove the fields of coordinated leader election, whose feature gate (CoordinatedLeaderElection) is off."""
     for field in ("strategy", "preferredHolder"):
         (lease.get("spec") or {}).pop(field, None)
 

@@ -1,4 +1,4 @@
-"""LeaseCandidates.
+"""LeaseCandidates (coordination.k8s.io/v1beta1): table columns.
 
 Source: kubernetes pkg/registry/coordination/leasecandidate/strategy.go, pkg/printers/internalversion/printers.go
 (printLeaseCandidate) (v1.36).

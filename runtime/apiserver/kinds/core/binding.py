@@ -1,4 +1,6 @@
-"""Binding, the body of pods/binding, and of bindings, where the pod is that of the body's name.
+"""Binding (core/v1), the request body that assigns a pod to a node.
+
+Clients create it at the subresource pods/binding, or at the resource bindings, where metadata.name names the pod.
 
 Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36).
 """

@@ -1,4 +1,6 @@
-"""ComponentStatuses: the health of scheduler, controller manager and store, as verbs/component_statuses.py makes them.
+"""ComponentStatuses (core/v1): the health of scheduler, controller manager and etcd.
+
+They are not stored: verbs/component_statuses.py computes them for each request.
 
 Source: kubernetes pkg/printers/internalversion/printers.go (printComponentStatus) (v1.36).
 """

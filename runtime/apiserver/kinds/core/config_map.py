@@ -1,4 +1,4 @@
-"""ConfigMaps.
+"""ConfigMaps (core/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/core/configmap/strategy.go, pkg/apis/core/validation/validation.go,
 pkg/printers/internalversion/printers.go (printConfigMap) (v1.36).

@@ -1,4 +1,4 @@
-"""Endpoints.
+"""Endpoints (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/endpoint/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/printers/internalversion/printers.go (printEndpoints) (v1.36).
@@ -57,7 +57,7 @@ def _wrong_address(address: Object, field: str) -> list[FieldError]:
 
 
 def _wrong_port(port: Object, field: str, *, named: bool) -> list[FieldError]:
-    """Validate a port. named: whether it must have a name."""
+    """Validate a port. named: whether the port must have a name."""
     name, number, errors = port.get("name") or "", port.get("port") or 0, []
     if not name and named:
         errors.append(required(f"{field}.name"))

@@ -1,4 +1,6 @@
-"""Events of core/v1, the stored form; kinds/events/event.py is the other.
+"""Events of core/v1, the stored form of all events: defaults, validation and table columns.
+
+kinds/events/event.py defines the same objects in events.k8s.io/v1.
 
 Source: kubernetes pkg/registry/core/event/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go, pkg/apis/core/validation/events.go, pkg/printers/internalversion/printers.go
@@ -23,7 +25,7 @@ _LONGEST, _LONGEST_NOTE = 128, 1024  # bytes
 
 
 def set_defaults(event: Object) -> None:
-    """Set the fields that upstream's encoder never omits."""
+    """Set missing fields to their zero values, as upstream always encodes them."""
     for field in ("reportingComponent", "reportingInstance"):
         event.setdefault(field, "")
     for field in ("eventTime", "firstTimestamp", "lastTimestamp"):
@@ -36,8 +38,13 @@ def validate(event: Object) -> list[FieldError]:
 
 
 def legacy_errors(event: Object, reporter: str) -> list[FieldError]:
-    """An event is in the namespace of its involved object, or in default for a cluster-scoped one. An event with an
-    eventTime needs a reporter and an action. reporter: how the request's version calls the first.
+    """Validate the namespace of an event, and the fields that an event with an eventTime requires.
+
+    The namespace must be that of the involved object; for a cluster-scoped object it must be "default".
+
+    reporter: name of the field reportingComponent in the API version of the request
+
+    Source: kubernetes pkg/apis/core/validation/events.go, legacyValidateEvent (v1.36).
     """
     about, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace", "")
     of, is_new = about.get("namespace") or "", event.get("eventTime") is not None
@@ -61,7 +68,7 @@ def legacy_errors(event: Object, reporter: str) -> list[FieldError]:
 
 
 def cells(event: Object, now: float) -> list[Any]:
-    """Cells of an event of either API group; events.k8s.io has other names for the same fields."""
+    """Return the table cells of an event of core/v1 or events.k8s.io/v1, which name the same fields differently."""
     first = since(_either(event, "firstTimestamp", "deprecatedFirstTimestamp") or event.get("eventTime"), now)
     last_seen = _either(event, "lastTimestamp", "deprecatedLastTimestamp")
     last = since(last_seen, now) if last_seen else first

@@ -1,4 +1,4 @@
-"""LimitRanges.
+"""LimitRanges (core/v1): defaults and validation.
 
 Source: kubernetes pkg/registry/core/limitrange/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go (v1.36).
@@ -49,7 +49,7 @@ def set_defaults(limits: Object) -> None:
 
 
 def prepare_for_create(limits: Object) -> None:
-    """One without a name is called by its uid."""
+    """Set an empty name to the uid."""
     if not limits["metadata"].get("name"):
         limits["metadata"]["name"] = limits["metadata"]["uid"]
 
@@ -119,7 +119,13 @@ def _wrong_amounts(name: str, parts: Mapping[str, Amounts], field: str) -> Itera
 
 
 def _ratio(value: Quantity, divisor: Quantity, also: Quantity) -> float:
-    """Return value / divisor, computed in thousandths if all three amounts are small enough."""
+    """Return value / divisor; infinity if the divisor is 0.
+
+    Both are rounded up to thousandths first, or to whole numbers if one of the three amounts exceeds int64 as
+    thousandths.
+
+    also: third amount of the comparison
+    """
     precise = all(whole_value(amount.value) < MOST_MILLI for amount in (value, divisor, also))
     above, below = ((milli_value if precise else whole_value)(amount.value) for amount in (value, divisor))
     return above / below if below else math.inf

@@ -1,4 +1,4 @@
-"""Namespaces.
+"""Namespaces (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/namespace/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/printers/internalversion/printers.go (printNamespace) (v1.36).
@@ -34,7 +34,10 @@ def set_defaults(namespace: Object) -> None:
 
 
 def prepare_for_create(namespace: Object) -> None:
-    """The namespace controller removes the finalizer once the namespace is empty."""
+    """Set the finalizer "kubernetes", the phase Active and the label with the name.
+
+    The namespace controller removes the finalizer from a terminating namespace once it is empty.
+    """
     _label_with_name(namespace)  # a generated name comes after the defaults
     finalizers = namespace["spec"].setdefault("finalizers", [])
     if KUBERNETES_FINALIZER not in finalizers:

@@ -1,4 +1,4 @@
-"""Nodes.
+"""Nodes (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/node/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printNode) (v1.36).
@@ -32,7 +32,10 @@ _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def set_defaults(node: Object) -> None:
-    """Set podCIDRs from podCIDR, or podCIDR from the first of podCIDRs; podCIDR wins if they differ."""
+    """Set missing fields.
+
+    podCIDRs is set from podCIDR, which has precedence if they differ, or podCIDR from the first of podCIDRs.
+    """
     spec = node.setdefault("spec", {})
     if spec.get("podCIDR"):
         if (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:

@@ -1,4 +1,4 @@
-"""PersistentVolumes.
+"""PersistentVolumes (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/persistentvolume/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printPersistentVolume) (v1.36).
@@ -67,7 +67,10 @@ def prepare_for_create(volume: Object) -> None:
 
 
 def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
-    """A phase's time is that of its change, unless the client says another."""
+    """Restore the spec, and set status.lastPhaseTransitionTime.
+
+    The time is `now` if the phase changed, unless the client set it.
+    """
     new["spec"] = old["spec"]
     status, before = new.setdefault("status", {}), old.get("status") or {}
     if not status.get("phase"):
@@ -136,7 +139,10 @@ def _wrong_attributes_class(spec: Object, field: str) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """The source is immutable, but that a secret for expansion may come."""
+    """Validate an update.
+
+    The volume source is immutable, except that controllerExpandSecretRef can be added to a CSI source.
+    """
     spec, before = new["spec"], old["spec"]
     errors: list[FieldError] = []
     source, was = source_of(spec), source_of(before)

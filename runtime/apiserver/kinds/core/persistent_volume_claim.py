@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims.
+"""PersistentVolumeClaims (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/persistentvolumeclaim/strategy.go, pkg/api/persistentvolumeclaim/util.go,
 pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go,
@@ -61,7 +61,11 @@ def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
 
 
 def _settle_sources(spec: Object, before: Object) -> None:
-    """Copy dataSource and dataSourceRef to each other; dataSource accepts claims and snapshots only."""
+    """Copy dataSource to dataSourceRef or vice versa, if one of them is missing.
+
+    A new dataSource is removed unless it is a PersistentVolumeClaim or a VolumeSnapshot. A new dataSourceRef to another
+    namespace is removed, as its feature gate (CrossNamespaceVolumeDataSource) is off.
+    """
     reference = spec.get("dataSourceRef")
     if reference is not None and reference.get("namespace") and before.get("dataSourceRef") is None:
         del spec["dataSourceRef"]  # of another namespace: behind a feature gate
@@ -86,7 +90,11 @@ def validate(claim: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """A claim gets its volume once, and its class if it had none; a bound one may grow."""
+    """Validate an update of the spec, which is immutable with these exceptions.
+
+    volumeName and storageClassName can be set if they are unset. In a bound claim, requests.storage can change, but not
+    shrink below status.capacity, and volumeAttributesClassName can change.
+    """
     spec, before, status = new["spec"], old["spec"], old.get("status") or {}
     errors: list[FieldError] = []
     changed, was = dict(spec), dict(before)

@@ -1,4 +1,4 @@
-"""PodTemplates.
+"""PodTemplates (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/podtemplate/strategy.go, pkg/printers/internalversion/printers.go
 (printPodTemplate) (v1.36).

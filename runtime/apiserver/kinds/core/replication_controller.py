@@ -1,4 +1,4 @@
-"""ReplicationControllers.
+"""ReplicationControllers (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/replicationcontroller/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printReplicationController) (v1.36).
@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPOR
 
 
 def set_defaults(controller: Object) -> None:
-    """Selector and labels default to the labels of the template."""
+    """Set defaults. Selector and labels default to the labels of the template."""
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:
@@ -72,7 +72,7 @@ def cells(obj: Object, now: float) -> list[Any]:
 
 
 def scale_selector(controller: Object) -> LabelSelector:
-    """Its selector is a plain map of labels."""
+    """Return the selector for the subresource scale: the controller's map of labels as a LabelSelector."""
     return map_selector((controller.get("spec") or {}).get("selector") or {})
 
 

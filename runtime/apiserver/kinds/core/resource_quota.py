@@ -1,4 +1,4 @@
-"""ResourceQuotas.
+"""ResourceQuotas (core/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/core/resourcequota/strategy.go, pkg/apis/core/validation/validation.go,
 pkg/apis/core/helper/helpers.go, pkg/printers/internalversion/printers.go (printResourceQuota) (v1.36).
@@ -104,7 +104,7 @@ def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
 
 
 def _not_of(spec: Object, scope: str) -> Iterator[str]:
-    """Yield the resources in spec.hard that the scope does not apply to."""
+    """Yield the resources in spec.hard that a quota with this scope cannot limit."""
     if scope in _VALID:
         for name in spec.get("hard") or {}:
             if is_of_quotas(name) and name not in _VALID[scope]:
@@ -118,7 +118,7 @@ def _contrary(given: Iterable[str], spec: Object, field: str) -> Iterator[FieldE
 
 
 def _internal(requirements: Iterable[Object]) -> Object:
-    """Return a selector with the field names of upstream's internal type."""
+    """Return scope selector requirements as upstream's error texts show them, with Go field names."""
     names = {"ScopeName": "scopeName", "Operator": "operator", "Values": "values"}
     return {
         "MatchExpressions": [
@@ -128,7 +128,7 @@ def _internal(requirements: Iterable[Object]) -> Object:
 
 
 def warn(quota: Object, old: Object | None) -> Iterator[str]:
-    """Warn of limits below the requests."""
+    """Yield a warning for each resource of a new quota whose limit is below its request."""
     hard = quota["spec"].get("hard") or {}
     if old is not None:
         return

@@ -1,4 +1,4 @@
-"""Secrets.
+"""Secrets (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/secret/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printSecret) (v1.36).
@@ -27,7 +27,7 @@ _REDACTED, _CUT_SHORT = "<secret contents redacted>", "unexpected end of JSON in
 
 
 def set_defaults(secret: Object) -> None:
-    """Set the type, and merge the write-only stringData into data."""
+    """Set the default type, and merge the write-only field stringData into data."""
     if not secret.get("type"):
         secret["type"] = "Opaque"
     texts = secret.pop("stringData", None)
@@ -55,7 +55,10 @@ def validate(secret: Object) -> list[FieldError]:
 
 
 def _wrong_registries(data: Object, key: str) -> list[FieldError]:
-    """Check only that the value is a JSON object."""
+    """Validate that a Docker configuration is a JSON object. Its content is not checked.
+
+    key: key of the configuration in data
+    """
     field = f"data[{key}]"
     if key not in data:
         return [required(field)]

@@ -1,4 +1,4 @@
-"""ServiceAccounts.
+"""ServiceAccounts (core/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/core/serviceaccount/strategy.go, pkg/printers/internalversion/printers.go
 (printServiceAccount) (v1.36).

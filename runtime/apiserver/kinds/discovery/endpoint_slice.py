@@ -1,4 +1,4 @@
-"""EndpointSlices.
+"""EndpointSlices (discovery.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/discovery/endpointslice/strategy.go, pkg/apis/discovery/v1/defaults.go,
 pkg/printers/internalversion/printers.go (printEndpointSlice) (v1.36).
@@ -109,7 +109,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def warn(slice_: Object, old: Object | None) -> Iterator[str]:
-    """Not of the addresses that controllers write."""
+    """Yield warnings about deprecated FQDN endpoints and, in slices that no controller manages, about addresses."""
     if old is None and slice_.get("addressType") == "FQDN":
         yield "spec.addressType: FQDN endpoints are deprecated"
     if (slice_["metadata"].get("labels") or {}).get(_MANAGED_BY) in _MANAGERS:

@@ -1,4 +1,4 @@
-"""Events of events.k8s.io/v1: another form of the events that core/v1 stores.
+"""Events of events.k8s.io/v1: conversion to and from the stored form, core/v1, and their stricter validation.
 
 Source: kubernetes pkg/registry/core/event/strategy.go, pkg/apis/events/v1/conversion.go,
 pkg/apis/core/validation/events.go (v1.36).
@@ -43,7 +43,7 @@ def from_storage(event: Object) -> Object:
 
 
 def validate(event: Object) -> list[FieldError]:
-    """Validate an event in the stored form, which all hooks get."""
+    """Validate an event, which is in the stored form (core/v1), as for all hooks."""
     return core_event.legacy_errors(event, "reportingController")
 
 
@@ -69,7 +69,10 @@ def _wrong_series(event: Object) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update: only the series may change. Upstream reports a changed reason twice."""
+    """Validate an update: only the series may change.
+
+    A changed reason yields two errors, as upstream reports it twice.
+    """
     errors = list(_wrong_series(new)) if new.get("series") != old.get("series") else []
     for field in _IMMUTABLE:
         if new.get(field) != old.get(field):

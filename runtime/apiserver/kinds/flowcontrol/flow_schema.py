@@ -1,4 +1,4 @@
-"""FlowSchemas.
+"""FlowSchemas (flowcontrol.apiserver.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/flowcontrol/flowschema/strategy.go, pkg/printers/internalversion/printers.go
 (printFlowSchema) (v1.36).

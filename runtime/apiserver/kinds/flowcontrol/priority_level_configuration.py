@@ -1,4 +1,4 @@
-"""PriorityLevelConfigurations.
+"""PriorityLevelConfigurations (flowcontrol.apiserver.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go,
 pkg/printers/internalversion/printers.go (printPriorityLevelConfiguration) (v1.36).
@@ -109,7 +109,10 @@ def _wrong_queuing(queuing: Mapping[str, Any], field: str) -> Iterator[FieldErro
 
 
 def _entropy_bits(deck: int, hand: int) -> int:
-    """Source: apiserver pkg/util/shufflesharding, RequiredEntropyBits."""
+    """Return the bits of randomness that shuffle sharding needs to deal `hand` of `deck` queues.
+
+    Source: apiserver pkg/util/shufflesharding, RequiredEntropyBits (v1.36).
+    """
     return max(math.ceil(math.log2(deck) * hand), 1)
 
 

@@ -1,4 +1,4 @@
-"""NodeMetrics: what the pods of a node use together, and a little for the node itself.
+"""NodeMetrics (metrics.k8s.io/v1beta1): total usage of the pods of a node, and a constant for its system processes.
 
 Source: kubernetes-sigs/metrics-server v0.8 pkg/api/{node,table}.go, pkg/storage/node.go;
 kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).
@@ -43,7 +43,7 @@ OF_ITS_OWN = {
 
 
 def measured(nodes: Iterable[Object], reading: Reading) -> Iterator[Object]:
-    """Yield the metrics of nodes, from their second sample on."""
+    """Yield the NodeMetrics of all nodes that have existed for at least two samples."""
     at, used = last_sample(reading.now), dict[str, Amounts]()
     known = [node for node in nodes if is_measured(node) and at - _began(node) >= RESOLUTION]
     if known:

@@ -1,4 +1,4 @@
-"""PodMetrics: what the containers of running pods use.
+"""PodMetrics (metrics.k8s.io/v1beta1): simulated usage of the containers of running pods.
 
 Source: kubernetes-sigs/metrics-server v0.8 pkg/api/{pod,table}.go, pkg/storage/pod.go;
 kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).

@@ -1,4 +1,4 @@
-"""Ingresses.
+"""Ingresses (networking.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/networking/ingress/strategy.go, pkg/printers/internalversion/printers.go
 (printIngress) (v1.36).

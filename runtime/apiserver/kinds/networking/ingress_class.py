@@ -1,4 +1,4 @@
-"""IngressClasses.
+"""IngressClasses (networking.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/networking/ingressclass/strategy.go, pkg/printers/internalversion/printers.go
 (printIngressClass) (v1.36).

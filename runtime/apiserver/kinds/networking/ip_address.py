@@ -1,4 +1,4 @@
-"""IPAddresses.
+"""IPAddresses (networking.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/networking/ipaddress/strategy.go, pkg/printers/internalversion/printers.go
 (printIPAddress) (v1.36).

@@ -1,4 +1,4 @@
-"""NetworkPolicies.
+"""NetworkPolicies (networking.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/networking/networkpolicy/strategy.go, pkg/printers/internalversion/printers.go
 (printNetworkPolicy) (v1.36).

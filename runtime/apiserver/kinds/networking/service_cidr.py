@@ -1,4 +1,4 @@
-"""ServiceCIDRs.
+"""ServiceCIDRs (networking.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/networking/servicecidr/strategy.go, pkg/printers/internalversion/printers.go
 (printServiceCIDR) (v1.36).
@@ -34,7 +34,7 @@ def validate(cidr: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update: only a missing IP family may be appended."""
+    """Validate an update. CIDRs are immutable; only a CIDR of the missing IP family can be appended."""
     now, before = items(new["spec"], "cidrs"), items(old["spec"], "cidrs")
     if len(now) < len(before):
         return [invalid("spec.cidrs", now, IMMUTABLE)]

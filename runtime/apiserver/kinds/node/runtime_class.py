@@ -1,4 +1,4 @@
-"""RuntimeClasses.
+"""RuntimeClasses (node.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/node/runtimeclass/strategy.go, pkg/printers/internalversion/printers.go
 (printRuntimeClass) (v1.36).

@@ -1,4 +1,4 @@
-"""Annotations that mean something in pods.
+"""Validation of pod annotations: mirror pods, deletion cost and AppArmor profiles.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodSpecificAnnotations,
 validateAppArmorAnnotationsAndFieldsMatchOnCreate (v1.36).
@@ -40,7 +40,7 @@ def wrong_annotations(annotations: Mapping[str, str], spec: Object, field: str) 
 
 
 def wrong_profiles(pod: Object) -> Iterator[FieldError]:
-    """Reject a new pod whose AppArmor annotations contradict its fields."""
+    """Yield errors for a new pod whose AppArmor annotations contradict its appArmorProfile fields."""
     annotations, spec = pod["metadata"].get("annotations"), pod["spec"]
     if not annotations or (spec.get("os") or {}).get("name") == "windows":
         return

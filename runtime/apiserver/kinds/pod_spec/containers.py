@@ -1,4 +1,4 @@
-"""Devices of containers, and when a container starts again.
+"""Validation of the volume devices and the restart rules of containers.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (ValidateVolumeDevices, validateContainerRestartPolicy;
 v1.36).
@@ -21,7 +21,7 @@ Part = Mapping[str, Any]
 
 
 def wrong_devices(container: Part, spec: Part, field: str) -> Iterator[FieldError]:
-    """Validate volumeDevices: each must be a claim that is not also mounted."""
+    """Validate volumeDevices: each names a claim, and neither the claim nor its path is also in volumeMounts."""
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     mounts = container.get("volumeMounts") or ()
     names: set[str] = set()
@@ -54,7 +54,7 @@ def wrong_devices(container: Part, spec: Part, field: str) -> Iterator[FieldErro
 
 
 def overlap(name: str, path: str, devices: Sequence[Part], field: str) -> Iterator[FieldError]:
-    """Report names and paths of a mount that a device also has."""
+    """Yield an error if a volume mount has the name or the path of a volume device."""
     if any(device.get("name") == name for device in devices):
         yield invalid(f"{field}.name", name, "must not already exist in volumeDevices")
     if any(device.get("devicePath") == path for device in devices):

@@ -1,4 +1,4 @@
-"""Pods and pod templates.
+"""Defaults of pod specs, for pods and pod templates.
 
 Source: kubernetes pkg/apis/core/v1/{defaults,zz_generated.defaults}.go (v1.36).
 """
@@ -26,7 +26,7 @@ _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def default_pod_template(template: Object) -> None:
-    """The template of a workload; metadata is there even when empty, as upstream's encoder writes it."""
+    """Set the defaults of a workload's pod template. Missing metadata become {}, as upstream always encodes them."""
     template.setdefault("metadata", {})
     default_pod_spec(template.setdefault("spec", {}))
 
@@ -91,7 +91,7 @@ def _default_container(container: Object) -> None:
 
 
 def _default_lifecycle(container: Object) -> None:
-    """Signals are behind a feature gate that is off."""
+    """Set the defaults of lifecycle hooks, and remove stopSignal, as its feature gate (ContainerStopSignals) is off."""
     hooks = container["lifecycle"]
     if hooks.pop("stopSignal", None) is not None and not hooks:
         del container["lifecycle"]

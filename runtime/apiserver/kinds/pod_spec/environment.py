@@ -1,4 +1,4 @@
-"""The environment of a container: variables, and where their values come from.
+"""Validation of a container's environment variables and their sources (env, envFrom).
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidateEnv, ValidateEnvFrom (v1.36).
 """
@@ -34,7 +34,7 @@ Part = Mapping[str, Any]
 
 
 def wrong_variables(variables: Iterable[Object], field: str, volumes: Container[str]) -> Iterator[FieldError]:
-    """Validate environment variables. volumes: names of the pod's volumes, for fileKeyRef."""
+    """Validate `env`. volumes: names of the pod's volumes, which fileKeyRef may refer to."""
     for i, variable in enumerate(variables):
         at = f"{field}[{i}]"
         if not variable.get("name"):
@@ -97,7 +97,7 @@ def _key(reference: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_sources(sources: Iterable[Object], field: str) -> Iterator[FieldError]:
-    """Validate envFrom."""
+    """Validate `envFrom`."""
     for i, source in enumerate(sources):
         prefix = source.get("prefix") or ""
         if prefix and not _name.fullmatch(prefix):
@@ -118,7 +118,10 @@ def wrong_sources(sources: Iterable[Object], field: str) -> Iterator[FieldError]
 
 
 def field_reference(reference: Part, field: str, supported: tuple[str, ...]) -> Iterator[FieldError]:
-    """To a field of the pod. supported: those that may be named, besides single labels and annotations."""
+    """Validate a reference to a field of the pod (fieldRef).
+
+    supported: field paths that are allowed; references to a single label or annotation are always allowed
+    """
     version, path = reference.get("apiVersion") or "", reference.get("fieldPath") or ""
     if not version:
         yield required(f"{field}.apiVersion")
@@ -141,7 +144,10 @@ def field_reference(reference: Part, field: str, supported: tuple[str, ...]) -> 
 
 
 def resource_reference(reference: Part, field: str, *, in_volume: bool) -> Iterator[FieldError]:
-    """Validate a resourceFieldRef. in_volume: whether the container must be named."""
+    """Validate a reference to a resource of a container (resourceFieldRef).
+
+    in_volume: whether the reference is in a volume, and so must name its container
+    """
     resource, divisor = reference.get("resource") or "", reference.get("divisor") or "0"
     if in_volume and not reference.get("containerName"):
         yield required(f"{field}.containerName")

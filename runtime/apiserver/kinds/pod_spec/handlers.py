@@ -1,4 +1,4 @@
-"""Probes and hooks of containers.
+"""Validation of probes and lifecycle hooks of containers.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, validateProbe, validateHandler, validateLifecycle (v1.36).
 """
@@ -103,7 +103,10 @@ def _port_of(action: Part, field: str) -> Iterator[FieldError]:
 
 
 def port_name_problems(name: str) -> list[str]:
-    """Source: apimachinery pkg/util/validation, IsValidPortName."""
+    """Return the error texts for a port name; [] if it is valid.
+
+    Source: apimachinery pkg/util/validation, IsValidPortName (v1.36).
+    """
     problems = [too_many_characters(15)] if len(name) > 15 else []
     if not _port.fullmatch(name):
         problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")

@@ -1,4 +1,4 @@
-"""Names and addresses that a pod is given: its resolver, and aliases of hosts.
+"""Validation of a pod's DNS configuration, host aliases and hostname override.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, validatePodDNSConfig, ValidateHostAliases (v1.36).
 """

@@ -21,7 +21,7 @@ VOLUME_MODES = ("Block", "Filesystem")
 
 
 def set_pending(volume: Object) -> None:
-    """The first status of a volume or a claim; its controllers write the rest."""
+    """Set the first status of a new volume or claim: phase Pending."""
     volume["status"] = {"phase": "Pending"}
 
 

@@ -1,4 +1,4 @@
-"""Preparation of a new pod: merges label keys into selectors and AppArmor annotations into fields.
+"""Preparation of a new pod before validation: merging of label keys and of AppArmor annotations.
 
 Source: kubernetes pkg/registry/core/pod/strategy.go (mutatePodAffinity, mutateTopologySpreadConstraints,
 applyAppArmorVersionSkew; v1.36).
@@ -17,7 +17,10 @@ _LONGEST_PROFILE = 4095
 
 
 def merge_label_keys(pod: Object) -> None:
-    """Merge matchLabelKeys and mismatchLabelKeys into the selectors, with the values of the pod's labels."""
+    """Add matchLabelKeys and mismatchLabelKeys to the label selectors of pod affinity and topology spread constraints.
+
+    The values are those of the pod's own labels.
+    """
     labels, spec = pod["metadata"].get("labels") or {}, pod["spec"]
     for term in _affinity_terms(spec.get("affinity") or {}):
         _merge(term, "matchLabelKeys", "In", labels)
@@ -35,7 +38,7 @@ def _affinity_terms(affinity: Mapping[str, Any]) -> Iterator[Object]:
 
 
 def _merge(term: Object, field: str, operator: str, labels: Mapping[str, str]) -> None:
-    """A term without a selector selects nothing, and stays so."""
+    """Add a requirement for each label key to the labelSelector of a term. A missing selector is left missing."""
     keys: Sequence[str] = term.get(field) or ()
     selector = term.get("labelSelector")
     if selector is None:
@@ -46,7 +49,10 @@ def _merge(term: Object, field: str, operator: str, labels: Mapping[str, str]) -
 
 
 def take_apparmor_annotations(pod: Object) -> list[str]:
-    """Sets the field where only the annotation is there; returns the names of the annotations to warn of."""
+    """Set appArmorProfile of containers from their annotations, and return the keys of deprecated annotations.
+
+    Containers that already have the field are skipped, and their annotations are not returned.
+    """
     annotations, spec = pod["metadata"].get("annotations"), pod["spec"]
     if not annotations or (spec.get("os") or {}).get("name") == "windows":
         return []
@@ -66,7 +72,7 @@ def take_apparmor_annotations(pod: Object) -> list[str]:
 
 
 def _profile(annotation: str) -> Object | None:
-    """None if it is no valid one."""
+    """Return the appArmorProfile for the value of an annotation; None if the value is invalid."""
     named = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
     if annotation in named:
         return {"type": named[annotation]}

@@ -1,4 +1,4 @@
-"""Defaults and validation of resources of containers and pods: amounts, huge pages, resource claims.
+"""Defaults and validation of the resources of containers and pods, including huge pages and resource claims.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (validateResourceRequirements, validatePodResources,
 validatePodResourceClaims), pkg/apis/core/v1/defaults.go (v1.36).
@@ -35,7 +35,11 @@ Part = Mapping[str, Any]
 
 
 def default_pod_resources(spec: Object) -> None:
-    """Set the pod-level defaults: limits of huge pages from containers, requests from both."""
+    """Set the defaults of pod-level resources (spec.resources).
+
+    Limits of huge pages default to the sum over the containers. Requests default to the sum over the containers, or
+    else to the pod-level limits.
+    """
     own = spec.get("resources")
     if not own or not (own.get("limits") or own.get("requests")):
         return
@@ -56,7 +60,10 @@ def default_pod_resources(spec: Object) -> None:
 
 
 def _together(of: Callable[..., Amounts], spec: Object) -> Amounts:
-    """Return the sum over all containers, ignoring pod-level resources."""
+    """Return the sum over all containers, ignoring pod-level resources and overhead.
+
+    of: pod_limits or pod_requests
+    """
     containers = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
     return of({"spec": containers}, use_status=False, overhead=False)
 
@@ -67,7 +74,11 @@ def wrong_resources(
     claims: Collection[str],
     name_problems: Callable[[str, str], list[FieldError]] = wrong_container_name,
 ) -> Iterator[FieldError]:
-    """Quantities are well-formed: the schema has checked them. claims: the names of the pod's."""
+    """Validate limits, requests and claims of a container or pod, except the syntax of quantities (see the schema).
+
+    claims: names in spec.resourceClaims of the pod
+    name_problems: validates a resource name; called with (name, field)
+    """
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -101,7 +112,7 @@ def _may_be_overcommitted(name: str) -> bool:
 
 
 def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
-    """Limit and request must be equal."""
+    """Return the error for a resource whose limit must be set and equal its request."""
     if limit is None:
         return required(f"{field}.limits", "Limit must be set for non overcommitable resources")
     return invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
@@ -116,7 +127,10 @@ def _is_divisible(name: str, amount: str) -> bool:
 
 
 def _wrong_references(references: Sequence[Part], field: str, claims: Collection[str]) -> Iterator[FieldError]:
-    """Validate references of a container to claims, or to requests in them."""
+    """Validate a container's references to resource claims of the pod, or to single requests in a claim.
+
+    claims: names in spec.resourceClaims of the pod
+    """
     seen: set[str] = set()
     requests = Counter[str]()  # by the claim's name, of those that were seen
     which = ""
@@ -145,7 +159,10 @@ def _wrong_references(references: Sequence[Part], field: str, claims: Collection
 
 
 def wrong_pod_resources(spec: Part, field: str, claims: Collection[str]) -> Iterator[FieldError]:
-    """Validate pod-level resources: at least the sum over the containers."""
+    """Validate pod-level resources, which must be at least the sum over the containers.
+
+    claims: names in spec.resourceClaims of the pod
+    """
     own = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         yield forbidden(field, "may not be set for a windows pod")

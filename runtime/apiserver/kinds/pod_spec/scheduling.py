@@ -1,4 +1,4 @@
-"""Validation of affinities, topology spread constraints and scheduling gates, and of node selectors in general.
+"""Validation of affinity, topology spread constraints, scheduling gates and node selectors.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, validateAffinity, validateTopologySpreadConstraints,
 ValidateNodeSelector (v1.36).
@@ -130,7 +130,7 @@ def _pod_term(term: Part, field: str) -> Iterator[FieldError]:
 
 
 def _label_keys(part: Part, field: str) -> Iterator[FieldError]:
-    """Validate matchLabelKeys and mismatchLabelKeys."""
+    """Validate matchLabelKeys and mismatchLabelKeys of an affinity term or a spread constraint."""
     match, other = part.get("matchLabelKeys") or [], part.get("mismatchLabelKeys") or []
     selector = part.get("labelSelector")
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", other)):
@@ -160,7 +160,10 @@ def wrong_spread(constraints: Sequence[Part], field: str) -> Iterator[FieldError
 
 
 def _constraint(constraint: Part, field: str, later: Counter[tuple[Any, Any]]) -> Iterator[FieldError]:
-    """Validate a constraint. later: number of later constraints by (topologyKey, whenUnsatisfiable)."""
+    """Validate a topology spread constraint.
+
+    later: number of later constraints of the pod by (topologyKey, whenUnsatisfiable), to find duplicates
+    """
     skew, key, action = (
         constraint.get("maxSkew") or 0,
         constraint.get("topologyKey") or "",

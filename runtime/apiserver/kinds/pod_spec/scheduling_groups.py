@@ -1,7 +1,9 @@
-"""The field schedulingGroup of pods, which is there where PodGroups are served: upstream's gate GenericWorkload.
+"""The pod field schedulingGroup, which is kept only if the server serves PodGroups.
 
-Source: kubernetes pkg/api/pod/util.go, dropDisabledPodSchedulingGroupFields (v1.36). Differs: it is kept in pods and in
-Jobs alone, and not in the templates of other workloads.
+Upstream keeps the field if the feature gate GenericWorkload is on.
+
+Source: kubernetes pkg/api/pod/util.go, dropDisabledPodSchedulingGroupFields (v1.36). Difference: it is kept in pods and
+Jobs only, not in the pod templates of other workloads.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _SPECS: dict[str, Callable[[Object], Object]] = {"pods": _of_pod, "jobs.batch": 
 
 
 def with_scheduling_groups(definitions: Iterable[ResourceDefinition]) -> tuple[ResourceDefinition, ...]:
-    """Return these definitions; if PodGroups are among them, pods and Jobs keep the field."""
+    """Return the definitions, with pods and Jobs that keep schedulingGroup if the definitions contain PodGroups."""
     given = tuple(definitions)
     if all(definition.name != POD_GROUPS for definition in given):
         return given

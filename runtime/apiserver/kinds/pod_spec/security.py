@@ -1,4 +1,4 @@
-"""Security contexts of pods and containers.
+"""Validation of the security contexts of pods and containers.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidateSecurityContext, validatePodSpecSecurityContext
 (v1.36).
@@ -32,7 +32,10 @@ Part = Mapping[str, Any]
 
 
 def wrong_container_context(context: Part, field: str, *, host_users: bool) -> Iterator[FieldError]:
-    """Validate a container's securityContext. host_users: whether the pod uses the node's user namespace."""
+    """Validate the securityContext of a container.
+
+    host_users: whether the pod uses the node's user namespace (spec.hostUsers is not false)
+    """
     for name in ("runAsUser", "runAsGroup"):
         yield from _id(context, name, field)
     mount = context.get("procMount")
@@ -146,7 +149,7 @@ def _sysctls(sysctls: Any, field: str, spec: Part) -> Iterator[FieldError]:
 
 
 def wrong_host_users(spec: Part, field: str) -> Iterator[FieldError]:
-    """Reject fields that need the node's user namespace."""
+    """Yield errors for fields that require the node's user namespace in a pod with hostUsers=false."""
     if spec.get("hostUsers") is False:
         for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
             if spec.get(name):

@@ -1,7 +1,8 @@
-"""Cache of pod specs that a check found nothing in, as the pods of a workload have equal specs.
+"""Cache of pod specs in which a check found no errors or warnings.
 
-The key is the encoded spec without the random name of the volume that ServiceAccount admission adds to each pod. That
-name cannot change the result of a check: all such names have the same length and character set.
+The pods of a workload have equal specs, so the check runs once for them. The key is the encoded spec without the random
+name of the volume that ServiceAccount admission adds to each pod. That name cannot change the result of a check: all
+such names have the same length and character set.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ANY = b"\x00"  # no encoding contains this byte, so it cannot collide with a na
 
 
 class UnremarkableSpecs:
-    """Cache of the specs that one check found nothing in."""
+    """Cache of specs in which one check found nothing. It is cleared when it contains MOST_KEPT specs."""
 
     def __init__(self) -> None:
         self._kept: set[bytes] = set()
@@ -35,7 +36,7 @@ class UnremarkableSpecs:
 
 
 def key_of(spec: Object) -> bytes:
-    """Return a key that is equal for specs with the same findings."""
+    """Return the cache key of a spec. Specs with equal keys have the same check results."""
     encoded = orjson.dumps(spec)
     drawn = _DRAWN.search(encoded)
     return encoded if drawn is None else encoded.replace(drawn[0], _ANY)

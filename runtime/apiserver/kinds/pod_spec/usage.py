@@ -1,11 +1,11 @@
-"""Simulated usage of hollow pods, as metrics-server would measure it: from annotations or requests.
+"""Simulated CPU and memory usage of hollow pods, from annotations or requests, as metrics-server would measure it.
 
     hollow.kcm.dev/cpu-usage: 250m                  for each of the pod's containers
     hollow.kcm.dev/memory-usage: sine(64Mi, 256Mi, 10m)
     NAME.hollow.kcm.dev/cpu-usage: 1                for the container with this name
 
 usage_notation.py describes the values. Without a valid annotation, a container uses a tenth of its requests; without
-requests 1m of CPU and 4Mi of memory.
+requests, 1m of CPU and 4Mi of memory.
 
 Samples are taken every 15 s of the clock. As in metrics-server, a container is included from the first sample at least
 10 s after its start, and a pod once all of its running containers are.
@@ -39,11 +39,11 @@ Amounts = Mapping[str, Decimal]  # by resource
 
 
 class Sample(NamedTuple):
-    """Usage of a pod.
+    """Measured usage of a pod.
 
-    at: Unix time in seconds.
-    window: length of the measured period before it, in seconds.
-    containers: usage by container name.
+    at: Unix time of the sample in seconds
+    window: length of the measured period before it, in seconds
+    containers: usage by container name
     """
 
     at: int
@@ -56,12 +56,15 @@ class Sample(NamedTuple):
 
 
 def last_sample(now: float) -> int:
-    """Return the time of the newest sample."""
+    """Return the Unix time of the newest sample in seconds: `now` rounded down to a multiple of RESOLUTION."""
     return int(now // RESOLUTION) * RESOLUTION
 
 
 def sample_of(pod: Object, now: float) -> Sample | None:
-    """Return a pod's newest sample; None if the pod is not running or not measured yet."""
+    """Return the newest sample of a pod; None if the pod is not running, is not measured yet, or has usage "none".
+
+    now: Unix time in seconds
+    """
     status, spec = part(pod, "status"), part(pod, "spec")
     if status.get("phase") != "Running":
         return None
@@ -91,7 +94,11 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: float) -> Amounts | None:
-    """Return the usage of a container; None if it is unavailable ("none")."""
+    """Return the usage of a container; None if an annotation says "none".
+
+    is_main: whether annotations for all containers apply, which init containers ignore
+    seconds: time since the start of the pod
+    """
     annotations, requests = annotations_of(pod), part(container, "resources", "requests")
     amounts = {}
     for name, annotation in ANNOTATIONS.items():
@@ -123,7 +130,7 @@ def _in_pages(amount: Decimal) -> Decimal:
 
 
 def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
-    """Warn of malformed usage annotations. field: path of the annotations."""
+    """Yield a warning for each malformed usage annotation. field: path of the annotations, for the text."""
     for key, text in annotations.items():
         if key.endswith(tuple(ANNOTATIONS.values())):
             try:
@@ -133,7 +140,7 @@ def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
 
 
 def is_measured(node: Object | None) -> bool:
-    """Report whether the node is ready or not ready; an unreachable one (Unknown) has no metrics, nor have its pods."""
+    """Report whether metrics of a node and its pods are available: its condition Ready is not Unknown."""
     if node is None:
         return False
     ready = find_condition(items(part(node, "status"), "conditions"), "Ready")

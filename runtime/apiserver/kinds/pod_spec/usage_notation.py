@@ -30,7 +30,10 @@ _THOUSANDTHS = Decimal("0.001")  # unit to which values of a curve are rounded
 
 @bounded_cache(1024)  # pods of one template have the same
 def read_usage(text: str) -> Usage:
-    """Parse a usage. Raises ValueError with a description of the error."""
+    """Parse a usage annotation into a function from seconds since the pod's start to usage; None for "none".
+
+    Raises ValueError with a description of the error.
+    """
     text = text.strip()
     if text == "none":
         return lambda _seconds: None

@@ -1,7 +1,9 @@
-"""Pods and pod templates: what is required, what must be unique, what may change.
+"""Validation of pod specs and pod templates.
 
-Source: kubernetes pkg/apis/core/validation/validation.go (v1.36). The parts of a pod have modules of
-their own in this package: volumes, environment, handlers, resources, security, scheduling, network, windows.
+This module validates containers, volume mounts, ports and tolerations. Other modules of the package validate volumes,
+environment, handlers, resources, security, scheduling, network and Windows options.
+
+Source: kubernetes pkg/apis/core/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def validate_pod_template(template: Object, field: str) -> list[FieldError]:
 
 
 def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
-    """Validate a spec with its defaults."""
+    """Validate a pod spec whose defaults are set. Specs without errors are cached."""
     key = key_of(spec)
     if key in _faultless:
         return []
@@ -132,7 +134,11 @@ def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
 
 
 def _validate_containers(spec: Object, volumes: set[str], field: str, errors: list[FieldError]) -> bool:
-    """Validate all containers; return whether one that is not ephemeral has a securityContext."""
+    """Validate all containers; return whether a container that is not ephemeral has a securityContext.
+
+    volumes: names of the valid volumes of the pod
+    errors: receives the errors
+    """
     containers, init = spec.get("containers") or [], spec.get("initContainers") or []
     if not containers:
         errors.append(required(f"{field}.containers"))
@@ -178,7 +184,7 @@ def _wrong_os(spec: Object, field: str) -> Iterator[FieldError]:
 
 
 def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
-    """Validate resource claims, pod-level resources and overhead."""
+    """Validate resourceClaims, resources and overhead of the pod."""
     claims = spec.get("resourceClaims") or ()
     yield from wrong_resource_claims(claims, f"{field}.resourceClaims")
     if spec.get("resources") is not None:
@@ -188,7 +194,7 @@ def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
 
 
 def _wrong_scheduling(spec: Object, field: str) -> Iterator[FieldError]:
-    """Validate scheduling, dnsConfig and readiness gates, in upstream's order."""
+    """Validate affinity, dnsConfig, gates and topology spread constraints, in upstream's order."""
     if spec.get("affinity"):
         yield from wrong_affinity(spec["affinity"], f"{field}.affinity")
     yield from wrong_resolver(spec, f"{field}.dnsConfig")
@@ -223,7 +229,7 @@ def _wrong_host_ports(containers: list[Object], field: str) -> Iterator[FieldErr
 
 
 def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError]) -> set[str]:
-    """Return the names of the valid volumes."""
+    """Validate volumes, append the errors to `errors`, and return the names of the valid volumes."""
     names: set[str] = set()
     for i, volume in enumerate(volumes):
         name, before = volume.get("name") or "", len(errors)
@@ -297,9 +303,10 @@ def _wrong_resize_policies(policies: list[Object], field: str, spec: Object) -> 
 def _validate_ephemeral_containers(
     spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
 ) -> None:
-    """Validate ephemeral containers, adding their names to `names`.
+    """Validate ephemeral containers.
 
-    names: names of the other containers, which are the valid targets.
+    names: names of the other containers, which targetContainerName may refer to; receives the names of the ephemeral
+    ones
     """
     others = frozenset(names)
     for i, container in enumerate(spec["ephemeralContainers"]):
@@ -354,7 +361,10 @@ def _validate_mounts(container: Object, volumes: set[str], field: str, errors: l
 
 
 def _wrong_mount(mount: Object, container: Object, field: str, at: str) -> Iterator[FieldError]:
-    """Upstream names most of these without the mount's number."""
+    """Validate subPath, propagation and read-only mode of a volume mount.
+
+    Most errors name the path without the index of the mount (`field`), as upstream's.
+    """
     below, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
     yield from wrong_path(below, f"{field}.subPath")
     if expression:

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets.
+"""PodDisruptionBudgets (policy/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/validation/validation.go,
 pkg/printers/internalversion/printers.go (printPodDisruptionBudget) (v1.36).

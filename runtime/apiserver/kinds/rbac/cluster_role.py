@@ -1,4 +1,4 @@
-"""ClusterRoles.
+"""ClusterRoles (rbac.authorization.k8s.io/v1): defaults, validation and authorization.
 
 Source: kubernetes pkg/registry/rbac/clusterrole/strategy.go, pkg/apis/rbac/validation/validation.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""ClusterRoleBindings.
+"""ClusterRoleBindings (rbac.authorization.k8s.io/v1): defaults, validation, authorization and table columns.
 
 Source: kubernetes pkg/registry/rbac/clusterrolebinding/strategy.go, pkg/printers/internalversion/printers.go
 (printClusterRoleBinding) (v1.36).

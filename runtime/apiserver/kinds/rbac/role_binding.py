@@ -1,4 +1,4 @@
-"""RoleBindings.
+"""RoleBindings (rbac.authorization.k8s.io/v1): defaults, validation, authorization and table columns.
 
 Source: kubernetes pkg/registry/rbac/rolebinding/strategy.go, pkg/printers/internalversion/printers.go
 (printRoleBinding) (v1.36).

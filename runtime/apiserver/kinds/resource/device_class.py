@@ -1,4 +1,4 @@
-"""DeviceClasses.
+"""DeviceClasses (resource.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/resource/deviceclass/strategy.go, pkg/printers/internalversion/printers.go
 (printDeviceClass) (v1.36).

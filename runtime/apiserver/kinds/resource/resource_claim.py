@@ -1,4 +1,4 @@
-"""ResourceClaims.
+"""ResourceClaims (resource.k8s.io/v1): defaults, validation, authorization and table columns.
 
 Source: kubernetes pkg/registry/resource/resourceclaim/strategy.go, pkg/apis/resource/validation/validation.go,
 pkg/printers/internalversion/printers.go (printResourceClaim) (v1.36).

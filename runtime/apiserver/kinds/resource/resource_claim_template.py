@@ -1,4 +1,4 @@
-"""ResourceClaimTemplates.
+"""ResourceClaimTemplates (resource.k8s.io/v1): defaults, validation, authorization and table columns.
 
 Source: kubernetes pkg/registry/resource/resourceclaimtemplate/strategy.go, pkg/printers/internalversion/printers.go
 (printResourceClaimTemplate) (v1.36).

@@ -1,4 +1,4 @@
-"""ResourceSlices.
+"""ResourceSlices (resource.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/resource/resourceslice/strategy.go, pkg/apis/resource/validation/validation.go,
 pkg/printers/internalversion/printers.go (printResourceSlice) (v1.36). Counters, binding conditions and policies of

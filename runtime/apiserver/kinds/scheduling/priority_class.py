@@ -1,4 +1,4 @@
-"""PriorityClasses.
+"""PriorityClasses (scheduling.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/scheduling/priorityclass/strategy.go, pkg/apis/scheduling/v1/defaults.go,
 pkg/printers/internalversion/printers.go (printPriorityClass) (v1.36).

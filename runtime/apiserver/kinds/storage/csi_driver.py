@@ -1,4 +1,4 @@
-"""CSIDrivers.
+"""CSIDrivers (storage.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/storage/csidriver/strategy.go, pkg/printers/internalversion/printers.go
 (printCSIDriver) (v1.36).

@@ -1,4 +1,4 @@
-"""CSINodes.
+"""CSINodes (storage.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/storage/csinode/strategy.go, pkg/printers/internalversion/printers.go (printCSINode)
 (v1.36).

@@ -1,4 +1,4 @@
-"""CSIStorageCapacities.
+"""CSIStorageCapacities (storage.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/storage/csistoragecapacity/strategy.go, pkg/printers/internalversion/printers.go
 (printCSIStorageCapacity) (v1.36).

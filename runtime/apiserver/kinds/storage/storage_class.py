@@ -1,4 +1,4 @@
-"""StorageClasses.
+"""StorageClasses (storage.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/storage/storageclass/strategy.go, pkg/apis/storage/v1/defaults.go,
 pkg/printers/internalversion/printers.go (printStorageClass) (v1.36).

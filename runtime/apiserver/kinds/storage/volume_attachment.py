@@ -1,4 +1,4 @@
-"""VolumeAttachments.
+"""VolumeAttachments (storage.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/storage/volumeattachment/strategy.go, pkg/printers/internalversion/printers.go
 (printVolumeAttachment) (v1.36).

@@ -1,4 +1,4 @@
-"""VolumeAttributesClasses.
+"""VolumeAttributesClasses (storage.k8s.io/v1): validation and table columns.
 
 Source: kubernetes pkg/registry/storage/volumeattributesclass/strategy.go, pkg/printers/internalversion/printers.go
 (printVolumeAttributesClass) (v1.36).

@@ -1,4 +1,6 @@
-"""Columns of the kinds of admissionregistration.k8s.io, whose mutating and validating forms look alike.
+"""Table columns and cells of webhook configurations, admission policies and their bindings.
+
+The mutating and the validating kind of each share one table.
 
 Source: kubernetes pkg/printers/internalversion/printers.go (v1.36).
 """

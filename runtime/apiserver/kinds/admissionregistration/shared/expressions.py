@@ -1,6 +1,6 @@
-"""Expressions of admission policies and webhooks, as they are checked when they are written.
+"""Validation of the CEL expressions in admission policies and webhook configurations.
 
-The language is imported when there is an expression.
+The CEL modules are imported inside the functions, so a server without such objects does not load them.
 
 Source: kubernetes pkg/apis/admissionregistration/validation/validation.go (v1.36).
 """
@@ -25,7 +25,10 @@ MOST_CONDITIONS = 64
 def match_conditions_errors(
     conditions: Sequence[Mapping[str, Any]], path: str, *, params: bool = False
 ) -> Iterator[FieldError]:
-    """Validate match conditions. params: whether the policy has parameters."""
+    """Validate matchConditions: names, number and expressions.
+
+    params: whether the expressions may use the variable `params`
+    """
     if len(conditions) > MOST_CONDITIONS:
         detail = f"must have at most {MOST_CONDITIONS} items"
         yield FieldError("FieldValueTooMany", path, len(conditions), detail)
@@ -51,7 +54,12 @@ def match_conditions_errors(
 def expression_errors(
     text: str, environment: Environment, wanted: Sequence[Type], path: str, shown: str | None = None
 ) -> Iterator[FieldError]:
-    """Validate a CEL expression. shown: value of the errors instead of the text."""
+    """Validate a CEL expression.
+
+    environment: declares the variables that the expression may use
+    wanted: permitted result types
+    shown: value of the field in errors; None for the expression itself
+    """
     from kcm.runtime.cel.admission import Expression
 
     compiled = Expression.compiled(text, environment, wanted)
@@ -70,7 +78,11 @@ def _problem(compiled: Expression, path: str, shown: str) -> Iterator[FieldError
 def variables_errors(
     variables: Sequence[Mapping[str, Any]], *, params: bool, types: dict[str, Type]
 ) -> Iterator[FieldError]:
-    """Validate variables and add their types to `types`, for the expressions that follow."""
+    """Validate spec.variables of a policy.
+
+    params: whether the expressions may use the variable `params`
+    types: result types of the variables by name; this function adds them, as later expressions may use the variables
+    """
     from kcm.runtime.cel.admission import ANY, Expression, admission_environment
     from kcm.runtime.cel.identifiers import RESERVED
 

@@ -1,6 +1,7 @@
-"""Authorization for the parameters of admission policies.
+"""Authorization of writes of admission policies and bindings with parameters.
 
-A user who makes a policy read parameters must be allowed to read them, which prevents an escalation of privileges.
+The user must be permitted to read the parameter objects that a policy or binding refers to. Otherwise the policy would
+disclose objects that the user cannot read.
 
 Source: kubernetes pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding}/authz.go (v1.36).
 """
@@ -19,7 +20,10 @@ Permit = Callable[[Granting, Object, Object | None, User], list[FieldError]]
 
 
 def permit_kind(among: Granting, new: Object, old: Object | None, user: User) -> list[FieldError]:
-    """Require that the user of a policy may get all objects of its paramKind."""
+    """Return an error unless the user who writes a policy may get all objects of its paramKind.
+
+    Members of system:masters are not checked, nor is an unchanged paramKind.
+    """
     kind = new["spec"].get("paramKind")
     if kind is None or MASTERS in user.groups or (old is not None and old["spec"].get("paramKind") == kind):
         return []
@@ -32,10 +36,13 @@ def permit_kind(among: Granting, new: Object, old: Object | None, user: User) ->
 
 
 def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
-    """Return the check of a binding: its user may get the objects that paramRef refers to.
+    """Return the hook `Strategy.permit` of a kind of binding.
 
-    policies: storage of the policies that it may bind.
-    swapped: user and verb are swapped in the text, as in upstream's text for one of the two kinds.
+    The hook returns an error unless the user may read the objects that paramRef refers to: get them by name, or list
+    them by selector.
+
+    policies: storage name of the policies that the binding may name (ResourceDefinition.storage)
+    swapped: whether the error text has user and verb in the wrong order, as upstream's has for mutating bindings
     """
 
     def permit(among: Granting, new: Object, old: Object | None, user: User) -> list[FieldError]:
@@ -78,7 +85,7 @@ def shown(user: User) -> str:
 
 
 def _resource(among: Granting, kind: Object) -> tuple[dict[str, Any], bool]:
-    """Return the resource of a kind, and whether the kind is known."""
+    """Return the resource of a kind as attributes of an access review, and whether the server serves the kind."""
     group, slash, version = (kind.get("apiVersion") or "").rpartition("/")
     plural = among.plural_of(kind.get("apiVersion") or "", kind.get("kind") or "")
     return {"group": group if slash else "", "version": version, "resource": plural or "*"}, bool(plural)

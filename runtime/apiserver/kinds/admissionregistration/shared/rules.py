@@ -1,4 +1,6 @@
-"""Defaults and validation of the rules, selectors and parameters that admission policies and webhooks share.
+"""Defaults and validation of the fields that admission policies, their bindings and webhook configurations share.
+
+These are rules, selectors, paramKind and paramRef.
 
 Source: kubernetes pkg/apis/admissionregistration/validation/validation.go, v1/defaults.go (v1.36).
 """
@@ -29,7 +31,7 @@ def set_binding_defaults(binding: Object) -> None:
 
 
 def has_other_conditions(new: Object, old: Object) -> bool:
-    """Report whether an update changes a policy's match conditions or its paramKind."""
+    """Report whether an update changes matchConditions or paramKind of a policy."""
     return any(
         (new["spec"].get(part) or None) != (old["spec"].get(part) or None) for part in ("matchConditions", "paramKind")
     )
@@ -66,7 +68,7 @@ def match_resources_errors(resources: Mapping[str, Any] | None, path: str) -> It
 
 
 def mutating_operations_errors(resources: Mapping[str, Any] | None, path: str) -> Iterator[FieldError]:
-    """Reject operations that a mutating policy does not support: deleted objects cannot be changed."""
+    """Validate the operations of a mutating policy: DELETE is rejected, as a deleted object cannot be changed."""
     for rule in (resources or {}).get("resourceRules") or ():
         for operation in rule.get("operations") or ():
             if operation not in MUTATING_OPERATIONS:
@@ -187,7 +189,7 @@ def param_ref_errors(reference: Mapping[str, Any] | None, path: str) -> Iterator
 
 
 def binding_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Validate the fields that bindings of both kinds of policy have."""
+    """Validate the fields that bindings of validating and of mutating policies share."""
     policy = spec.get("policyName") or ""
     if not policy:
         yield required("spec.policyName")
@@ -198,7 +200,7 @@ def binding_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def constraints_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Validate failurePolicy and matchConstraints, which both kinds of policy have."""
+    """Validate failurePolicy, paramKind and matchConstraints, which validating and mutating policies share."""
     failure = spec.get("failurePolicy")
     if failure is None:
         yield required("spec.failurePolicy")

@@ -1,4 +1,4 @@
-"""Configurations of admission webhooks: defaults and validation, which the mutating and the validating ones share.
+"""Defaults and validation of mutating and validating webhook configurations.
 
 Source: kubernetes pkg/apis/admissionregistration/v1/defaults.go,
 pkg/apis/admissionregistration/validation/validation.go (v1.36).
@@ -49,7 +49,7 @@ def validate_create(configuration: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update; problems that the stored object already has are accepted."""
+    """Validate an update. Some rules are skipped if a webhook of the old object breaks them already."""
     return list(_wrong_hooks(new, old))
 
 

@@ -1,4 +1,4 @@
-"""Validation and evaluation that all kinds of access reviews share.
+"""Validation and evaluation that SubjectAccessReviews and their Local and Self variants share.
 
 Source: kubernetes pkg/apis/authorization/validation/validation.go, pkg/registry/authorization/*/rest.go (v1.36).
 """
@@ -16,7 +16,7 @@ FOR_RESOURCE, FOR_NO_RESOURCE = "resourceAttributes", "nonResourceAttributes"
 
 
 def validate_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
-    """Exactly one kind of attributes."""
+    """Validate that the spec has exactly one of resourceAttributes and nonResourceAttributes."""
     resource, other = spec.get(FOR_RESOURCE), spec.get(FOR_NO_RESOURCE)
     if resource is not None and other is not None:
         return [invalid(f"spec.{FOR_NO_RESOURCE}", other, f"cannot be specified in combination with {FOR_RESOURCE}")]
@@ -45,7 +45,7 @@ def subject_of(spec: Mapping[str, Any]) -> User:
 
 
 def answer(review: Object, user: User, authorize: Authorize) -> None:
-    """Writes the status."""
+    """Authorize the user for the attributes in the spec, and write the decision to the status."""
     spec = review["spec"]
     decision = authorize(Access(user, spec.get(FOR_RESOURCE) or spec.get(FOR_NO_RESOURCE) or {}))
     status: dict[str, Any] = {"allowed": decision.allowed}

@@ -1,4 +1,4 @@
-"""Validation of one metric of a HorizontalPodAutoscaler.
+"""Validation of the metrics and references in HorizontalPodAutoscalers.
 
 Source: kubernetes pkg/apis/autoscaling/validation/validation.go (v1.36).
 """
@@ -49,10 +49,10 @@ def validate_metric(metric: Part, field: str) -> list[FieldError]:
 
 
 def validate_reference(reference: Part, field: str, *, any_version: bool = False, core: bool) -> list[FieldError]:
-    """Validate the reference to the scaled or the measured object.
+    """Validate a reference to an object by kind, name and apiVersion: the scale target, or the object of a metric.
 
-    any_version: whether apiVersion is not checked.
-    core: whether the object may be in the core group.
+    any_version: whether to accept any apiVersion
+    core: whether the object may be in the core group
     """
     errors: list[FieldError] = []
     for name in ("kind", "name"):

@@ -1,4 +1,4 @@
-"""Jobs.
+"""Jobs (batch/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/batch/job/strategy.go, pkg/apis/batch/v1/defaults.go,
 pkg/apis/batch/validation/validation.go, pkg/printers/internalversion/printers.go (printJob) (v1.36).
@@ -67,7 +67,7 @@ def _set_spec_defaults(spec: Object) -> None:
 
 
 def generate_selector(job: Object) -> None:
-    """A new Job selects its pods by its uid, unless manualSelector is set.
+    """Set the selector and labels that match the pods of a new Job by its uid, unless manualSelector is set.
 
     Source: kubernetes pkg/registry/batch/job/strategy.go, generateSelector.
     """
@@ -83,7 +83,7 @@ def generate_selector(job: Object) -> None:
 
 
 def canonicalize(job: Object) -> None:
-    """A Job without labels gets those of its template as it is stored."""
+    """Copy the labels that generate_selector added to the template to a Job without labels."""
     set_defaults(job)
 
 
@@ -97,7 +97,7 @@ def validate(job: Object) -> list[FieldError]:
 
 
 def validate_create(job: Object) -> list[FieldError]:
-    """The name of the last pod is its hostname."""
+    """Validate that the hostname of the last pod of an indexed Job, such as name-99, is a DNS label."""
     spec, name = job["spec"], job["metadata"].get("name") or ""
     if spec.get("completionMode") != INDEXED or not (spec.get("completions") or 0) > 0:
         return []
@@ -159,7 +159,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _wrong_completions(spec: Object, before: Object) -> list[FieldError]:
-    """Validate a change of completions, which an indexed Job may change together with parallelism."""
+    """Validate a change of completions: only an indexed Job may change it, to the same value as parallelism."""
     now = spec.get("completions")
     if now == before.get("completions"):
         return []
@@ -171,7 +171,10 @@ def _wrong_completions(spec: Object, before: Object) -> list[FieldError]:
 
 
 def _wrong_template(spec: Object, before: Object) -> list[FieldError]:
-    """Validate that the template is unchanged; a suspended Job may change scheduling directives and resources."""
+    """Validate an update of the pod template, which is immutable unless the Job is suspended.
+
+    A suspended Job may change resources, nodeSelector, tolerations, affinity and schedulingGates.
+    """
     template, old = spec["template"], before["template"]
     if not before.get("suspend"):
         same = template == old

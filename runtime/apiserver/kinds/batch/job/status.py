@@ -1,6 +1,6 @@
 """Validation of updates of a Job's status.
 
-Unchanged fields are accepted, as an older controller may have written them.
+Most rules apply only to fields that changed, as an older controller may have written invalid ones.
 
 Source: kubernetes pkg/registry/batch/job/strategy.go (getStatusValidationOptions),
 pkg/apis/batch/validation/validation.go (validateJobStatus, ValidateJobStatusUpdate; v1.36).
@@ -54,9 +54,9 @@ def _uncounted(pods: Part) -> Iterator[FieldError]:
 
 
 def _finished(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
-    """Validate the conditions and fields of a finished Job, in upstream's order.
+    """Validate the conditions of a Job, and the fields that depend on them, in upstream's order.
 
-    As upstream (getStatusValidationOptions), a rule applies only if one of the fields that it reads has changed.
+    Each rule applies only if a field that it reads has changed, as upstream (getStatusValidationOptions).
     """
     yield from _contrary_conditions(status, before)
     yield from _completion_time(status, before)
@@ -98,7 +98,7 @@ def _missing_conditions(status: Part, before: Part) -> Iterator[FieldError]:
 
 
 def _left_over(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
-    """Validate that a finished Job has a start time, and no pods left that are active, terminating or uncounted."""
+    """Validate that a finished Job has a start time and no active, terminating or uncounted pods."""
     finishes = not (is_true(before, "Complete") or is_true(before, "Failed"))
     if status.get("active") and (finishes or _changed(status, before, "active")):
         yield invalid(f"{_FIELD}.active", status["active"], "active>0 is invalid for finished job")
@@ -142,7 +142,7 @@ def _indexes(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
 
 
 def _format_error(text: str, completions: int) -> str:
-    """Return what is wrong with the format of completion indexes; "" if it is valid."""
+    """Return the syntax error in a text of completion indexes such as "0-3,7"; "" if it is valid."""
     try:
         validate_indexes(text, completions=completions)
     except ValueError as err:
@@ -151,7 +151,10 @@ def _format_error(text: str, completions: int) -> str:
 
 
 def _first_common(completed: str, failed: str, completions: int) -> int | None:
-    """Return the first index of both texts. Source: validateFailedIndexesNotOverlapCompleted."""
+    """Return the lowest index that is in both texts of completion indexes; None if there is none.
+
+    Source: kubernetes pkg/apis/batch/validation/validation.go, validateFailedIndexesNotOverlapCompleted (v1.36).
+    """
     ours = list(valid_intervals(completed, completions=completions))
     theirs = list(valid_intervals(failed, completions=completions))
     i = j = 0

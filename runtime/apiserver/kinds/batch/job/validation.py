@@ -1,4 +1,4 @@
-"""The specification of a Job, alone or in a CronJob.
+"""Validation of the spec of Jobs, and of the Job template in CronJobs.
 
 Source: kubernetes pkg/apis/batch/validation/validation.go, validateJobSpec (v1.36).
 """
@@ -35,7 +35,7 @@ Part = Mapping[str, Any]
 
 
 def validate_job_spec(spec: Object, field: str) -> list[FieldError]:
-    """Validate a spec with its defaults, which a Job template in a CronJob may lack."""
+    """Validate the spec of a Job, or of a Job template without the defaults of Jobs."""
     numbers = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
     errors = not_negative(spec, field, (*numbers, "backoffLimitPerIndex", "maxFailedIndexes"))
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
@@ -172,7 +172,7 @@ def _wrong_condition(condition: Part, field: str) -> Iterator[FieldError]:
 
 
 def _listed(words: tuple[str, ...]) -> str:
-    """Format a list like Go's %q."""
+    """Format a list of words as Go's %q does: ["a" "b"]."""
     return "[" + " ".join(f'"{word}"' for word in words) + "]"
 
 

@@ -1,4 +1,4 @@
-"""Names of signers of certificates: "example.com/name".
+"""Validation of the names of certificate signers, such as "example.com/name".
 
 Source: kubernetes pkg/apis/core/validation/names.go (v1.36).
 """

@@ -1,4 +1,4 @@
-"""Pods.
+"""Pods (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/pod/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printPod) (v1.36).
@@ -46,7 +46,10 @@ _LONGEST_LABEL = 63
 
 
 def set_defaults(pod: Object) -> None:
-    """More than a template gets: requests default to limits, and on the host network hostPort to containerPort."""
+    """Set the defaults of a pod, including those that pod templates do not get.
+
+    Requests default to limits; in pods on the host network, hostPort is set to containerPort.
+    """
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -68,7 +71,10 @@ def set_defaults(pod: Object) -> None:
 
 
 def grace_period(pod: Object, asked: int | None) -> int:
-    """0 for a pod that is not assigned to a node, or that has ended."""
+    """Return the grace period of a deletion in seconds; 0 if the pod has no node or has ended.
+
+    asked: period in the request; None for the pod's own
+    """
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return 0
     grace: int = pod["spec"].get("terminationGracePeriodSeconds") or 0 if asked is None else asked
@@ -76,7 +82,10 @@ def grace_period(pod: Object, asked: int | None) -> int:
 
 
 def prepare_for_create(pod: Object) -> list[str]:
-    """The first status: Pending; with scheduling gates, a condition that the pod is not scheduled yet."""
+    """Set the first status and normalize a new pod; return warnings about deprecated AppArmor annotations.
+
+    The phase is Pending. A pod with scheduling gates gets the condition PodScheduled=False.
+    """
     status: Object = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [
@@ -97,7 +106,7 @@ def prepare_for_create(pod: Object) -> list[str]:
 
 
 def warn(pod: Object, old: Object | None) -> Iterator[str]:
-    """Warn of a new pod; for an existing one only annotations are checked, as little else can change."""
+    """Yield the warnings about a new pod. For an update, only annotations of simulated usage are checked."""
     if old is not None:
         annotations = pod["metadata"].get("annotations") or {}
         if annotations and annotations != old["metadata"].get("annotations"):
@@ -130,7 +139,11 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def prepare_for_status_update(new: Object, old: Object) -> None:
-    """Keep fields that an older kubelet would drop, and make podIP the first of podIPs."""
+    """Set missing fields of the status.
+
+    podIPs is set from podIP, or podIP from the first of podIPs. qosClass and observedGeneration are taken from the old
+    status if missing, as older kubelets omit them.
+    """
     status = new.setdefault("status", {})
     first = (status.get("podIPs") or [{}])[0].get("ip")
     if status.get("podIP") and status["podIP"] != first:
@@ -173,7 +186,7 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
 
 @dataclass(slots=True)
 class _Summary:
-    """Running totals over a pod's containers."""
+    """Counts and status text of a pod for its table row, accumulated over its containers."""
 
     reason: str
     total: int
@@ -207,7 +220,10 @@ def cells(pod: Object, now: float) -> list[Any]:
 
 
 def completion(pod: Object) -> list[dict[str, str]]:
-    """Conditions of the row; "Completed" makes `kubectl get --watch` and old clients show it as done."""
+    """Return the table row condition "Completed" of a pod in phase Succeeded or Failed; [] for other pods.
+
+    Source: kubernetes pkg/printers/internalversion/printers.go, podSuccessConditions, podFailedConditions (v1.36).
+    """
     phase = part(pod, "status").get("phase")
     messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     if phase not in messages:
@@ -242,9 +258,12 @@ def _summary(pod: Object) -> _Summary:
 
 
 def _look_at_init_containers(pod: Object, summary: _Summary, of_sidecars: _Summary, sidecars: set[Any]) -> bool:
-    """True if one of them is not done yet; then the pod's reason is that container's.
+    """Add the init containers to the summary; report whether one of them has not finished yet.
 
-    of_sidecars: gets the restarts of those that run beside the containers; they still count once all is initialized.
+    If so, the status text describes this container, for example "Init:0/2".
+
+    of_sidecars: summary that receives the restarts of sidecars only; it replaces all init restarts once the pod is
+    initialized
     """
     for index, container in enumerate(items(part(pod, "status"), "initContainerStatuses")):
         summary.count_restarts(container)

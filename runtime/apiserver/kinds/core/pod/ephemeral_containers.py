@@ -1,4 +1,4 @@
-"""Subresource pods/ephemeralcontainers: adds containers to a running pod, as for `kubectl debug`.
+"""Subresource pods/ephemeralcontainers, which adds containers to a running pod, as for `kubectl debug`.
 
 Source: kubernetes v1.36 pkg/registry/core/pod/strategy.go (podEphemeralContainersStrategy),
 pkg/apis/core/validation/validation.go (validateEphemeralContainers, ValidatePodEphemeralContainersUpdate).
@@ -18,7 +18,7 @@ _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def prepare(new: Object, old: Object, _now: str) -> None:
-    """Everything else is left as it is."""
+    """Restore all fields of the old pod except spec.ephemeralContainers; increment the generation if they changed."""
     kept, given = dict(old["spec"]), new["spec"].get(FIELD)
     kept.pop(FIELD, None)
     if given:

@@ -1,7 +1,7 @@
-"""Subresource pods/resize: changes cpu and memory of an existing pod without restarting it.
+"""Subresource pods/resize, which changes cpu and memory of an existing pod.
 
 Source: kubernetes v1.36 pkg/registry/core/pod/strategy.go (podResizeStrategy), pkg/apis/core/validation/validation.go
-(ValidatePodResize). Differs: declared features of nodes (NodeDeclaredFeatures) are not checked.
+(ValidatePodResize). Difference: declared features of nodes (NodeDeclaredFeatures) are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _PARTS = ("requests", "limits")
 
 
 def prepare(new: Object, old: Object, _now: str) -> None:
-    """Keep all other fields of the old pod. Added, removed and moved containers are left to `validate`."""
+    """Restore all fields of the old pod except resources and resizePolicy; increment the generation if they changed.
+
+    A pod with added, removed or reordered containers is left unchanged, and `validate` rejects it.
+    """
     spec, before = new["spec"], old["spec"]
     if not all(
         len(spec.get(field) or ()) == len(before.get(field) or ()) for field in ("containers", "initContainers")
@@ -98,7 +101,10 @@ def validate(new: Object, old: Object) -> list[FieldError]:
 
 
 def _is_supported(status: Mapping[str, Any]) -> bool:
-    """Report whether the kubelet supports resizing: it then reports the resources of running containers."""
+    """Report whether the kubelet of the pod supports resizing.
+
+    Such a kubelet reports the resources of running containers in the status.
+    """
     for container in status.get("containerStatuses") or ():
         if (container.get("state") or {}).get("running") is not None:
             return container.get("resources") is not None
@@ -106,7 +112,12 @@ def _is_supported(status: Mapping[str, Any]) -> bool:
 
 
 def _of_pod(masked: Object, before: Object) -> Iterator[FieldError]:
-    """Resources of the pod as a whole; leaves in masked what may not change."""
+    """Yield errors for a change of pod-level resources (spec.resources).
+
+    masked: the new spec; its pod-level cpu and memory are replaced by the old ones, so that later comparisons ignore
+    them
+    before: the old spec
+    """
     own, old = masked.get("resources"), before.get("resources")
     if not any((each or {}).get(part) for each in (own, old) for part in _PARTS):
         return
@@ -139,7 +150,7 @@ def _removed(now: Object | None, then: Object | None, path: str, what: str) -> I
 
 
 def _masked(now: Object, then: Object) -> Object:
-    """The container with the cpu and memory that it had."""
+    """Return the new container `now` with the cpu and memory of the old one."""
     return {**now, "resources": _with_old(now.get("resources") or {}, then.get("resources") or {})}
 
 
@@ -171,5 +182,5 @@ def _other_than_resizable(
 
 
 def _plain(container: Object) -> Object:
-    """Return the container as _masked leaves it."""
+    """Normalize the resources of an old container like those of the result of _masked, for comparison with it."""
     return _masked(container, container)

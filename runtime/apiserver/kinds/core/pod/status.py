@@ -1,7 +1,7 @@
 """Validation of updates of a pod's status.
 
-Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodStatusUpdate (v1.36). The reported
-users, device health and image volumes are not validated.
+Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodStatusUpdate (v1.36). Difference: the fields for
+container users, device health and image volumes are not validated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _nominated(node: str, before: Part, spec: Part) -> Iterator[FieldError]:
 
 
 def _restarted(status: Part, before: Part, spec: Part) -> Iterator[FieldError]:
-    """Reject the restart of terminated containers whose restart policy forbids it."""
+    """Reject a status in which a terminated container runs again although its restart policy forbids that."""
     for field, part in (
         ("containerStatuses", "containers"),
         ("initContainerStatuses", "initContainers"),
@@ -98,7 +98,10 @@ def _claims(statuses: Any, spec: Part) -> Iterator[FieldError]:
 
 
 def _addresses(status: Part, before: Part, field: str, type_: str) -> Iterator[FieldError]:
-    """Validate a list of addresses; those in the stored status are accepted unchanged."""
+    """Validate podIPs or hostIPs. Addresses that the old status contains are not checked again.
+
+    type_: upstream's internal type of the entries, for error texts
+    """
     at, listed = f"status.{field}", [address.get("ip") or "" for address in status[field]]
     if field == "hostIPs" and listed[0] != (status.get("hostIP") or ""):
         yield invalid(f"{at}[0].ip", listed[0], "must be equal to `hostIP`")

@@ -1,7 +1,7 @@
 """Validation of updates of a pod's spec.
 
-Mutable are images, activeDeadlineSeconds (only shorter), tolerations (only more) and scheduling gates (only fewer);
-while there are gates, also the node selector and affinity.
+Clients can change images, shorten activeDeadlineSeconds, add tolerations and remove scheduling gates. While a pod has
+scheduling gates, they can also restrict its nodeSelector and node affinity further.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodUpdate (v1.36).
 """
@@ -102,7 +102,10 @@ def _wrong_tolerations(spec: Part, before: Part) -> Iterator[FieldError]:
 
 
 def _wrong_places(changed: Object, before: Part) -> Iterator[FieldError]:
-    """Validate that a gated pod is only narrowed to fewer nodes; restores the mutable fields in `changed`."""
+    """Validate a change of nodeSelector and node affinity of a gated pod, which may only exclude more nodes.
+
+    changed: the new spec; both fields are replaced by those of `before`, so that later comparisons ignore them
+    """
     selector, then = changed.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in then.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"

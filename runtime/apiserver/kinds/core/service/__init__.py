@@ -1,4 +1,4 @@
-"""Services.
+"""Services (core/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/core/service/strategy.go, pkg/apis/core/v1/defaults.go,
 pkg/printers/internalversion/printers.go (printService) (v1.36).

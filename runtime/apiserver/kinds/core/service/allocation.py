@@ -1,7 +1,8 @@
-"""The addresses and ports that Services are given.
+"""Allocation of cluster IPs and node ports of Services.
 
-Where upstream draws a free address or port at random, the uid of the Service decides, so that equal runs give equal
-ones. IPAddress objects of them are written by bootstrap/service_addresses, where a server is reached by others.
+Upstream chooses free addresses and ports at random. Here the uid of the Service determines the choice, so that a
+simulation with the same seed has the same result. bootstrap/service_addresses writes the IPAddress objects of the
+allocated addresses.
 
 Source: kubernetes pkg/registry/core/service/storage/{alloc,storage}.go, pkg/registry/core/service/strategy.go
 (dropTypeDependentFields), pkg/registry/core/service/{ipallocator,portallocator} (v1.36).
@@ -57,7 +58,7 @@ def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
 def allocate(among: Allocating, service: Object) -> None:
     """Allocate IP families, cluster IPs and node ports of a new Service.
 
-    Raises StatusError: 422 if a requested value is unavailable, 500 if a range is full.
+    Raises StatusError: 422 if a requested value is unavailable, 500 if no address or port is free.
     """
     spec = service["spec"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
@@ -73,9 +74,12 @@ def allocate(among: Allocating, service: Object) -> None:
 
 
 def reallocate(among: Allocating, new: Object, old: Object) -> None:
-    """A changed Service keeps what it has, loses what its new type does not need, and is given what that needs.
+    """Adapt the cluster IPs, node ports and dependent fields of a changed Service to its type.
 
-    What the client changed itself is left to validation. Raises StatusError as allocate does.
+    Allocated values that the client omitted are kept. Missing values that the type requires are allocated, and
+    unchanged values that the type does not support are removed. Values that the client changed are left to validation.
+
+    Raises StatusError like `allocate`.
     """
     now, then = {**new["spec"]}, old["spec"]
     if "ports" in now:
@@ -96,7 +100,7 @@ def reallocate(among: Allocating, new: Object, old: Object) -> None:
 
 
 def _keep_what_was_allocated(now: Object, then: Spec) -> None:
-    """A client that replaces a Service need not repeat what it was given."""
+    """Copy allocated values that the client omitted in the update from the old spec."""
     if EXTERNAL_NAME not in (now["type"], then["type"]):
         for field in ("clusterIP", "clusterIPs"):
             if not now.get(field) and then.get(field):
@@ -113,14 +117,14 @@ def _keep_what_was_allocated(now: Object, then: Spec) -> None:
 
 
 def _is_given_node_ports(spec: Spec) -> bool:
-    """Report whether ports without a nodePort get one."""
+    """Report whether the server allocates a nodePort to each port without one."""
     return spec["type"] == NODE_PORT or (
         spec["type"] == LOAD_BALANCER and spec.get("allocateLoadBalancerNodePorts") is not False
     )
 
 
 def _settle_cluster_ips(now: Object, then: Spec) -> None:
-    """Brings clusterIPs in line with clusterIP where the client has changed this one alone."""
+    """Set clusterIPs from clusterIP if the client changed only clusterIP."""
     before, after = then.get("clusterIP") or "", now.get("clusterIP") or ""
     if then.get("clusterIPs") and not now.get("clusterIPs") and before == after:
         now["clusterIPs"] = then["clusterIPs"]
@@ -166,7 +170,10 @@ def _drop_unchanged(now: Object, then: Spec, field: str) -> None:
 
 
 class _Free:
-    """Addresses and ports that are not allocated to any Service, including the given one."""
+    """Allocator of free addresses and node ports for one Service.
+
+    All values that stored Services use count as allocated, including those of the Service itself.
+    """
 
     def __init__(self, among: Allocating, service: Object) -> None:
         self.service = service
@@ -193,7 +200,7 @@ class _Free:
         raise status_errors.internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
 
     def take_address(self, address: str, family: str) -> str:
-        """Allocate an address; return the reason if that is impossible, otherwise ""."""
+        """Allocate the requested address; return why this is impossible, or ""."""
         network, parsed = self.ranges[family], ip_address(address)
         if parsed not in network or parsed in (network[0], network[-1] if network.version == 4 else network[0]):
             return "the provided network does not match the current range"
@@ -203,7 +210,7 @@ class _Free:
         return ""
 
     def port(self) -> int | None:
-        """Allocate a node port; return None if all are in use."""
+        """Allocate any free node port; return None if all are allocated."""
         numbers = (NODE_PORTS[(self._seed + i) % len(NODE_PORTS)] for i in range(len(NODE_PORTS)))
         number = next((number for number in numbers if number not in self._ports), None)
         if number is not None:
@@ -211,7 +218,7 @@ class _Free:
         return number
 
     def take_port(self, number: int) -> str:
-        """Allocate a node port; return the reason if that is impossible, otherwise ""."""
+        """Allocate the requested node port; return why this is impossible, or ""."""
         if number not in NODE_PORTS:
             valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
@@ -222,12 +229,15 @@ class _Free:
 
 
 def _one_spelling(address: str) -> str:
-    """Return the canonical form: stored and requested IPv6 addresses may be spelt differently."""
+    """Return the canonical form of an IP address, as one IPv6 address can be written in several ways."""
     return str(ip_address(address)) if ":" in address else address
 
 
 def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first: int = 0) -> None:
-    """Allocate an address per family. first: index of the first family in clusterIPs."""
+    """Allocate one address for each family, the requested address if the spec contains one.
+
+    first: index in clusterIPs of the address for the first family
+    """
     addresses = [*(spec.get("clusterIPs") or ())]
     for i, family in enumerate(families, start=first):
         asked = addresses[i] if i < len(addresses) else ""
@@ -242,7 +252,10 @@ def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first
 
 
 def _give_node_ports(free: _Free, spec: Object) -> None:
-    """Allocate node ports; ports with the same number, such as TCP and UDP, share one."""
+    """Allocate the node ports of a new Service.
+
+    Entries with the same `port`, such as one for TCP and one for UDP, get the same nodePort.
+    """
     ports, given = spec.get("ports") or (), dict[int, int]()
     for i, port in enumerate(ports):
         asked = port.get("nodePort") or 0

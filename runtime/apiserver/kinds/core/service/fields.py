@@ -20,7 +20,7 @@ def has_node_ports(spec: Spec) -> bool:
 
 
 def is_external(spec: Spec) -> bool:
-    """Report whether the Service is meant to be reachable from outside of the cluster."""
+    """Report whether the Service accepts traffic from outside the cluster: by node ports or externalIPs."""
     return has_node_ports(spec) or (spec.get("type") == CLUSTER_IP and bool(spec.get("externalIPs")))
 
 

@@ -29,7 +29,10 @@ _POLICY = "spec.ipFamilyPolicy"
 
 
 def keeps_preferred_families(now: Spec, then: Spec | None) -> bool:
-    """Report whether a Service that prefers two families is unchanged, even if the cluster has other families now."""
+    """Report whether an update leaves type, addresses and families of a PreferDualStack Service unchanged.
+
+    Such a Service keeps its families even if the server now has other service CIDRs.
+    """
     return (
         then is not None
         and now.get("ipFamilyPolicy") == PREFER_DUAL_STACK
@@ -41,14 +44,19 @@ def keeps_preferred_families(now: Spec, then: Spec | None) -> bool:
 
 
 def same(now: Spec, then: Spec, field: str) -> bool:
-    """Report whether a list field is equal in both; a missing list equals an empty one."""
+    """Report whether a list field is equal in both specs. A missing list equals an empty one."""
     return (now.get(field) or []) == (then.get(field) or [])
 
 
 def set_families(service: Object, then: Spec | None, families: Sequence[str]) -> None:
-    """Sets ipFamilyPolicy and ipFamilies, and takes away the second cluster IP of a Service that is to have one family.
+    """Set ipFamilyPolicy and ipFamilies.
 
-    then: the spec of before. families: what the cluster has, the default one first. Raises StatusError (422).
+    A Service that becomes single-stack loses its second cluster IP and family.
+
+    then: the old spec; None for a new Service
+    families: IP families of the server's service CIDRs, the default family first
+
+    Raises StatusError (422) if the fields are invalid or a family is unavailable.
     """
     spec = service["spec"]
     if spec["type"] == EXTERNAL_NAME or keeps_preferred_families(spec, then):
@@ -94,7 +102,7 @@ def _adjusted_to_policy(spec: Object, then: Spec | None) -> list[FieldError]:
 
 
 def _inferred_families(spec: Object, families: Sequence[str]) -> list[FieldError]:
-    """Adds the families of cluster IPs that come without."""
+    """Add the families of the given cluster IPs to ipFamilies where missing."""
     errors = []
     addresses = spec.get("clusterIPs") or []
     for i, address in enumerate(addresses):

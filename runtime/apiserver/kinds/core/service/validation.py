@@ -1,8 +1,8 @@
-"""Validation of Services and their updates, with upstream's order and texts.
+"""Validation of Services and their updates, with the order and texts of upstream's errors.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (validateService, ValidateServiceUpdate,
-ValidateServiceStatusUpdate, ValidateLoadBalancerStatus; v1.36). Difference: an address or range that is in the stored
-object is not accepted for that alone, as none that breaks the rules was ever stored.
+ValidateServiceStatusUpdate, ValidateLoadBalancerStatus; v1.36). Difference: upstream accepts an invalid address or
+range if the stored object contains it. Here it is rejected, as this server has never stored an invalid one.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _validate_port_numbers(kind: str, ports: list[Object]) -> list[FieldError]:
 
 
 def _shown(pair: tuple[str, int]) -> Mapping[str, Any]:
-    """Return the pair in the form in which upstream shows its internal type."""
+    """Return a ServicePort with this (protocol, port) as upstream's error texts show its internal type."""
     protocol, number = pair
     return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0}
 
@@ -217,7 +217,11 @@ def _validate_external_policy(spec: Spec) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. The first cluster IP and family stay, unless the Service had none or drops all."""
+    """Validate an update.
+
+    The first cluster IP and the first IP family are immutable, unless the Service had none or the update removes them
+    all.
+    """
     now, then = new["spec"], old["spec"]
     errors: list[FieldError] = []
     if EXTERNAL_NAME not in (now["type"], then["type"]):

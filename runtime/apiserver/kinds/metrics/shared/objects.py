@@ -32,8 +32,12 @@ USAGE: Mapping[str, Any] = {
 
 
 def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> Object:
-    """Return the metrics object of a pod or a node without its usage. at, window: time and length of the sample in
-    seconds.
+    """Return the metrics object of a pod or node, without its usage.
+
+    kind: "PodMetrics" or "NodeMetrics"
+    now: current Unix time in seconds, for creationTimestamp
+    at: Unix time of the sample in seconds
+    window: length of the measured period before the sample, in seconds
     """
     meta: Object = {"name": name_of(source)}
     if namespace := namespace_of(source):
@@ -46,7 +50,7 @@ def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> O
 
 
 def written(amounts: Amounts) -> dict[str, str]:
-    """CPU to the billionth, memory in whole bytes; both are rounded up."""
+    """Format usage as quantities: CPU in nanocores, memory in bytes, both rounded up."""
     return {CPU: _cpu(amounts[CPU]), MEMORY: _memory(amounts[MEMORY])}
 
 
@@ -61,7 +65,10 @@ def _memory(amount: Decimal) -> str:
 
 
 def schema_of(field: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of a kind with this field. The descriptions are not upstream's."""
+    """Return the OpenAPI schema of a metrics kind.
+
+    The schema consists of timestamp, window and one more field. The descriptions differ from upstream's.
+    """
     properties = {
         "timestamp": {"type": "string", "format": "date-time", "description": "When the window ends."},
         "window": {"type": "string", "description": "The time before timestamp that usage was measured in."},
