@@ -171,7 +171,7 @@ class RemoteApiServices:
         if is_hollow:
             why = f"the pods of service {quoted(f'{namespace}/{name}')} are hollow and serve no requests"
         else:
-            why = "this server passes no requests on to other servers"
+            why = "this server forwards no requests to other servers"
         return Availability(False, "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}", is_hollow)
 
 

@@ -135,7 +135,7 @@ def _host_and_port(annotated: str) -> tuple[str, int]:
     host, _, port = annotated.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not _HOST.fullmatch(host) or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise NoAddressError(f'annotation {WEBHOOK} is "{ADMIT}" or HOST:PORT, but got {quoted(annotated)}')
+        raise NoAddressError(f'annotation {WEBHOOK} must be "{ADMIT}" or HOST:PORT, got {quoted(annotated)}')
     return host, int(port)
 
 
@@ -145,9 +145,9 @@ def _why_unreachable(cluster: Cluster, host: str) -> str:
     if address is None or address.is_loopback:
         return ""
     if cluster.state.get(_ALLOCATED, str(address)) is not None:
-        return f"{address} is the cluster IP of a service and leads nowhere, name the service instead"
+        return f"{address} is a cluster IP and cannot be called; specify the service instead"
     if _is_in_hollow_range(cluster, host):
-        return f"{address} is an address of hollow nodes and pods, nothing there answers"
+        return f"{address} is an address of hollow nodes and pods, which serve no requests"
     return ""
 
 

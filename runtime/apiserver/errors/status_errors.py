@@ -101,7 +101,7 @@ def served_elsewhere() -> StatusError:
 
 def needs_container(plural: str, subresource: str) -> StatusError:
     """Return a 501 for a subresource that needs a running container, such as pods/exec."""
-    message = f"there is no {plural}/{subresource} here: the pods of this cluster run in appearance only"
+    message = f"{plural}/{subresource} is not supported: the pods of this cluster run no containers"
     return StatusError(501, "NotImplemented", message, {})
 
 

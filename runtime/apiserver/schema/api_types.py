@@ -177,7 +177,7 @@ def _form(facts: Mapping[str, Any]) -> tuple[Form, str]:
             return "map", of
         case {"map": {"list": str(of)}}:
             return "map of lists", of
-    raise ValueError(f"api_types.json has a field of no known form: {facts!r}")
+    raise ValueError(f"a field in api_types.json has an unknown form: {facts!r}")
 
 
 @cache

@@ -39,5 +39,5 @@ def check_nesting(value: Any, raw: bytes) -> None:
         level = below
     if count * longest > MOST_WRITTEN:
         raise ValueError(
-            f"names of fields are too long: {count} fields and items, with paths of up to {longest} characters"
+            f"paths of fields are too long: {count} fields and items, with paths of up to {longest} characters"
         )

@@ -29,7 +29,7 @@ def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
     Raises ValueError if the patch is not a JSON object.
     """
     if not isinstance(patch, dict):
-        raise ValueError(f"a merge patch is a JSON object, got {type(patch).__name__}")
+        raise ValueError(f"a merge patch must be a JSON object, got {type(patch).__name__}")
     return merge_patched(obj, patch)
 
 
@@ -40,7 +40,7 @@ def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
     JSON object, or the patch exceeds MOST_COPIED or MOST_MOVED: a few copies of copies would fill the memory.
     """
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
-        raise ValueError("a JSON patch is a list of operations, each a JSON object")
+        raise ValueError("a JSON patch must be a list of operations, which are JSON objects")
     try:
         # Deep copy by encoding: operations must change neither obj nor the values of the patch.
         document, steps = orjson.loads(orjson.dumps((obj, operations)))
@@ -50,7 +50,7 @@ def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
     except (AttributeError, IndexError, KeyError, TypeError) as err:  # a member of the wrong type
         raise ValueError(f"malformed JSON patch: {type(err).__name__}: {err}") from err
     if not isinstance(result, dict):
-        raise ValueError(f"the JSON patch leaves a {type(result).__name__} where the object was")
+        raise ValueError(f"the result of a JSON patch must be a JSON object, got {type(result).__name__}")
     return result
 
 
@@ -59,7 +59,7 @@ def _apply_all(document: Any, operations: list[Any]) -> Any:
     for operation in operations:
         moved += _moved_items(document, operation)
         if moved > MOST_MOVED:
-            raise ValueError(f"Unable to complete the patch, it moves more than {MOST_MOVED} items of lists")
+            raise ValueError(f"Unable to complete the patch, it shifts more than {MOST_MOVED} list items")
         if operation.get("op") == "copy":
             copied += len(orjson.dumps(jsonpatch.JsonPointer(operation["from"]).resolve(document)))
             if copied > MOST_COPIED:

@@ -196,7 +196,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return result & 0xFFFF_FFFF_FFFF_FFFF, at
         shift += 7
-    raise ValueError("protobuf: a number does not end")
+    raise ValueError("protobuf: truncated or overlong varint")
 
 
 def _signed(number: int) -> int:

@@ -68,7 +68,7 @@ def apply_strategic_merge(obj: Mapping[str, Any], patch: Any, *, schema: MergeSc
     for lists whose elements are of different types.
     """
     if not isinstance(patch, dict):
-        raise ValueError(f"a strategic merge patch is a JSON object, got {type(patch).__name__}")
+        raise ValueError(f"a strategic merge patch must be a JSON object, got {type(patch).__name__}")
     return _merged_map(obj, patch, schema)
 
 
@@ -184,7 +184,7 @@ def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: Mer
 def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: MergeField) -> list[Any]:
     """Merge a list, and sort it by a $setElementOrder directive. order: the value of the directive."""
     if not isinstance(order, list) or not isinstance(patch, list | None) or not isinstance(original, list | None):
-        raise ValueError(f"{_SET_ORDER}{name} goes with lists")
+        raise ValueError(f"{_SET_ORDER}{name} requires lists")
     if patch is None:
         merged = original or []
     elif original is None:
@@ -195,7 +195,7 @@ def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: Mer
         _check_order([element for element in patch or () if not isinstance(element, dict)], order, name)
         return _in_order(merged, order, original or [])
     if not rule.merge_key:
-        raise ValueError(f"{_SET_ORDER}{name}: that list has no merge key")
+        raise ValueError(f"{_SET_ORDER}{name}: the list has no merge key")
     keys = [_merge_key_of(element, name, rule) for element in order]
     wanted = [_merge_key_of(element, name, rule) for element in patch or () if _DIRECTIVE not in element]
     _check_order(wanted, keys, name)
@@ -265,7 +265,7 @@ def _sorted_positions(keys: list[Hashable], order: list[Hashable], original: lis
 def _merge_key_of(element: Any, name: str, rule: MergeField) -> Hashable:
     value = element.get(rule.merge_key)
     if value is None or isinstance(value, dict | list):
-        raise ValueError(f"{name}: an element without its merge key {rule.merge_key}: {element!r}")
+        raise ValueError(f"{name}: element without merge key {rule.merge_key}: {element!r}")
     return value  # type: ignore[no-any-return]
 
 
@@ -273,7 +273,7 @@ def _are_maps(elements: list[Any], name: str) -> bool:
     """Report whether the elements are maps. Raises ValueError for mixed elements and for lists of lists."""
     maps = sum(isinstance(element, dict) for element in elements)
     if 0 < maps < len(elements):
-        raise ValueError(f"{name}: the elements of one list are of different types")
+        raise ValueError(f"{name}: the elements of a list have different types")
     if any(isinstance(element, list) for element in elements):
         raise ValueError(f"{name}: lists of lists cannot be merged")
     return maps > 0

@@ -70,7 +70,7 @@ METHODS = ("GET", "POST", "POST", "PUT", "PUT", "PATCH", "PATCH", "DELETE")
 AS_UPSTREAM = (
     "resourceVersion should not be set on objects to be created",
     "Too large resource version",
-    "the pods of this cluster run in appearance only",
+    "the pods of this cluster run no containers",
     "failed to create typed patch object",
     "duplicate nodePort",
     "failed to allocate",

@@ -44,8 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     documents.add_argument("--openapi-dir", type=Path, help="a release's api/openapi-spec/v3")
     documents.add_argument("--server", help="URL of a kube-apiserver")
     parser.add_argument("--token", default="", help="bearer token for the server")
-    parser.add_argument("--ca-file", type=Path, help="certificates that the server's is checked by")
-    parser.add_argument("--protos", type=Path, required=True, help="a release's staging/src/k8s.io, or a former file")
+    parser.add_argument("--ca-file", type=Path, help="CA certificates for verifying the server's certificate")
+    parser.add_argument(
+        "--protos", type=Path, required=True, help="a release's staging/src/k8s.io, or an earlier api_types.json"
+    )
     parser.add_argument("--out", type=Path, required=True, help="api_types.json to write")
     parser.add_argument("--semantic-out", type=Path, help="protocols/semantic_facts.py to write")
     given = parser.parse_args(arguments)

@@ -78,7 +78,7 @@ def collect(documents: Iterable[Json]) -> tuple[dict[str, Facts], dict[str, str]
         found = document.get("components", {}).get("schemas", {})
         schemas |= {name: schema for name, schema in found.items() if name.startswith(MODULES)}
     if not schemas:
-        raise NoTypesError("no schema of a type of the API")
+        raise NoTypesError("the OpenAPI documents contain no type of the Kubernetes API")
     types, kinds = {}, {}
     for name, schema in sorted(schemas.items()):
         try:

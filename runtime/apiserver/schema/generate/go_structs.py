@@ -62,7 +62,7 @@ def go_structs(texts: Sequence[str], root: str = ROOT) -> str:
     contained = _closure(structs, root)
     for name, times in Counter(name for name, _ in found).items():
         if times > 1 and name in contained:
-            raise AmbiguousStructError(f"{name} is a struct of two packages")
+            raise AmbiguousStructError(f"{name} is a struct in two packages")
     return "".join([_HEAD, *(_entry(name, structs[name]) for name in sorted(contained)), '"""\n'])
 
 

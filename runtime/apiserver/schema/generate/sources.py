@@ -127,7 +127,7 @@ class Sources:
         for proto in self._message(package, struct):
             go = go_fields.get(proto.number)
             if go is None:
-                raise MismatchError(f"{package}.{struct}.{proto.name} is in generated.proto, and in no struct tag")
+                raise MismatchError(f"{package}.{struct}.{proto.name} is in generated.proto, but in no struct tag")
             if go.json:
                 yield [proto.number], go.json, proto
             else:
@@ -157,7 +157,7 @@ class Sources:
         """
         directory = self._directory / package.removeprefix("io.k8s.").replace(".", "/")
         if not directory.is_dir():
-            raise MismatchError(f"{package} is in OpenAPI, and {directory} is no directory")
+            raise MismatchError(f"{package} is in OpenAPI, but {directory} is not a directory")
         for file in sorted(directory.glob(pattern)):
             if not file.name.endswith("_test.go"):
                 yield file.read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ def test_condition_follows_the_service_and_its_endpoints() -> None:
     assert available(api) == (
         "False",
         "FailedDiscoveryCheck",
-        f"failing or missing response from {URL}: this server passes no requests on to other servers",
+        f"failing or missing response from {URL}: this server forwards no requests to other servers",
     )
     api.delete("services", "adapter")
     assert available(api)[1] == "ServiceNotFound"

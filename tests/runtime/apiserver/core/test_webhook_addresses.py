@@ -147,7 +147,7 @@ def test_unknown_value_of_the_annotation_is_refused(value: str) -> None:
     rig.webhook()
     written = rig.write()
     assert written.status == 500
-    assert f'annotation hollow.kcm.dev/webhook is "admit" or HOST:PORT, but got "{value}"' in written.obj["message"]
+    assert f'annotation hollow.kcm.dev/webhook must be "admit" or HOST:PORT, got "{value}"' in written.obj["message"]
     assert rig.asked.posts == []
 
 
@@ -184,10 +184,10 @@ def test_endpoint_that_is_not_hollow_is_preferred() -> None:
 @pytest.mark.parametrize(
     ("host", "problem"),
     [
-        ("240.1.2.3", "240.1.2.3 is an address of hollow nodes and pods, nothing there answers"),
-        ("[::ffff:240.1.2.3]", "240.1.2.3 is an address of hollow nodes and pods, nothing there answers"),
-        ("10.44.1.7", "10.44.1.7 is an address of hollow nodes and pods, nothing there answers"),
-        ("10.96.0.77", "10.96.0.77 is the cluster IP of a service and leads nowhere, name the service instead"),
+        ("240.1.2.3", "240.1.2.3 is an address of hollow nodes and pods, which serve no requests"),
+        ("[::ffff:240.1.2.3]", "240.1.2.3 is an address of hollow nodes and pods, which serve no requests"),
+        ("10.44.1.7", "10.44.1.7 is an address of hollow nodes and pods, which serve no requests"),
+        ("10.96.0.77", "10.96.0.77 is a cluster IP and cannot be called; specify the service instead"),
     ],
 )
 def test_url_that_leads_to_hollow_pods_or_services_is_refused(host: str, problem: str) -> None:

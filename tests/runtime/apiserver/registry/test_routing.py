@@ -39,7 +39,7 @@ def test_a_subresource_that_needs_a_running_container_is_not_implemented(
     assert (refused.status, refused.reason, refused.message) == (
         501,
         "NotImplemented",
-        f"there is no pods/{name} here: the pods of this cluster run in appearance only",
+        f"pods/{name} is not supported: the pods of this cluster run no containers",
     )
 
 

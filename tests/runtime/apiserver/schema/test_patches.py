@@ -43,7 +43,7 @@ def test_null_inside_a_list_of_a_merge_patch_is_kept() -> None:
 
 @pytest.mark.parametrize("patch", [None, [], "text", 5, [{"op": "add"}]])
 def test_merge_patch_must_be_an_object(patch: object) -> None:
-    with pytest.raises(ValueError, match="a merge patch is a JSON object"):
+    with pytest.raises(ValueError, match="a merge patch must be a JSON object"):
         apply_merge_patch({"a": 1}, patch)
 
 

@@ -206,7 +206,7 @@ def test_release_without_modules_or_documents_is_rejected(release: Path, capsys:
     assert "MismatchError: io.k8s.api.example.v1 is in OpenAPI" in capsys.readouterr().err
     (release / "openapi" / "apis__example__v1_openapi.json").unlink()
     assert run(release) == 1
-    assert capsys.readouterr().err == "NoTypesError: no schema of a type of the API\n"
+    assert capsys.readouterr().err == "NoTypesError: the OpenAPI documents contain no type of the Kubernetes API\n"
 
 
 def test_types_that_are_not_upstreams_are_left_out(release: Path) -> None:
