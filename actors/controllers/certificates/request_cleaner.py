@@ -109,7 +109,7 @@ class RequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """Delete all requests for which there is a reason.
+        """Delete the requests that are finished or expired, or have been pending for too long.
 
         Raises CommandError for the first failed deletion, after all deletions have been sent.
         """

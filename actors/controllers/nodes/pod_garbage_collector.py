@@ -135,7 +135,7 @@ class PodGarbageCollector:
         self._missing: dict[str, float] = {}  # by missing node that pods are bound to, when its quarantine ends
 
     def collect(self) -> Reconciliation:
-        """Delete all pods to which one of the reasons applies. Source: gc."""
+        """Delete all pods that no kubelet will delete, for one of the four reasons in Reason. Source: gc."""
         pods = [pod for pod in self._pods.entries() if self._is_readable(pod)]
         nodes = {node.key: node for node in self._nodes.entries()}
         done: set[str] = set()  # uids
@@ -206,9 +206,9 @@ class PodGarbageCollector:
             yield from self._together(rest, [_deletion(pod) for pod in rest], reason)
 
     def _still_deletable(self, pods: Sequence[Entry], reason: Reason) -> Sequence[Entry]:
-        """Return those of the pods to which the reason still applies. Called before each batch of writes.
+        """Return the pods that must still be deleted for this reason. Called again before each batch of writes.
 
-        During the requests before it, a node may have been created again, or put back into service.
+        During earlier requests of the pass, the node of a pod may have been created again or put back into service.
         """
         if reason not in (Reason.ORPHANED, Reason.OUT_OF_SERVICE):
             return pods
@@ -231,7 +231,7 @@ class PodGarbageCollector:
         return merge_status(PODS, obj, changes)
 
     def _together(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
-        """Send one command for each pod. Returns the keys of the pods whose command failed."""
+        """Send one command for each pod concurrently. Returns the keys of the pods whose command failed."""
         outcomes = yield from together(commands)
         self._record_failures(zip(pods, outcomes, strict=True), reason)
         return {pod.key for pod, outcome in zip(pods, outcomes, strict=True) if not isinstance(outcome, Done)}

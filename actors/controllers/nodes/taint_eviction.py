@@ -114,8 +114,8 @@ def stay(
 def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
     """Enqueue all pods on a node that is new, or whose NoExecute taints (including timeAdded) have changed.
 
-    Pods on a deleted node are not enqueued: their planned evictions remain, and the pod garbage collector deletes them
-    in any case.
+    The deletion of a node does not enqueue its pods: planned evictions remain, and the pod garbage collector deletes
+    the other pods.
     """
     if change.deleted:
         return ()
@@ -146,7 +146,7 @@ WATCHES = (
 
 @dataclass(slots=True, kw_only=True)
 class _Eviction:
-    """Planned eviction of a pod."""
+    """Planned deletion of a pod that does not tolerate the taints of its node, or tolerates them only for a time."""
 
     uid: str
     node: str
@@ -180,7 +180,7 @@ class TaintEvictionReconciler:
         self._not_before: dict[str, float] = {}  # by node that could not be fetched, when it may be fetched again
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Plan, carry out or cancel the eviction of a pod. Source: handlePodUpdate."""
+        """Plan or cancel the eviction of a pod, or delete the pod when its eviction is due. Source: handlePodUpdate."""
         eviction = yield from self._planned(key)
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
             wait = yield from self._fetch_node(key, eviction.node)
@@ -292,7 +292,10 @@ class TaintEvictionReconciler:
             del self._evictions[key]
 
     def _is_current(self, key: Key, eviction: _Eviction) -> Step[bool]:
-        """Report whether the pod must still be evicted. Taints may have changed during the previous request."""
+        """Report whether the pod must still be evicted, as planned.
+
+        Called after each request, during which the taints of the node may have changed.
+        """
         return (yield from self._planned(key)) is eviction
 
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:

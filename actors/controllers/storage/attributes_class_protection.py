@@ -59,7 +59,10 @@ class AttributesClassProtection:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Add or remove the protection finalizer of a VolumeAttributesClass. Source: processVAC."""
+        """Add the protection finalizer to a class, or remove it from an unused class that is being deleted.
+
+        Source: processVAC.
+        """
         found = self._classes.get(key)
         if found is None:
             return None

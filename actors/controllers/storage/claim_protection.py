@@ -191,7 +191,7 @@ class ClaimProtection:
         return any(names(pod, claim) for pod in self._pods.indexed(CLAIMS, key_of(claim)))
 
     def _becomes_unused(self, claim: Object) -> bool:
-        """Report whether the condition Unused should become True, because the table contains no pod with the claim."""
+        """Report whether the condition Unused should become True, because no pod in the table refers to the claim."""
         if is_deleting(claim) or with_unused(claim, used=False, now=0.0) is None:
             return False
         return not self._is_named(claim)
@@ -232,7 +232,10 @@ def _used(claim: Object, pods: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """Return the ControllerSpec for these options. With the feature gate, each change of a pod enqueues its claims."""
+    """Return the ControllerSpec for these options.
+
+    With the feature gate PersistentVolumeClaimUnusedSinceTime, each change of a pod enqueues its claims.
+    """
     if not options.feature_gates[GATE]:
         return spec
     (queue,) = spec.queues

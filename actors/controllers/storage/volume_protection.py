@@ -26,7 +26,10 @@ class VolumeProtection:
         self._volumes = tables[PERSISTENT_VOLUMES]
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Add or remove the protection finalizer of a volume. Source: processPV."""
+        """Add the protection finalizer to a volume, or remove it from an unbound volume that is being deleted.
+
+        Source: processPV.
+        """
         volume = self._volumes.get(key)
         if volume is None:
             return None

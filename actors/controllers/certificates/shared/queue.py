@@ -1,4 +1,4 @@
-"""Declaration of the work queue that the approver and the signer of CertificateSigningRequests both use.
+"""Work queue declaration that the approver and the signer of CertificateSigningRequests share.
 
 Its name and backoff are those of upstream's queues.
 

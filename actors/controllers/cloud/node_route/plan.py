@@ -21,7 +21,7 @@ NETWORK_UNAVAILABLE = "NetworkUnavailable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePlan:
-    """Planned changes to the routes of a cloud."""
+    """Routes to create in the cloud and to delete from it, so that each podCIDR of a node has one correct route."""
 
     # By node, the podCIDRs for which a correct route exists. A node with routes but without podCIDRs has an empty set.
     kept: dict[str, frozenset[str]]

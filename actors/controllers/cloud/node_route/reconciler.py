@@ -42,7 +42,7 @@ BATCH = 200  # calls or patches sent together
 
 
 class NodeRouteReconciler:
-    """Reconciler of all routes of the cloud. There is one key for all of them."""
+    """Reconciler of the routes in the cloud. Each sync compares all nodes with all routes."""
 
     def __init__(
         self,
@@ -77,7 +77,10 @@ class NodeRouteReconciler:
         return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
 
     def reconcile(self, _key: str) -> Reconciliation:
-        """Run one pass after a change of a node, at most every 10 s. Used only with the feature gate."""
+        """Run one pass over all nodes and routes after a change of a node, at most every 10 s.
+
+        Used only with the feature gate CloudControllerManagerWatchBasedRoutesReconciliation.
+        """
         if not self._supported:
             return None
         now = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""Declaration of node-route-controller.
+"""ControllerSpec of node-route-controller.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controllers/route/metrics.go.
 """
@@ -55,7 +55,11 @@ def _routed(node: Object) -> tuple[str, Any, Any]:
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """Return the ControllerSpec for these options. With the feature gate, a watch replaces the periodic pass."""
+    """Return the ControllerSpec for these options.
+
+    With the feature gate CloudControllerManagerWatchBasedRoutesReconciliation, a watch of nodes replaces the periodic
+    pass.
+    """
     if not options.feature_gates[GATE]:
         return spec
     queue: Queue[NodeRouteReconciler, str] = Queue(

@@ -97,7 +97,7 @@ def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
 
 @dataclass(slots=True)
 class _Balancer:
-    """Record of the load balancer of one Service."""
+    """State of the load balancer of one Service, as this controller last requested it from the cloud."""
 
     service: Object  # as it was last synced
     ensured: Any = None  # its desired_state, once the load balancer has been ensured
@@ -107,7 +107,7 @@ class _Balancer:
 
 @dataclass(slots=True)
 class _Pass:
-    """Update of the targets of all load balancers, after a change of nodes."""
+    """Update of the target nodes of all load balancers after a change of nodes, to measure its duration."""
 
     began: float  # monotonic
     waiting: set[Key]  # Services whose load balancer is not updated yet
@@ -393,7 +393,7 @@ class ServiceLoadBalancerReconciler:
         return self._event(service, "Warning", "UnAvailableLoadBalancer", message)
 
     def _record(self, service: Object, type: RecordType, reason: str, message: str) -> Step[None]:
-        """Record an event about a Service. While its calls are throttled, equal events are dropped for 60 s."""
+        """Record an event about a Service. While the cloud throttles its calls, equal events are dropped for 60 s."""
         recorded, now = self._recorded.setdefault(key_of(service), {}), self._clock.monotonic()
         if now < recorded.get((reason, message), -EQUAL_EVENTS) + EQUAL_EVENTS:
             return

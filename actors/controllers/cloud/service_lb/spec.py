@@ -1,4 +1,4 @@
-"""Declaration of service-lb-controller.
+"""ControllerSpec of service-lb-controller.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controllers/service/metrics.go.
 """

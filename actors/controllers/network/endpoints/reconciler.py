@@ -42,7 +42,10 @@ MANAGER = "endpoint-controller"
 
 
 class EndpointsReconciler:
-    """Reconciler of the Endpoints of Services. It caches the trigger times and the pods' ports of each Service."""
+    """Reconciler of the Endpoints of Services. Key: "namespace/name" of a Service and its Endpoints.
+
+    For each Service it caches the ports of its pods, and the times of the changes seen at the last sync.
+    """
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
         """Create the reconciler. batch_period: seconds for which changes of pods are collected before a sync."""

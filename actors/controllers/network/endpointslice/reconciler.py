@@ -67,9 +67,10 @@ class MissingNodeError(ValueError):
 
 
 class EndpointSliceReconciler:
-    """Reconciler of the EndpointSlices of Services.
+    """Reconciler of the EndpointSlices of Services. Key: "namespace/name" of a Service.
 
-    For each Service it records the trigger times, the pods' ports, the hints by zone and the time of the next sync.
+    For each Service it caches the ports of its pods, the times of the changes seen at the last sync, the number of
+    hints for each zone, and the time before which it must not be synced again.
     """
 
     def __init__(
@@ -120,7 +121,10 @@ class EndpointSliceReconciler:
     # The main queue.
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Write the EndpointSlices of a Service, unless the previous writes are too recent. Source: syncService."""
+        """Write the EndpointSlices of a Service. Within 0.1 s of the previous writes, the Service is requeued instead.
+
+        Source: syncService.
+        """
         service = self._services.get(key)
         if service is None:
             self._forget(key)
@@ -354,7 +358,10 @@ def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Obj
 
 
 def set_trigger_time(slice_: Object, time: str) -> None:
-    """Set the trigger time annotation of a slice. time: RFC 3339 timestamp; "" removes the annotation."""
+    """Set the annotation endpoints.kubernetes.io/last-change-trigger-time of a slice.
+
+    time: RFC 3339 timestamp; "" removes the annotation.
+    """
     annotations = {**annotations_of(slice_)}
     annotations.pop(TRIGGER_TIME, None)
     if time:

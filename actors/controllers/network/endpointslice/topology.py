@@ -53,7 +53,7 @@ class Notice(NamedTuple):
 
 
 class ZoneAllocation(NamedTuple):
-    """Numbers of endpoints that hints may allocate to a zone."""
+    """Minimum, maximum and desired number of endpoints that the hints of a Service may allocate to a zone."""
 
     minimum: int  # with fewer endpoints the zone would be overloaded
     maximum: int  # with more endpoints another zone could not have its minimum
@@ -179,7 +179,7 @@ def _most(zones: Mapping[str, float]) -> str:
 
 
 class Topology:
-    """Cache of the CPU ratios of the zones, and of the number of endpoints that each Service has allocated to them.
+    """Cache for topology aware hints: each zone's share of the cluster's CPUs, and the endpoints allocated to zones.
 
     Source: TopologyCache.
     """
@@ -192,7 +192,10 @@ class Topology:
         self._hinting: set[Key] = set()
 
     def nodes_changed(self) -> list[Key]:
-        """Recompute the CPU ratios of the zones. Returns the keys of the Services whose hints must be recomputed."""
+        """Recompute each zone's share of the cluster's CPUs, after a change of nodes.
+
+        Returns the keys of the Services whose hints must be recomputed, because they leave a zone overloaded.
+        """
         self._ratios = None
         if not self._allocated:
             return []
@@ -219,7 +222,7 @@ class Topology:
         return service in self._hinting
 
     def forget(self, service: Key, address_type: str | None = None) -> None:
-        """Remove the record of a Service's hints. address_type: None for all types."""
+        """Remove a Service from the cache of allocated hints. address_type: None for all address types."""
         self._hinting.discard(service)
         types = self._allocated.get(service)
         if types is not None:

@@ -49,7 +49,7 @@ def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
 
 
 def remove_hints(plan: SlicePlan) -> None:
-    """Remove the hints of all endpoints. Slices with hints are moved from plan.unchanged to plan.update."""
+    """Remove the hints of all endpoints in the plan. Unchanged slices that have hints are moved to the updates."""
     move_to_update(
         plan, lambda slice_: any(endpoint.get("hints") is not None for endpoint in slice_.get("endpoints") or ())
     )
@@ -58,7 +58,10 @@ def remove_hints(plan: SlicePlan) -> None:
 
 
 def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
-    """Move the unchanged slices for which `differs` returns True to the updates, as copies that may be modified."""
+    """Move slices from plan.unchanged to plan.update, as copies that may be modified.
+
+    differs: function that returns True for the slices to move.
+    """
     moved = [slice_ for slice_ in plan.unchanged if differs(slice_)]
     if moved:
         plan.unchanged = [slice_ for slice_ in plan.unchanged if all(slice_ is not candidate for candidate in moved)]

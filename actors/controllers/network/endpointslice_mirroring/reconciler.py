@@ -38,7 +38,7 @@ INVALID, TOO_MANY = "InvalidIPAddress", "TooManyAddressesToMirror"
 
 
 def endpoints_without_selector(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue Endpoints, unless their Service has a selector, so that they are not mirrored."""
+    """Enqueue Endpoints that may have to be mirrored. Endpoints of a Service with a selector are not mirrored."""
     service = tables[SERVICES].entry(change.key)
     return () if service is not None and service.facts.selects else (change.key,)
 

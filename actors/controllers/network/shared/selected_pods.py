@@ -52,7 +52,7 @@ def matches(pairs: Pairs, labels: Mapping[str, str]) -> bool:
 
 
 def selected_pods(pods: Lister, namespace: str, pairs: Pairs) -> list[Entry]:
-    """Return the pods of a namespace that have all of these labels."""
+    """Return the pods of a namespace that have all of these labels. pairs: (label, value) of a Service's selector."""
     known: dict[int, bool] = {}  # pods with equal labels share one mapping
     found = []
     for entry in pods.entries(namespace):

@@ -20,7 +20,10 @@ class SliceFamilies(NamedTuple):
 
 
 def slice_families(subsystem: str) -> SliceFamilies:
-    """Return the definitions of the shared metrics. subsystem: prefix of the metrics' names."""
+    """Return the definitions of the metrics that both controllers of EndpointSlices have.
+
+    subsystem: prefix of the metrics' names.
+    """
     return SliceFamilies(
         Family(name=f"{subsystem}endpoints_desired", kind="gauge", help="Number of endpoints desired"),
         Family(name=f"{subsystem}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices"),
@@ -52,7 +55,7 @@ class SliceTotals:
             gauge.set(0)
 
     def changed(self, operation: str) -> None:
-        """Count a write of a slice. operation: "create", "update" or "delete"."""
+        """Count a write of an EndpointSlice. operation: "create", "update" or "delete"."""
         self._operations[operation].inc()
 
     def replace(self, key: Key, now: Mapping[Family, int] | None) -> None:

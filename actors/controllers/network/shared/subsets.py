@@ -88,7 +88,7 @@ def _host(address: Address) -> Host:
 
 
 def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the subsets without the resourceVersions of the pods, which must not cause a write."""
+    """Return a copy of the subsets for comparison, without the resourceVersions in the addresses' targetRefs."""
     return [
         {
             field: [_without_version(address) for address in value]

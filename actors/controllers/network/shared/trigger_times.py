@@ -16,7 +16,7 @@ from kcm.runtime.tables.table import Entry
 
 
 class _Seen(NamedTuple):
-    """Times of a Service and its pods at the last sync, in Unix seconds."""
+    """Times of the last changes of a Service and its pods, as of the last sync, in Unix seconds."""
 
     service: float  # creation of the Service
     pods: Mapping[Key, float]  # by pod, the last change of its condition Ready

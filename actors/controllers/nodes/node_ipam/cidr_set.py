@@ -20,7 +20,7 @@ class RangeExhaustedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AllocatedBlock:
-    """Block that has just been allocated."""
+    """Block of a cluster CIDR that `CidrSet.allocate` has allocated."""
 
     network: Network
     skipped: int  # number of allocated blocks that the search passed before it found this one
@@ -104,7 +104,7 @@ class CidrSet:
 
 
 def parse_network(text: str) -> Network:
-    """Parse a CIDR; host bits are set to 0. Raises ValueError."""
+    """Parse a CIDR; host bits are set to 0. Raises ValueError if it is malformed."""
     return ipaddress.ip_network(text, strict=False)
 
 
@@ -113,5 +113,5 @@ def _bits(span: range) -> int:
 
 
 def _lowest(bits: int) -> int:
-    """Return the index of the lowest bit that is set."""
+    """Return the index of the lowest bit that is set in a bit map that is not 0."""
     return (bits & -bits).bit_length() - 1

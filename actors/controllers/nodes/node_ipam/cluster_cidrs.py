@@ -21,7 +21,7 @@ LARGEST_IPV6_SET = 16  # an IPv6 cluster CIDR may have at most 2**16 blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCidrs:
-    """Parsed --cluster-cidr and --service-cluster-ip-range."""
+    """Parsed values of --cluster-cidr and --service-cluster-ip-range, with the size of the blocks for nodes."""
 
     clusters: tuple[tuple[Network, int], ...]  # in the order of the flag, each with the prefix length of its blocks
     services: tuple[Network, ...]  # never allocated to nodes
@@ -61,7 +61,10 @@ def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
 
 
 def _masks(clusters: Sequence[Network], ipam: NodeIpamOptions) -> list[int]:
-    """Return the prefix length of a node's block for each cluster CIDR. Raises ValueError as cluster_cidrs."""
+    """Return the prefix length of a node's block for each cluster CIDR.
+
+    Raises ValueError, with upstream's text, if the --node-cidr-mask-size flags contradict each other or the clusters.
+    """
     by_version = {4: ipam.mask_size_ipv4, 6: ipam.mask_size_ipv6}
     version = clusters[0].version
     if len(clusters) > 1:

@@ -129,7 +129,7 @@ class NodeCidrs:
         return self._cidrs[node]
 
     def release(self, node: Key) -> Cidrs:
-        """Free the CIDRs of a node, and return them."""
+        """Free the CIDRs of a node, and return them; empty if the node has no recorded CIDRs."""
         cidrs = self._cidrs.pop(node, ())
         self._free(cidrs)
         return cidrs
@@ -144,7 +144,7 @@ class NodeCidrs:
 
 
 class ClusterCidrExhaustedError(Exception):
-    """Raised if the cluster CIDR with this index has no free block."""
+    """Raised if a cluster CIDR has no free block. index: position of the cluster CIDR in --cluster-cidr."""
 
     def __init__(self, index: int, why: RangeExhaustedError) -> None:
         super().__init__(f"failed to allocate cidr from cluster cidr at idx:{index}: {why}")

@@ -1,4 +1,4 @@
-"""Declaration of node-ipam-controller, with the checks of its flags."""
+"""ControllerSpec of node-ipam-controller, with the checks of its flags."""
 
 from __future__ import annotations
 

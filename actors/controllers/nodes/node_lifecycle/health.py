@@ -95,7 +95,7 @@ def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, n
 
 
 def is_over(elapsed: float, period: float) -> bool:
-    """Report whether the elapsed seconds exceed the period by more than a rounding error."""
+    """Report whether the elapsed seconds exceed a period in seconds, by more than a rounding error of floats."""
     return elapsed - period > 1e-6
 
 
@@ -123,7 +123,8 @@ def marked_unknown(health: NodeHealth, written: NodeFacts, now: float) -> NodeHe
 
 
 BATCH = 50  # Leases fetched at once
-# Seconds. An idle watch receives a bookmark each minute, so a longer silence is caused by the server or the network.
+# Seconds without watch events. An idle watch receives a bookmark each minute, so a longer time is caused by the server
+# or the network, which may have kept kubelets from renewing their Leases too.
 DEAF = 75.0
 
 
@@ -165,7 +166,10 @@ class NodeHealths:
             self._healths[name] = replace(health, probed=now, changed=now)
 
     def observe_all(self, entries: Iterable[Entry]) -> tuple[list[str], list[str]]:
-        """Observe all nodes and their Leases. Returns the names of the SILENT and of the DOUBTFUL nodes."""
+        """Update the recorded health of all nodes from their versions and Leases in the tables.
+
+        Returns the names of the SILENT nodes and of the DOUBTFUL nodes, see Liveness.
+        """
         now = before = self._clock.monotonic()
         nodes_heard, leases_heard = self._heard(NODES), self._heard(LEASES)
         if self._leases_heard is not None and leases_heard is not None and leases_heard - self._leases_heard > DEAF:
@@ -194,10 +198,10 @@ class NodeHealths:
         return silent, doubtful
 
     def fetch_leases(self, doubtful: Sequence[str]) -> Step[list[str]]:
-        """Fetch the Leases of doubtful nodes from the server, and return the names of the nodes that are silent.
+        """Fetch the Leases of DOUBTFUL nodes from the API server. Returns the names of the nodes that are SILENT.
 
-        A node whose Lease cannot be fetched stays doubtful. Without --live-heartbeat-reads nothing is fetched, and the
-        result is empty.
+        A node whose Lease cannot be fetched remains DOUBTFUL. Without --live-heartbeat-reads nothing is fetched, and
+        the result is empty.
         """
         silent: list[str] = []
         if not self._settings.live_reads:
@@ -218,7 +222,10 @@ class NodeHealths:
         return silent
 
     def is_still_silent(self, name: str) -> bool:
-        """Observe one node again, and report whether it is still silent. Called just before its status is written."""
+        """Report whether a node still has not sent a heartbeat for its grace period.
+
+        The node is observed again. Called just before its status is written.
+        """
         entry = self._nodes.entry(name)
         if entry is None or entry.facts.ready == "Unknown" or name in self.unreadable():
             return False

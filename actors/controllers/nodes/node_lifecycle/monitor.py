@@ -110,9 +110,9 @@ class NodeMonitor:
         self._known = present
 
     def _waiting(self, entries: Iterable[Entry], unclear: Container[str]) -> dict[str, WaitingNode]:
-        """Return the nodes that must wait for their eviction, by name; the longest silent nodes come first.
+        """Return the nodes to queue for eviction, by name, in the order of their last heartbeats.
 
-        unclear: names of the nodes that this pass must ignore.
+        unclear: names of nodes whose health is unknown in this pass, which are left out.
         """
         by_taints, queues, now = self._settings.by_taints, self._queues, self._clock.monotonic()
         found = []

@@ -1,4 +1,4 @@
-"""Declaration of node-lifecycle-controller."""
+"""ControllerSpec of node-lifecycle-controller."""
 
 from __future__ import annotations
 

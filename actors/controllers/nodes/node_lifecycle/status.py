@@ -1,4 +1,6 @@
-"""Write the status of silent nodes: the conditions that a kubelet maintains are set to Unknown.
+"""Status writes for silent nodes, which are nodes without a heartbeat for their grace period.
+
+The conditions that the kubelet of such a node maintains are set to Unknown.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth.
 """
@@ -65,9 +67,10 @@ TRIES = 5  # attempts to write one status, after conflicts. Source: scheduler.No
 def mark_unknown(
     silent: Sequence[str], *, nodes: Lister, healths: NodeHealths, clock: Clock, log: FilteringBoundLogger
 ) -> Step[set[str]]:
-    """Set the conditions of silent nodes to Unknown.
+    """Set the conditions that a kubelet maintains to Unknown on nodes without recent heartbeats.
 
-    Returns the names of the nodes that could not be updated, which the rest of the monitor's pass must ignore.
+    silent: names of the nodes.
+    Returns the names of the nodes that could not be updated. The rest of the pass must take no decision about them.
     """
     unclear: set[str] = set()
     for names in batches(silent, BATCH):

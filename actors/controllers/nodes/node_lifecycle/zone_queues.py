@@ -35,7 +35,7 @@ TURN = 5.0  # seconds within which a released node must be tainted; otherwise it
 
 
 class WaitingNode(NamedTuple):
-    """Node that waits for its release in the eviction queue of its zone."""
+    """Node that has been added to the eviction queue of its zone, and has not been released for eviction yet."""
 
     zone: str
     uid: str
@@ -103,7 +103,10 @@ class ZoneQueues:
         return True
 
     def pause(self, zone: str | None) -> list[str]:
-        """Pause the evictions of a zone, or of all zones (None). Returns the zones whose queues need their state."""
+        """Record that the evictions of a zone, or of all zones (None), are paused.
+
+        Returns the names of the zones, whose queues must then be informed.
+        """
         if zone is None:
             self._all_paused = True
             return self.zones
@@ -144,7 +147,10 @@ class ZoneQueues:
                 yield Tell(zone_queue_name(zone), StartOver())  # in case a queue of an earlier incarnation still runs
 
     def introduce(self, zone: str) -> Iterator[Tell]:
-        """Start the queue of a zone if the manager does not run it, or send it its rate, nodes and pause."""
+        """Send the eviction queue of a zone its state: whether it is paused, its rate and its waiting nodes.
+
+        A queue that the manager does not run yet is started; it is sent its state once it has sent ZoneQueueReady.
+        """
         queue = self._queues.get(zone)
         if queue is None:
             return
@@ -164,7 +170,7 @@ class ZoneQueues:
                 yield Tell(name, EvictNode(node, waiting.uid))
 
     def set_rates(self, rates: Mapping[str, float]) -> Iterator[Tell]:
-        """Send each queue its rate if it has changed. rates: nodes per second, by zone."""
+        """Send each eviction queue its rate if the rate has changed. rates: nodes per second, by zone."""
         for zone, qps in rates.items():
             queue = self._queues[zone]
             if queue.qps == qps:
@@ -176,7 +182,10 @@ class ZoneQueues:
                 yield Tell(zone_queue_name(zone), SetEvictionRate(qps, self._burst, queue.last))
 
     def set_waiting(self, wanted: Mapping[str, WaitingNode]) -> Iterator[Tell]:
-        """Add and remove nodes, so that exactly these nodes wait in the queues. Other nodes keep their places."""
+        """Add nodes to the eviction queues and remove nodes, so that exactly these nodes wait.
+
+        A node that waits already keeps its place. wanted: the nodes by name, in the order in which to add them.
+        """
         for node in [node for node, waiting in self._waiting.items() if wanted.get(node) != waiting]:
             yield from self._tell(self._waiting.pop(node).zone, SpareNode(node))
         for node, waiting in wanted.items():
@@ -187,7 +196,7 @@ class ZoneQueues:
     # Released nodes.
 
     def is_due(self, node: str, uid: str, now: float) -> bool:
-        """Report whether the node has been released, at most 5 s ago, and not been evicted since."""
+        """Report whether a node may be evicted now, because its queue has released it at most 5 s ago."""
         due = self._due.get(node)
         return due is not None and due[0] == uid and now - due[1] <= TURN
 
@@ -196,7 +205,7 @@ class ZoneQueues:
         return node in self._evicted
 
     def dealt_with(self, node: str) -> None:
-        """Record that the release of a node has been used: it has been tainted, or does not have to be."""
+        """Record that the release of a node has been used: the node was tainted, or does not have to be."""
         self._due.pop(node, None)
 
     def pods_deleted(self, node: str) -> None:

@@ -30,7 +30,7 @@ class ZoneState(StrEnum):
 
 
 class Mode(StrEnum):
-    """Change of the master disruption mode, in which all zones are fully disrupted, by a pass over all nodes."""
+    """Transition of the master disruption mode, in which all zones are fully disrupted and no node is evicted."""
 
     ENTERED = "entered"
     LEFT = "left"
@@ -39,7 +39,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ZoneHealth:
-    """Numbers of the nodes of a zone that count for its disruption state."""
+    """Numbers of ready and other nodes in a zone, from which its disruption state is computed."""
 
     ready: int  # nodes whose condition Ready is True
     not_ready: int  # nodes whose condition Ready is False, Unknown or missing

@@ -122,7 +122,10 @@ def _could_be(volume: VolumeFacts, required: Requirements) -> bool:
 def _best_of(
     required: Requirements, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]], *, delayed: bool
 ) -> Entry | None:
-    """Return the volume to bind, from volumes with the same access modes; None if none of them matches."""
+    """Return the best matching volume of some volumes that all have the same access modes; None if none matches.
+
+    A volume that is reserved for the claim is better than any other. See best_volume for the parameters.
+    """
     for volume in volumes:
         if volume.facts.claim:
             return volume

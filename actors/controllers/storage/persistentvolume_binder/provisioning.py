@@ -225,7 +225,7 @@ class Provisioning:
 
 
 class DeletionError(Exception):
-    """Raised if the directory of a volume could not be deleted, after an event was recorded. It is retried."""
+    """Raised after an event if the directory of a volume could not be deleted. The deletion is retried."""
 
 
 def provisioned_volume(claim: Mapping[str, Any], class_: Mapping[str, Any], *, name: str, path: str) -> Object:
