@@ -128,8 +128,8 @@ class _Way:
         """Start a source of events. Raises TypeError if it is not async: a simulation has no threads for sources."""
         if not is_async:
             raise TypeError(
-                f"source {name} holds a thread, which a simulation has none of: give its controller a fake there that "
-                "is an async function"
+                f"source {name} requires a thread, and a simulation has none: replace it in the simulation by a fake "
+                "that is an async function"
             )
 
         async def listening() -> BaseException | None:

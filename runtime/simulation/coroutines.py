@@ -148,9 +148,9 @@ def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
         clock.sound_due()
     if not returned:
         cancel()
-        raise RuntimeError(f"{coroutine!r} waits for something that never comes")
+        raise RuntimeError(f"{coroutine!r} waits, but no timer is pending")
     (result,) = returned
-    assert result is not None, "it was cancelled"
+    assert result is not None, "the coroutine was cancelled"
     return result
 
 
@@ -171,8 +171,8 @@ _OUTSIDE = (
 def _refusing(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise BlockingCallError(
-            f"the event loop's {name}: what is called in a simulation waits for no socket, thread or process; give the "
-            "controller a fake there, which may await asyncio.sleep"
+            f"the event loop's {name}: a coroutine in a simulation must not use sockets, threads or processes; replace "
+            "it in the simulation by a fake, which may await asyncio.sleep"
         )
 
     return refuse

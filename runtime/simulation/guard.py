@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 SLEEP = "return RequeueAfter(seconds), or yield Enqueue(queue, key, after=seconds)"
-SERVER = "yield commands for the API server; of anything else `yield from call(function, …)`, here of a fake"
-THREADS = "yield Enqueue, or have whoever is waited for send a message"
-PROCESSES = "`yield from call(function, …)`, here of a fake"
+SERVER = "yield commands for the API server, or `yield from call(function, …)` with a fake in simulations"
+THREADS = "yield Enqueue, or let the other thread send a message"
+PROCESSES = "`yield from call(function, …)`, with a fake in simulations"
 
 # Owner, name, name in the error, and the alternative. Methods in C (Lock.acquire, SimpleQueue.get) cannot be replaced.
 _CALLS: tuple[tuple[Any, str, str, str], ...] = (
@@ -90,7 +90,7 @@ class Guard:
         def call(*args: Any, **kwargs: Any) -> Any:
             if self.thread and self.thread == threading.get_ident():
                 raise BlockingCallError(
-                    f"{called} in a simulated actor: it would hold up all keys of its controller; instead {instead}"
+                    f"{called} in a simulated actor: it would block all keys of its controller; instead {instead}"
                 )
             return original(*args, **kwargs)
 

@@ -168,7 +168,7 @@ class World:
         """
         actor, lane = self.current, self._lanes.current
         if actor is None or lane is None:
-            raise RuntimeError("only a handler may wait, and only in a world that lets_wait")
+            raise RuntimeError("only a handler may wait, and only if the world's lets_wait is True")
         self._hung[actor] = self._end_of(seconds)
         self._waiting[actor] = lane
         if seconds > 0:
@@ -237,7 +237,7 @@ class World:
         """
         actor = self.actor(system, name)
         if actor is None:
-            raise TimeoutError(f"no actor is called {name}")
+            raise TimeoutError(f"there is no actor {name}")
         future = actor.actor_ref.ask(encode(message), block=False)
         self.delivered(actor)
         if not self.run_until(lambda: _is_set(future), within=60.0):

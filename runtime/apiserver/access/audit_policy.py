@@ -107,7 +107,7 @@ def _matches_path(url: str, path: str) -> bool:
 
 def _check(policy: Any) -> None:
     if not isinstance(policy, dict) or (policy.get("apiVersion"), policy.get("kind")) != ("audit.k8s.io/v1", "Policy"):
-        raise PolicyError("it is no Policy of audit.k8s.io/v1")
+        raise PolicyError("must be a Policy of audit.k8s.io/v1")
     rules = policy.get("rules") or ()
     if not rules:
         raise PolicyError("loaded illegal policy with 0 rules")
@@ -120,10 +120,10 @@ def _check(policy: Any) -> None:
 
 def _wrong(where: str, rule: Any) -> Iterator[str]:
     if not isinstance(rule, dict):
-        yield f"{where}: no map"
+        yield f"{where}: must be a map"
         return
     if rule.get("level") not in LEVELS:
-        yield f"{where}.level: {rule.get('level') or ''!r} is none of {', '.join(LEVELS)}"
+        yield f"{where}.level: {rule.get('level') or ''!r} is not one of {', '.join(LEVELS)}"
     yield from _wrong_stages(f"{where}.omitStages", rule.get("omitStages") or ())
     urls = rule.get("nonResourceURLs") or ()
     if urls and (rule.get("resources") or rule.get("namespaces")):
@@ -139,4 +139,4 @@ def _wrong(where: str, rule: Any) -> Iterator[str]:
 def _wrong_stages(where: str, stages: Sequence[str]) -> Iterator[str]:
     for stage in stages:
         if stage not in STAGES:
-            yield f"{where}: {stage!r} is none of {', '.join(STAGES)}"
+            yield f"{where}: {stage!r} is not one of {', '.join(STAGES)}"

@@ -24,7 +24,7 @@ class Attributes(NamedTuple):
     kind: GroupVersionKind  # of the body: the resource's, or that of a subresource (Binding)
     name: str  # "" if it will be generated
     obj: Object | None  # in the request's version; None for a deletion
-    old: Object | None  # None for a creation, and if the body is no version of the resource's object (Binding)
+    old: Object | None  # None for a creation, and for a body of another kind than the resource (Binding)
     options: Object  # CreateOptions, UpdateOptions or DeleteOptions
 
     @property

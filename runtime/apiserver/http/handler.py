@@ -96,7 +96,7 @@ class ApiHttp:
             presentation=self._presentation,
             metrics=self._metrics,
             checks={"ping": lambda: "", "store": self._resources.store_problem},
-            checks_of_readiness={"shutdown": lambda: "it ends" if self._ending else ""},
+            checks_of_readiness={"shutdown": lambda: "process is shutting down" if self._ending else ""},
         )
         self._queues: PriorityQueues[ApiRequest] | None = None  # once there is an event loop
         self._ending = False
@@ -298,12 +298,12 @@ class ApiHttp:
         if MASTERS not in user.groups:
             raise status_errors.forbidden_path(user.name, "post", SNAPSHOT)
         if self._snapshot is None:
-            raise status_errors.no_such_path("this server keeps all in memory")
+            raise status_errors.no_such_path("this server stores objects in memory only")
         self._snapshot(partial(self._respond_with_snapshot, request))
 
     def _respond_with_snapshot(self, request: ApiRequest, made: str | Exception) -> None:
         if isinstance(made, Exception):
-            self._log.error("no snapshot", error=str(made))
+            self._log.error("snapshot failed", error=str(made))
             request.respond(status_errors.internal(str(made)).response())
         else:
             request.respond(json_response({"snapshot": made}))

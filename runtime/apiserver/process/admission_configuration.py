@@ -40,7 +40,7 @@ def read_configuration(path: Path) -> AdmissionSettings:
     """Return the admission settings in a file. Raises ConfigurationError."""
     section = _map(_read(path), str(path))
     if _type(section) not in (_CONFIGURATION, _OLD_CONFIGURATION):
-        raise ConfigurationError(f"{path}: it is no AdmissionConfiguration of apiserver.config.k8s.io/v1")
+        raise ConfigurationError(f"{path}: must be an AdmissionConfiguration of apiserver.config.k8s.io/v1")
     _check_fields(section, {*_HEAD, "plugins"}, str(path))
     settings = AdmissionSettings()
     seen: set[str] = set()
@@ -50,9 +50,9 @@ def read_configuration(path: Path) -> AdmissionSettings:
         _check_fields(fields, {"name", "path", "configuration"}, where)
         name, its_own = fields.get("name") or "", fields.get("configuration")
         if name in seen:
-            raise ConfigurationError(f"{where}: {name} is there twice")
+            raise ConfigurationError(f"{where}: duplicate admission plugin {name!r}")
         if name not in KNOWN:
-            raise ConfigurationError(f"{where}: there is no admission plugin {name!r} here")
+            raise ConfigurationError(f"{where}: unknown admission plugin {name!r}")
         seen.add(name)
         if its_own is None and fields.get("path"):
             where = str(path.parent / _text(fields["path"], where))
@@ -62,7 +62,7 @@ def read_configuration(path: Path) -> AdmissionSettings:
         elif name == POD_SECURITY:
             settings = settings._replace(pod_security=_pod_security(its_own, where))
         elif its_own is not None:
-            raise ConfigurationError(f"{where}: the admission plugin {name} takes no configuration here")
+            raise ConfigurationError(f"{where}: the admission plugin {name!r} cannot be configured")
     return settings
 
 
@@ -71,7 +71,7 @@ def _limited(section: Any, where: str) -> Iterator[LimitedResource]:
         return
     section = _map(section, where)
     if _type(section) not in _QUOTA:
-        raise ConfigurationError(f"{where}: it is no ResourceQuotaConfiguration of apiserver.config.k8s.io/v1")
+        raise ConfigurationError(f"{where}: must be a ResourceQuotaConfiguration of apiserver.config.k8s.io/v1")
     _check_fields(section, {*_HEAD, "limitedResources"}, where)
     for number, limited in enumerate(_list(section.get("limitedResources"), f"{where}: limitedResources")):
         at = f"{where}: limitedResources[{number}]"
@@ -100,7 +100,7 @@ def _pod_security(section: Any, where: str) -> PodSecuritySettings:
     section = _map(section, where)
     if _type(section) not in _SECURITY:
         raise ConfigurationError(
-            f"{where}: it is no PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1"
+            f"{where}: must be a PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1"
         )
     _check_fields(section, {*_HEAD, "defaults", "exemptions"}, where)
     defaults = _map(section.get("defaults") or {}, f"{where}: defaults")
@@ -154,17 +154,17 @@ def _check_fields(section: Mapping[str, Any], known: Collection[str], where: str
 
 def _map(section: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(section, dict):
-        raise ConfigurationError(f"{where}: it is no map")
+        raise ConfigurationError(f"{where}: must be a map")
     return section
 
 
 def _list(section: Any, where: str) -> list[Any]:
     if section is not None and not isinstance(section, list):
-        raise ConfigurationError(f"{where}: it is no list")
+        raise ConfigurationError(f"{where}: must be a list")
     return section or []
 
 
 def _text(section: Any, where: str) -> str:
     if not isinstance(section, str):
-        raise ConfigurationError(f"{where}: {section!r} is no text")
+        raise ConfigurationError(f"{where}: {section!r} is not a string")
     return section

@@ -42,7 +42,7 @@ class Room:
         error: why the commit failed
         """
         if self.serving is not None and is_too_large(error):
-            self._log.error("an object is too large for the store, its write is refused", error=str(error))
+            self._log.error("object is too large for the store, rejecting the write", error=str(error))
             self.serving.take_back(TooLargeError())
             return
         if self.serving is None:
@@ -50,7 +50,7 @@ class Room:
             return
         if self._clock.monotonic() >= self._said + SAID_EVERY:
             self._said = self._clock.monotonic()
-            self._log.error("no room in the store, writes are refused", error=str(error))
+            self._log.error("disk of the store is full, rejecting writes", error=str(error))
         self.serving.take_back(status_errors.store_full())
 
 

@@ -78,11 +78,11 @@ def _read(path: Path) -> dict[str, Any]:
     if config is None:
         return {}
     if not isinstance(config, dict):
-        raise KubeconfigUnreadableError("it is no map")
+        raise KubeconfigUnreadableError("content is not a map")
     for field in ("clusters", "users", "contexts"):
         entries = config.get(field) or []
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise KubeconfigUnreadableError(f"{field} is no list of maps")
+            raise KubeconfigUnreadableError(f"{field} is not a list of maps")
     return config
 
 

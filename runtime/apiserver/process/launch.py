@@ -79,7 +79,7 @@ def _first_line(child: ChildProcess, within: float) -> dict[str, str]:
     """
     assert child.words is not None
     if not select([child.words], [], [], within)[0]:
-        return {"error": f"no sign of life for {within:g} s"}
+        return {"error": f"not ready after {within:g} s"}
     line = child.words.readline()
     try:
         words = json.loads(line)

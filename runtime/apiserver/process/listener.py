@@ -64,7 +64,7 @@ async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], 
         try:
             serve_with(tls, ensure_certificates(directory, now=now()))
         except OSError as err:
-            log.warning("certificates not looked at", directory=str(directory), error=str(err))
+            log.warning("certificate renewal failed", directory=str(directory), error=str(err))
 
 
 def bounds_of(descriptors: int) -> ConnectionLimits:

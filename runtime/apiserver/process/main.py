@@ -190,8 +190,8 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
             await _tick_until(ending, lost, api, store, clock.now, log)
             if lost.done():
-                log.error("refusing all requests, the store is gone", error=str(lost.result()))
-                front.fail(status_errors.unavailable(f"nothing can be stored any more: {lost.result()}"))
+                log.error("refusing all requests, the store is lost", error=str(lost.result()))
+                front.fail(status_errors.unavailable(f"the store is lost: {lost.result()}"))
                 await ending
         except CannotGoOnError as err:
             log.error("stopping, the store cannot be written", error=str(err))
@@ -238,7 +238,7 @@ def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | N
     try:
         return LegacyTokens([read_signing_key(key_file)]) if key_file else None
     except KeyUnusableError as err:
-        log.warning("tokens of secrets are not taken", error=str(err))
+        log.warning("key is unreadable, rejecting tokens of service account Secrets", error=str(err))
         return None
 
 
@@ -324,5 +324,5 @@ async def _tick_until(
         try:
             api.tick(now())
         except ExceptionGroup:
-            log.exception("jobs that were due have failed")
+            log.exception("periodic jobs failed")
     ending.result()

@@ -27,12 +27,12 @@ class ServerSettings:
         Path(".kcm"), "Directory of the database, certificates, tokens and the kubeconfig.", kind=_PATH, name="dir"
     )
     # 0 selects the port of the last run if it is free, otherwise any free port.
-    port: int = flag(0, "Port on loopback. 0 takes a free one.")
+    port: int = flag(0, "Port on loopback. 0 selects a free port.")
     in_memory: bool = flag(False, "Keep objects in memory only, and ignore those in the directory.")
     # FULL acknowledges a write after fsync, RELAXED when the operating system has accepted it.
     durability: str = flag(FULL, "When a write is acknowledged: 'full' or 'relaxed'.")
-    patience: float = flag(0.0, "How long to wait for another server to release the directory.", kind=DURATION)
-    until_stdin_closes: bool = flag(False, "End when standard input is closed, as it is when the parent ends.")
+    patience: float = flag(0.0, "Time to wait for another server to release the directory.", kind=DURATION)
+    until_stdin_closes: bool = flag(False, "Stop when standard input is closed, for example by the parent's end.")
     log_format: str = flag("text", "Format of log lines: 'text' or 'json'.", name="logging-format")
     quiet: bool = flag(False, "Log warnings and errors only.")
 
@@ -45,8 +45,10 @@ class ServerSettings:
     # One range for each IP family, the default family first; () for the built-in default.
     service_ranges: tuple[str, ...] = flag((), "CIDR ranges of Services.", name="service-cluster-ip-range")
     # False if the controllers with these tasks run.
-    collect_garbage: bool = flag(True, "Delete objects without owners, in place of the garbage collector.")
-    empty_namespaces: bool = flag(True, "Empty deleted namespaces, in place of the namespace controller.")
+    collect_garbage: bool = flag(True, "Delete objects without owners, instead of the garbage collector.")
+    empty_namespaces: bool = flag(
+        True, "Delete the content of deleted namespaces, instead of the namespace controller."
+    )
     # Relative to the plugins that kube-apiserver enables by default.
     enable_plugins: tuple[str, ...] = flag((), "Admission plugins to enable.", name="enable-admission-plugins")
     disable_plugins: tuple[str, ...] = flag(
@@ -61,7 +63,7 @@ class ServerSettings:
     authorization: str = flag(RBAC, "Authorization mode: 'rbac', which includes Node, or 'always-allow'.")
     # Has no effect with ALWAYS_ALLOW, see allows_anonymous.
     anonymous_auth: bool = flag(True, "Authorize requests without credentials as system:anonymous.")
-    client_ca_file: str = flag("", "Further authorities of client certificates.", kind=_FILE)
+    client_ca_file: str = flag("", "File with additional CA certificates for client certificates.", kind=_FILE)
     # Private key of the serviceaccount-token controller; "" rejects tokens of service account Secrets.
     account_key_file: str = flag(
         "", "Key that signs tokens of service account Secrets.", kind=_FILE, name="service-account-key-file"

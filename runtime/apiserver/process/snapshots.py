@@ -44,9 +44,9 @@ def save(directory: Path, file: Path, connect: Callable[[], Send]) -> None:
     """
     try:
         if os.path.lexists(file):
-            raise SnapshotError(f"{file} is there already")
+            raise SnapshotError(f"{file} exists already")
         if not (directory / STORE).exists():
-            raise SnapshotError(f"{directory} holds no cluster")
+            raise SnapshotError(f"{directory} contains no cluster")
         try:
             with sole_use(directory):
                 made = directory / f"snapshot-{os.getpid()}"
@@ -94,7 +94,7 @@ def _move(made: Path, file: Path) -> None:
         with beside.open("rb+") as written:
             os.fsync(written.fileno())
         if os.path.lexists(file):
-            raise SnapshotError(f"{file} is there already")
+            raise SnapshotError(f"{file} exists already")
         beside.rename(file)
         sync_directory(file.absolute().parent)
     finally:
@@ -127,7 +127,7 @@ def _restore(file: Path, directory: Path) -> int:
         beside.rename(directory / STORE)
         sync_directory(directory)
     except StoreUnusableError as err:
-        raise SnapshotError(f"{file} is no snapshot: {err}") from err
+        raise SnapshotError(f"{file} is not a valid snapshot: {err}") from err
     except OSError as err:
         raise SnapshotError(f"cannot restore {file}: {err.strerror or err}") from err
     finally:

@@ -239,7 +239,7 @@ class ApiServer:
             except Exception as err:
                 errors.append(err)
         if errors:
-            raise ExceptionGroup("jobs that were due have failed", errors)
+            raise ExceptionGroup("periodic jobs failed", errors)
 
     def _jobs(self, now: float) -> Iterator[Callable[[], None]]:
         if self._expiry.is_due(now):

@@ -47,7 +47,7 @@ def test_calls_are_made_synchronously() -> None:
 
 def test_endless_wait_raises_runtime_error() -> None:
     bench = Bench({PODS: ()})
-    with pytest.raises(RuntimeError, match=r"carry_out_async.* waits for something that never comes"):
+    with pytest.raises(RuntimeError, match=r"carry_out_async.* waits, but no timer is pending"):
         drive(Waiting(), "d/a", bench.accept, tables=bench.tables)
 
 

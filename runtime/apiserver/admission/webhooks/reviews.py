@@ -139,7 +139,7 @@ def _operations(patch: bytes, patch_type: str) -> list[Any]:
                 found = json_type(operation)
                 raise ValueError(f"json: cannot unmarshal {found} into Go value of type jsonpatch.Operation")
         if len(operations) > MOST_OPERATIONS:
-            raise ValueError(f"it has {len(operations)} operations, the limit is {MOST_OPERATIONS}")
+            raise ValueError(f"{len(operations)} operations exceed the limit of {MOST_OPERATIONS}")
     except ValueError as err:
         raise CallingError(f"received undecodable patch in webhook response: {err}") from err
     if operations and patch_type != "JSONPatch":

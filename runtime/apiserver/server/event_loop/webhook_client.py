@@ -170,5 +170,5 @@ def _certificate_error(breakdown: Breakdown) -> str:
     if result == _EXPIRED:
         return "certificate has expired or is not yet valid"
     if result in _OTHER_NAME:
-        return "certificate is not valid for the name that it is called by"
+        return "certificate is not valid for the requested host name"
     return " ".join(breakdown.text.split())

@@ -249,7 +249,7 @@ def test_source_in_a_simulation_must_be_async_and_must_not_block(cluster: Simula
     cluster.manager(controllers=(spec([], Source("changes", threaded)),))
     cluster.run_for(3.0)
     errors = [str(entry.get("error")) for entry in logs.entries]
-    assert any("source woken-controller/changes holds a thread" in error for error in errors)
+    assert any("source woken-controller/changes requires a thread" in error for error in errors)
     other = SimulatedCluster()
     other.manager(controllers=(spec([], Source("changes", real)),))
     with pytest.raises(BlockingCallError, match="the event loop's"):

@@ -116,8 +116,8 @@ def test_first_matching_rule_applies_and_omitted_stages_add_up() -> None:
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        ([], "no Policy"),
-        ({"apiVersion": "audit.k8s.io/v1beta1"}, "no Policy"),
+        ([], "must be a Policy"),
+        ({"apiVersion": "audit.k8s.io/v1beta1"}, "must be a Policy"),
         ({"rules": []}, "0 rules"),
         ({"rules": [{}]}, "level"),
         ({"rules": [{"level": "Loud"}]}, "level"),

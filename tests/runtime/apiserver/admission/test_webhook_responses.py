@@ -187,7 +187,7 @@ def test_patch_that_removes_the_metadata_is_refused(verb: str) -> None:
 def test_patch_with_too_many_operations_is_refused() -> None:
     operation = {"op": "test", "path": "/kind", "value": "ConfigMap"}
     refused = api_with(patch(*[operation] * 50_001)).create("configmaps", {"metadata": {"name": "c"}})
-    assert refused.message == f"{UNDECODABLE}it has 50001 operations, the limit is 50000"
+    assert refused.message == f"{UNDECODABLE}50001 operations exceed the limit of 50000"
 
 
 def test_patch_that_makes_the_object_too_large_is_refused() -> None:

@@ -170,7 +170,8 @@ def test_a_service_is_called_at_its_endpoints(tmp_path: Path, monkeypatch: pytes
         named = {"name": "localhost", "namespace": "default", "path": "/allow"}
         await configure(served, "", authority, clientConfig={"service": named})
         refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
-        assert "certificate is not valid for the name" in refused.json["message"]  # localhost.default.svc
+        # The certificate is not valid for localhost.default.svc.
+        assert "certificate is not valid for the requested host name" in refused.json["message"]
         assert asked.heard == []
 
     run(scenario, tmp_path)

@@ -62,16 +62,17 @@ def test_empty_configuration_has_the_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plugin", "because"),
     [
-        ({"name": "Nothing"}, "there is no admission plugin 'Nothing' here"),
+        ({"name": "Nothing"}, "unknown admission plugin 'Nothing'"),
         ({"name": "PodSecurity", "path": "x.yaml"}, "unable to read admission control configuration from"),
-        ({"name": "ImagePolicyWebhook", "path": "x.yaml"}, "there is no admission plugin 'ImagePolicyWebhook' here"),
-        ({"name": "LimitRanger", "configuration": {}}, "the admission plugin LimitRanger takes no configuration here"),
+        ({"name": "ImagePolicyWebhook", "path": "x.yaml"}, "unknown admission plugin 'ImagePolicyWebhook'"),
+        ({"name": "LimitRanger", "configuration": {}}, "the admission plugin 'LimitRanger' cannot be configured"),
         ({"name": "PodSecurity", "more": 1}, r"plugins\[0\]: unknown field 'more'"),
-        ({"name": "ResourceQuota", "configuration": SECURITY}, "it is no ResourceQuotaConfiguration"),
-        ({"name": "PodSecurity", "configuration": QUOTA}, "it is no PodSecurityConfiguration"),
-        ({"name": "PodSecurity", "configuration": []}, r"plugins\[0\]: it is no map"),
+        ({"name": "ResourceQuota", "configuration": SECURITY}, "must be a ResourceQuotaConfiguration"),
+        ({"name": "PodSecurity", "configuration": QUOTA}, "must be a PodSecurityConfiguration"),
+        ({"name": "PodSecurity", "configuration": []}, r"plugins\[0\]: must be a map"),
         (quota({}), r"limitedResources\[0\]\.resource: Required value"),
-        (quota({"resource": "r", "matchContains": "x"}), "it is no list"),
+        (quota({"resource": "r", "matchContains": "x"}), "must be a list"),
+        (quota({"resource": "r", "matchContains": [1]}), "1 is not a string"),
         (quota({"resource": "r", "matchScopes": [{"scopeName": "x", "operator": "is"}]}), "'is' is not one of In"),
         (security(defaults={"enforce": "some"}), "levels are privileged, baseline, restricted"),
         (security(defaults={"enforce-version": "1.30"}), "versions 'latest' or v1.x: enforce-version: 1.30"),
@@ -87,9 +88,9 @@ def test_invalid_configuration_is_refused(tmp_path: Path, plugin: Any, because: 
 def test_file_without_a_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="unable to read admission control configuration"):
         read_configuration(tmp_path / "none.yaml")
-    with pytest.raises(ConfigurationError, match="it is no AdmissionConfiguration"):
+    with pytest.raises(ConfigurationError, match="must be an AdmissionConfiguration"):
         read_configuration(written(tmp_path, kind="Policy"))
-    with pytest.raises(ConfigurationError, match="PodSecurity is there twice"):
+    with pytest.raises(ConfigurationError, match="duplicate admission plugin 'PodSecurity'"):
         read_configuration(written(tmp_path, security(), security()))
     (tmp_path / "broken.yaml").write_text("a: [")
     with pytest.raises(ConfigurationError, match="while parsing"):

@@ -163,7 +163,7 @@ def test_writes_fail_within_seconds_after_the_directory_is_deleted(mortal: Embed
     shutil.rmtree(mortal.kubeconfig.parent)
     status, refused = ask(kubeconfig, "POST", PODS, json=posted_pod("b"))
     assert (status, refused["reason"]) == (503, "ServiceUnavailable")
-    assert refused["message"].startswith("nothing can be stored any more: ")
+    assert refused["message"].startswith("the store is lost: ")
     assert "cluster.db was deleted, moved or replaced" in refused["message"]
     assert ask(kubeconfig, "GET", PODS)[0] == 503
     assert mortal.child.exit_code is None
@@ -213,7 +213,7 @@ def test_server_shuts_down_gracefully_on_sigterm(mortal: EmbeddedServer) -> None
 
 
 def test_a_server_that_prints_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match=r"no sign of life for 0\.001 s"):
+    with pytest.raises(LaunchError, match=r"not ready after 0\.001 s"):
         launch(ServerSettings(directory=tmp_path / "kcm"), ready_within=0.001)
 
 

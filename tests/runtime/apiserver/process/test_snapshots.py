@@ -59,7 +59,7 @@ def test_snapshot_of_a_running_cluster_is_restored(tmp_path: Path, capsys: pytes
         assert command.main(["save", str(saved), f"--embedded-dir={tmp_path / 'kcm'}"]) == 0
         _, late = ask(server.kubeconfig, "POST", PODS, json=posted_pod("late"))
         assert command.main(["save", str(saved), f"--embedded-dir={tmp_path / 'kcm'}"]) == 1
-        assert capsys.readouterr().err == f"Error: {saved} is there already\n"
+        assert capsys.readouterr().err == f"Error: {saved} exists already\n"
         assert not list((tmp_path / "kcm").glob("snapshot-*"))
         assert stat.S_IMODE(saved.stat().st_mode) == 0o600
         with api_transport(server.kubeconfig) as transport:  # of an account without secrets
@@ -101,7 +101,7 @@ def test_stopped_cluster_is_saved_without_a_server(idle: Path, tmp_path: Path) -
 
 
 def test_error_names_what_cannot_be_saved(idle: Path, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match=r"new holds no cluster$"):
+    with pytest.raises(SnapshotError, match=r"new contains no cluster$"):
         save(tmp_path / "new", tmp_path / "saved", nobody)
     with pytest.raises(SnapshotError, match=r"^cannot write .*/nowhere/saved: No such file or directory$"):
         save(idle, tmp_path / "nowhere" / "saved", nobody)
@@ -113,11 +113,13 @@ def test_invalid_snapshot_is_named_and_leaves_no_files(idle: Path, tmp_path: Pat
     with pytest.raises(SnapshotError, match=r"^cannot restore .*/file: No such file or directory$"):
         restore(file, to)
     file.write_bytes(b"no database, but long enough for a header" * 99)
-    with pytest.raises(SnapshotError, match=r"/file is no snapshot: file is not a database$"):
+    with pytest.raises(SnapshotError, match=r"/file is not a valid snapshot: file is not a database$"):
         restore(file, to)
     file.unlink()
     sqlite3.connect(file).close()
-    with pytest.raises(SnapshotError, match=r"/file is no snapshot: it is of format 0, this version reads format 1$"):
+    with pytest.raises(
+        SnapshotError, match=r"/file is not a valid snapshot: it is of format 0, this version reads format 1$"
+    ):
         restore(file, to)
     assert os.listdir(to) == ["lock"]
 
