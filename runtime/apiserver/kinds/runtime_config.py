@@ -1,9 +1,9 @@
-"""Selection of the built-in kinds that are served, as by upstream's --runtime-config.
+"""Selection of the built-in kinds to serve, as by upstream's flag --runtime-config.
 
 Alpha and beta group versions are off by default.
 
 Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource; apiserver
-pkg/server/resourceconfig/helpers.go (v1.36). Differs: nothing that is served by default can be turned off.
+pkg/server/resourceconfig/helpers.go (v1.36). Difference: kinds that are on by default cannot be disabled.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
-# Served to the programs of this project alone, whose controllers act on them.
+# Group versions that are in BUILT_IN, as controllers of this project use them, but off by default in upstream.
 _BETA_BUILT_IN = {"certificates.k8s.io/v1beta1"}
 _ALL, _ALPHA, _BETA = "api/all", "api/alpha", "api/beta"
 _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
 
 
 def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
-    """Return the kinds to serve.
+    """Return the built-in kinds to serve, with the optional kinds that are enabled.
 
-    config: KEY or KEY=BOOLEAN, where KEY is api/all, api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE.
-    Raises ValueError for an unknown key, and for one that disables a kind served by default.
+    config: KEY or KEY=BOOLEAN, where KEY is api/all, api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE; the
+    most specific key wins
+
+    Raises ValueError for an unknown key, and so for a kind that is on by default.
     """
     optional = [definition for definition in (*BUILT_IN, *OFF_BY_DEFAULT) if is_off_by_default(definition)]
     known = {_ALL, _ALPHA, _BETA, *(definition.api_version for definition in optional), *map(_key, optional)}

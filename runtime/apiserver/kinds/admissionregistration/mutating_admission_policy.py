@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kcm.runtime.cel.types import Type
 
 REINVOCATION = ("IfNeeded", "Never")
-PARTS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}  # of a mutation, by its patchType
+PARTS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}  # patchType of a mutation → its field
 
 
 def validate(policy: Object) -> list[FieldError]:

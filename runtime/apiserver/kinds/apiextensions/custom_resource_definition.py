@@ -32,7 +32,7 @@ _SCOPES = ("Cluster", "Namespaced")
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _STRICT = Leniency()
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # a finalizer: its objects are still to be deleted
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # finalizer: removed once the custom objects are deleted
 
 
 def set_defaults(definition: Object) -> None:
@@ -63,7 +63,7 @@ def note_stored_version(definition: Object) -> None:
 
 def _begin_update(_among: Allocating, new: Object, _old: Object) -> None:
     if "status" in new:
-        new["status"] = dict(new["status"])  # which it shares with the old one
+        new["status"] = dict(new["status"])  # the new object shares its status with the old one
     note_stored_version(new)
 
 

@@ -33,7 +33,7 @@ from kcm.runtime.apiserver.rules.names import dns_subdomain
 from kcm.runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-"""An annotation: how many templates there were, as old clients count them. Clients cannot change it."""
+"""Annotation with the number of changes of the pod template, which only the server may change."""
 
 
 def set_defaults(daemonset: Object) -> None:
@@ -85,7 +85,7 @@ def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
     if strategy["type"] == "OnDelete":
         return []
     if strategy["type"] != ROLLING_UPDATE:
-        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's inner form
+        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's internal type
         return [not_supported(field, shown, (ROLLING_UPDATE, "OnDelete"))]
     given = {name: strategy["rollingUpdate"][name] for name in ("maxUnavailable", "maxSurge")}
     field += ".rollingUpdate"

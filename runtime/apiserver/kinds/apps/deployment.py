@@ -65,7 +65,7 @@ def _validate_strategy(strategy: Object) -> list[FieldError]:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         return [forbidden(f"{field}.rollingUpdate", detail)] if "rollingUpdate" in strategy else []
     if strategy["type"] != "RollingUpdate":
-        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's inner form
+        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's internal type
         return [not_supported(field, shown, ("Recreate", "RollingUpdate"))]
     rolling = strategy["rollingUpdate"]
     field += ".rollingUpdate"

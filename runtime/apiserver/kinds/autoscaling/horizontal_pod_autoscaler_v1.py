@@ -23,7 +23,7 @@ from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 _METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR = (
     f"autoscaling.alpha.kubernetes.io/{word}" for word in ("metrics", "current-metrics", "conditions", "behavior")
 )
-_SOURCES = ("object", "pods", "resource", "containerResource", "external")  # in the order in which Go writes them
+_SOURCES = ("object", "pods", "resource", "containerResource", "external")  # in the order of Go's encoder
 _CPU = "targetCPUUtilizationPercentage"
 _CURRENT_CPU = "currentCPUUtilizationPercentage"
 
@@ -210,7 +210,7 @@ _SHOWN_CURRENTS: Mapping[str, Callable[[Metric], Object]] = {
 def _stored_object(source: Metric) -> Object:
     average, value = source.get("averageValue"), source.get("targetValue") or "0"
     if average is not None and parse_quantity(value) == 0:
-        value = None  # autoscaling/v1 cannot leave it out
+        value = None  # targetValue is required in autoscaling/v1
     type_ = "Value" if average is None else "AverageValue"
     return {
         "describedObject": _reference(part(source, "target")),

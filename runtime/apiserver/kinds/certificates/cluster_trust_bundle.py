@@ -79,7 +79,7 @@ def _problem(block: Block) -> str:
         return f"has bad block type: {block.type}"
     if block.has_headers:
         return "has PEM block headers"
-    from cryptography import x509  # heavy, and few servers are given bundles
+    from cryptography import x509  # a heavy import, and trust bundles are rare
 
     try:
         certificate = x509.load_der_x509_certificate(block.data)

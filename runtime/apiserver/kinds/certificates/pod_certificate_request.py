@@ -29,7 +29,7 @@ from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPOR
 DAY = 86400
 SHORTEST, LONGEST, LONGEST_OF_KUBERNETES = 3600, 91 * DAY, DAY  # seconds
 LONGEST_UID = 128  # characters
-LARGEST = 10 * 1024  # bytes of a stub request, a key or a proof
+LARGEST = 10 * 1024  # bytes, for each of KEY_PARTS
 END_STATES = ("Issued", "Denied", "Failed")
 KEY_PARTS = ("stubPKCS10Request", "pkixPublicKey", "proofOfPossession")
 

@@ -24,7 +24,7 @@ def validate(config_map: Object) -> list[FieldError]:
     both = "duplicate of key present in binaryData"
     errors += [invalid(f"data[{key}]", key, both) for key in data.keys() & binary.keys()]
     if sum(len(value.encode()) for value in data.values()) + size_of(binary) > DATA_LIMIT:
-        errors.append(too_long("[]", DATA_LIMIT))  # upstream's path of the whole
+        errors.append(too_long("[]", DATA_LIMIT))  # upstream's path for the object as a whole
     return errors
 
 

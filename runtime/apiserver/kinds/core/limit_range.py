@@ -24,7 +24,8 @@ POD, CONTAINER, CLAIM = "Pod", "Container", "PersistentVolumeClaim"
 PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 WORDS = {"min": "min", "max": "max", "default": "default", "defaultRequest": "default request"}
 MOST_MILLI = (2**63 - 1) // 1000
-# The first may not be greater than the second. The third is the field that is wrong, the fourth whose value is shown.
+# (less, more, field, shown): `less` may not be greater than `more`; otherwise the error names `field` and shows the
+# value of `shown`.
 ORDER = (
     ("min", "max", "min", "min"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
@@ -36,7 +37,7 @@ ORDER = (
 
 
 def set_defaults(limits: Object) -> None:
-    limits.setdefault("spec", {}).setdefault("limits", None)  # upstream's encoder never leaves it out
+    limits.setdefault("spec", {}).setdefault("limits", None)  # upstream always encodes this field
     for item in (limits.get("spec") or {}).get("limits") or ():
         if item.get("type") != CONTAINER:
             continue

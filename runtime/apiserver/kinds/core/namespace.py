@@ -38,7 +38,7 @@ def prepare_for_create(namespace: Object) -> None:
 
     The namespace controller removes the finalizer from a terminating namespace once it is empty.
     """
-    _label_with_name(namespace)  # a generated name comes after the defaults
+    _label_with_name(namespace)  # generateName is applied after set_defaults
     finalizers = namespace["spec"].setdefault("finalizers", [])
     if KUBERNETES_FINALIZER not in finalizers:
         finalizers.append(KUBERNETES_FINALIZER)
@@ -53,7 +53,7 @@ def validate(namespace: Object) -> list[FieldError]:
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
     for condition in (new.get("status") or {}).get("conditions") or ():
-        condition.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
+        condition.setdefault("lastTransitionTime", None)  # upstream always encodes this field
 
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:

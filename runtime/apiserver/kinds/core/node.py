@@ -45,7 +45,7 @@ def set_defaults(node: Object) -> None:
     status = node.setdefault("status", {})
     if "capacity" in status and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])
-    # What upstream's encoder never leaves out.
+    # Upstream always encodes these fields.
     status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {"Port": 0})
     if len(info := status.setdefault("nodeInfo", {})) < len(_INFO):
         for name in _INFO:
@@ -75,7 +75,7 @@ def _wrong_taints(node: Object) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(node["spec"].get("taints") or ()):
-        field = f"metadata.taints[{i}]"  # upstream's path, wrong as it is
+        field = f"metadata.taints[{i}]"  # upstream's path, although the taints are in spec
         key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
         errors += [invalid(f"{field}.key", key, text) for text in label_key(key)]
         errors += [invalid(f"{field}.value", value, text) for text in label_value(value)]

@@ -37,7 +37,7 @@ _ANNOTATIONS = {
     CLASS_ANNOTATION: 'deprecated since v1.8; use "storageClassName" attribute instead',
     "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
 }
-# Removed volume sources → their names and texts in upstream's warnings.
+# Volume sources that upstream has removed → names and texts in its warnings.
 _GONE = {
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),

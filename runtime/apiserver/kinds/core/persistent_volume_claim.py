@@ -47,7 +47,7 @@ def set_defaults(claim: Object) -> None:
     spec.setdefault("volumeMode", "Filesystem")
     for field in ("dataSource", "dataSourceRef"):
         if field in spec:
-            spec[field].setdefault("apiGroup", None)  # upstream's encoder never leaves it out
+            spec[field].setdefault("apiGroup", None)  # upstream always encodes this field
 
 
 def prepare_for_create(claim: Object) -> None:
@@ -56,7 +56,7 @@ def prepare_for_create(claim: Object) -> None:
 
 
 def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
-    new["spec"] = dict(new["spec"])  # a part that is changed is copied
+    new["spec"] = dict(new["spec"])  # the new object may share its spec with the old one
     _settle_sources(new["spec"], old["spec"])
 
 
@@ -68,7 +68,7 @@ def _settle_sources(spec: Object, before: Object) -> None:
     """
     reference = spec.get("dataSourceRef")
     if reference is not None and reference.get("namespace") and before.get("dataSourceRef") is None:
-        del spec["dataSourceRef"]  # of another namespace: behind a feature gate
+        del spec["dataSourceRef"]  # references to other namespaces have a feature gate that is off
         reference = None
     source = spec.get("dataSource")
     had_one = before.get("dataSource") is not None or before.get("dataSourceRef") is not None

@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.rules.resource_amounts import is_of_quotas, wrong_lim
 _REQUESTED = ("cpu", "memory", "storage", "ephemeral-storage")
 
 _OF_PODS = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
-_VALID = {  # what a quota of a scope may limit of what is Kubernetes' own
+_VALID = {  # by scope: native resources that a quota with this scope can limit
     scopes.TERMINATING: _OF_PODS,
     scopes.NOT_TERMINATING: _OF_PODS,
     scopes.BEST_EFFORT: frozenset({"pods"}),

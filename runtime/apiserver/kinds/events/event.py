@@ -82,7 +82,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 _CORE_FIELDS = core_event.RESOURCE.strategy.selectable_fields
-# A field selector's field → the field of core/v1.
+# Field in field selectors → field of core/v1.
 _FIELDS = {
     **{
         field.replace("involvedObject", "regarding", 1): field

@@ -118,7 +118,7 @@ def _entropy_bits(deck: int, hand: int) -> int:
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
     for condition in (new.get("status") or {}).get("conditions") or ():
-        condition.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
+        condition.setdefault("lastTransitionTime", None)  # upstream always encodes this field
 
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:

@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.rules.ip_addresses import family_of, validate_ip
 from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, path_segment, wildcard_subdomain
 from kcm.runtime.apiserver.rules.numbers import port_problems
 
-_SHOWN = 3  # hosts of an ingress
+_SHOWN = 3  # number of hosts in the table
 
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
@@ -171,7 +171,7 @@ def _hosts(spec: Mapping[str, Any]) -> str:
     hosts: list[str] = []
     for rule in rules:
         if len(hosts) == _SHOWN:
-            # Counts rules, those without a host too.
+            # As upstream, counts all rules, even those without a host.
             return f"{','.join(hosts)} + {len(rules) - _SHOWN} more..."
         if rule.get("host"):
             hosts.append(rule["host"])

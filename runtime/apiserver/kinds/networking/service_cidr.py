@@ -44,7 +44,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
     for condition in (new.get("status") or {}).get("conditions") or ():
-        condition.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves these out
+        condition.setdefault("lastTransitionTime", None)  # upstream always encodes these fields
         for field in ("reason", "message"):
             condition.setdefault(field, "")
 

@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted
 from kcm.runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
 
-MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
+MIRROR = "kubernetes.io/config.mirror"  # annotation of the mirror pod of a static pod
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 _LOCALHOST = "localhost/"
 _cost = re.compile("-?[1-9][0-9]*|0")

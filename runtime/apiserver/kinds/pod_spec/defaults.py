@@ -20,7 +20,7 @@ _OF_SOURCES: Mapping[str, Mapping[str, Any]] = {
     "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
     "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
 }
-# Projections behind feature gates that are off.
+# Sources of projected volumes whose feature gates are off.
 _NOT_PROJECTED = ("clusterTrustBundle", "podCertificate")
 _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
@@ -40,7 +40,7 @@ def default_pod_spec(spec: Object) -> None:
     _fill(spec, "restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     _fill(spec, "dnsPolicy", "ClusterFirst")
-    # Two names of one field; the old one is written for old readers.
+    # serviceAccount is the deprecated name of serviceAccountName; both are always set.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account

@@ -13,7 +13,7 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, inv
 from kcm.runtime.apiserver.kinds.pod_spec.volumes import upwards, wrong_fibre_channel, wrong_host_path, wrong_nfs
 from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 
-# In the order in which upstream looks at them.
+# In upstream's order of validation.
 SOURCES = (
     *("hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte"),
     *("cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk"),

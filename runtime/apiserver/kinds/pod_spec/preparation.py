@@ -12,7 +12,7 @@ from typing import Any
 from kcm.protocols.objects import Object
 
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-"""What the annotations begin with that had a container's profile; its name follows."""
+"""Prefix of the deprecated annotations with a container's AppArmor profile; the container's name follows."""
 _LONGEST_PROFILE = 4095
 
 

@@ -28,7 +28,7 @@ from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
 from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
 from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
-_PLAIN = ("cpu", "memory")  # the most frequent resources; checked first
+_PLAIN = ("cpu", "memory")  # the most frequent resources, which need no check of their names
 _OF_PODS = ("cpu", "hugepages-", "memory")
 
 Part = Mapping[str, Any]
@@ -132,7 +132,7 @@ def _wrong_references(references: Sequence[Part], field: str, claims: Collection
     claims: names in spec.resourceClaims of the pod
     """
     seen: set[str] = set()
-    requests = Counter[str]()  # by the claim's name, of those that were seen
+    requests = Counter[str]()  # number of references to single requests so far, by claim name
     which = ""
     for i, reference in enumerate(references):
         name, request, at = reference.get("name") or "", reference.get("request") or "", f"{field}[{i}]"

@@ -139,7 +139,7 @@ def _label_keys(part: Part, field: str) -> Iterator[FieldError]:
         for i, key in enumerate(keys):
             for text in label_key(key):
                 yield invalid(f"{field}.{name}[{i}]", key, text)
-    # A new pod's keys are expressions of the selector already: what is there beside them was there before.
+    # merge_label_keys has already added one requirement per key, so a second one with the same key is the client's.
     places = {key: i for i, key in enumerate([*match, *other])}
     seen = set((selector or {}).get("matchLabels") or ())
     for expression in (selector or {}).get("matchExpressions") or ():

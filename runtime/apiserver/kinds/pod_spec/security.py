@@ -21,7 +21,7 @@ _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _LONGEST_PROFILE, _LONGEST_SYSCTL = 4095, 253
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = f"({_SEGMENT}[\\./])*{_SEGMENT}"
-# What the node shares with a pod → the settings that it then cannot have of its own.
+# Field by which a pod shares a namespace of the node → prefixes of sysctls that are then forbidden.
 _OF_THE_NODE = (
     ("hostNetwork", ("net.",)),
     ("hostIPC", ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")),

@@ -13,7 +13,7 @@ import orjson
 
 from kcm.protocols.objects import Object
 
-MOST_KEPT, LONGEST_KEPT = 512, 8192  # specs; bytes of each
+MOST_KEPT, LONGEST_KEPT = 512, 8192  # number of specs; bytes of one encoded spec
 _DRAWN = re.compile(rb'"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"')
 _ANY = b"\x00"  # no encoding contains this byte, so it cannot collide with a name
 

@@ -29,9 +29,9 @@ from kcm.runtime.apiserver.rules.cells import items, part
 
 CPU, MEMORY = "cpu", "memory"
 ANNOTATIONS = {CPU: "hollow.kcm.dev/cpu-usage", MEMORY: "hollow.kcm.dev/memory-usage"}
-SHARE = Decimal("0.1")  # of what is requested, that is used
+SHARE = Decimal("0.1")  # used fraction of the requests
 UNASKED = {CPU: Decimal("0.001"), MEMORY: Decimal(4 * 1024 * 1024)}
-PAGE = 1024  # bytes, which shares of memory are rounded up to
+PAGE = 1024  # bytes; default memory usage is rounded up to a multiple
 RESOLUTION = 15  # seconds between two samples
 FRESH = 10  # seconds that a container has run before it is measured
 

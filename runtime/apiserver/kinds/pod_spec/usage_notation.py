@@ -20,12 +20,12 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.quantities import parse_quantity
 from kcm.runtime.scheduling.go_durations import nanoseconds_of
 
-Usage = Callable[[float], Decimal | None]  # takes the seconds since the start
+Usage = Callable[[float], Decimal | None]  # called with the seconds since the start
 
 _FORMS = "an amount (250m), steps(100m, 60s: 800m), ramp(100m, 800m, 5m), sine(100m, 800m, 10m) or none"
 _FUNCTION = re.compile(r"(steps|ramp|sine)\((.*)\)", re.DOTALL)
 _TOO_MUCH = 2**63
-_THOUSANDTHS = Decimal("0.001")  # unit to which values of a curve are rounded
+_THOUSANDTHS = Decimal("0.001")  # values of curves are rounded to this unit
 
 
 @bounded_cache(1024)  # pods of one template have the same

@@ -50,7 +50,7 @@ from kcm.runtime.apiserver.rules.names import (
 from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 from kcm.runtime.cel.effort import pass_time
 
-OF_CONTAINER = 20  # units of cost, about microseconds, of the validation of a container
+OF_CONTAINER = 20  # cost of validating a container, in units of about one microsecond
 MOST = 2**31 - 1
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -58,9 +58,10 @@ _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-# The last two are behind a feature gate of kube-apiserver's that is off: the manager's can be tried all the same.
+# Upstream accepts Lt and Gt only with a feature gate that is off by default. They are accepted here, so that the same
+# gate of the controller manager can be tried.
 _OPERATORS = ("Equal", "Exists", "Lt", "Gt")
-# What an ephemeral container cannot have, in the order of the Go type.
+# Fields that an ephemeral container cannot have, in the order of the Go type.
 _NOT_EPHEMERAL = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
     *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
@@ -222,7 +223,7 @@ def _taken_host_ports(containers: list[Object], field: str) -> Iterator[FieldErr
 def _wrong_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
     for i, container in enumerate(containers):
         for j, port in enumerate(container.get("ports") or ()):
-            # A template may leave it out: it is set by default once a pod is created.
+            # hostPort may be missing in a template; it is set when a pod is created from it.
             if port.get("hostPort") and port["hostPort"] != port.get("containerPort", 0):
                 detail = "must match `containerPort` when `hostNetwork` is true"
                 yield invalid(f"{field}[{i}].ports[{j}].hostPort", port["hostPort"], detail)

@@ -1,7 +1,7 @@
 """Validation of the volumes of a pod.
 
-Source: kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource (v1.36). Of the in-tree sources
-only NFS is validated in detail.
+Source: kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource (v1.36). Difference: of the in-tree
+storage drivers, only nfs, iscsi, fc, azureDisk and flexVolume are validated in detail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcm.runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
 from kcm.runtime.apiserver.kinds.pod_spec.environment import field_reference, resource_reference
 from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 
-# In the order in which upstream looks at them.
+# In upstream's order of validation.
 SOURCES = (
     *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi"),
     *("glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc"),
@@ -70,7 +70,7 @@ def _flex_volume(source: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_path(path: str, field: str) -> Iterator[FieldError]:
-    """Validate a relative path that must not leave its directory."""
+    """Validate a relative path without ".."."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from upwards(path, field)
@@ -82,7 +82,7 @@ def upwards(path: str, field: str) -> Iterator[FieldError]:
 
 
 def _file_path(path: str, field: str) -> Iterator[FieldError]:
-    """Validate a path as wrong_path does; its name may not begin with two dots either."""
+    """Validate a relative path without "..", whose first element may not begin with ".." either."""
     yield from wrong_path(path, field)
     if path.startswith("..") and path.split("/")[0] != "..":
         yield invalid(field, path, "must not start with '..'")
@@ -185,7 +185,12 @@ def _projected(source: Part, field: str) -> Iterator[FieldError]:
 
 
 def _projection(projection: Part, field: str, at: str, paths: set[str]) -> Iterator[FieldError]:
-    """Validate a projection. paths: paths of the projections before it; its own are added."""
+    """Validate one source of a projected volume.
+
+    field: path of the projected volume
+    at: path of the source
+    paths: file paths of the sources before this one, to find conflicts; receives the paths of this source
+    """
     given = 0
     for name in ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"):
         part = projection.get(name)

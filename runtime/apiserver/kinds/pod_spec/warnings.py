@@ -1,6 +1,6 @@
-"""Warnings about pods and templates: deprecated, duplicate and hidden settings.
+"""Warnings about pods and pod templates: deprecated, duplicate and ineffective settings.
 
-Malformed annotations of hollow pods are warned of too, which upstream does not have.
+Malformed usage annotations of hollow pods (usage.py) cause warnings too, which upstream does not have.
 
 Source: kubernetes pkg/api/pod/warnings.go (v1.36).
 """
@@ -49,7 +49,7 @@ _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 _OF_BYTES = ("memory", "ephemeral-storage")
 _NO_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
-# Fields that cannot cause a warning are skipped early: pods are written often.
+# Pods without any of these fields skip the checks for them, as pods are written often.
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _PLACES = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _LISTS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
@@ -67,7 +67,7 @@ def warnings_of_pod(pod: Object) -> Iterable[str]:
 
 
 def _warnings_once(obj: Object, at: str) -> Iterable[str]:
-    """Return the warnings of _warnings, cached for objects without annotations and warnings."""
+    """Return the warnings about a pod or template. Specs without annotations and warnings are cached."""
     if obj.get("metadata", {}).get("annotations"):
         return _warnings(obj, at)
     key = key_of(obj["spec"])
@@ -80,7 +80,7 @@ def _warnings_once(obj: Object, at: str) -> Iterable[str]:
 
 
 def _warnings(obj: Object, at: str) -> Iterator[str]:
-    """Yield the warnings. at: path prefix of spec and metadata."""
+    """Yield the warnings about a pod or template. at: prefix of field paths; "" for a pod."""
     spec, annotations = obj["spec"], obj.get("metadata", {}).get("annotations") or {}
     if not spec.keys().isdisjoint(_PLACES):
         yield from _of_places(spec, f"{at}spec")
@@ -161,7 +161,7 @@ class _Port(NamedTuple):
 
 
 def _of_containers(spec: Part, annotations: Part, at: str) -> Iterator[str]:
-    """Ports last, those of all containers together."""
+    """Yield the warnings about containers. Those about ports come last, as ports of all containers are compared."""
     ports: dict[tuple[int, str], list[_Port]] = {}
     names: dict[str, str] = {}
     of_ports: list[str] = []
@@ -210,7 +210,10 @@ def _of_variables(variables: Iterable[Part], field: str) -> Iterator[str]:
 
 
 def _of_port(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) -> Iterator[str]:
-    """Warn of duplicate ports. known: ports seen so far; this one is added."""
+    """Yield warnings about ports that conflict with this one.
+
+    known: ports seen so far, by (containerPort, protocol); receives this port
+    """
     address, number = host = (port.get("hostIP") or "", port.get("hostPort") or 0)
     others = known.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
     for other in others:
@@ -255,7 +258,7 @@ class _Path(NamedTuple):
 
 
 def _of_paths(volume: Part) -> Iterator[str]:
-    """Warn of files whose paths overlap."""
+    """Yield warnings about files of one volume whose paths overlap."""
     name = quoted(volume.get("name") or "")
     for kind, called, key in (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")):
         if (source := volume.get(kind)) is not None:

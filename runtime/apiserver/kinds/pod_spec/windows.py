@@ -1,4 +1,4 @@
-"""Validation of Windows options, and of pods whose os is windows or linux.
+"""Validation of Windows options, and of pods whose spec.os is windows or linux.
 
 Source: kubernetes pkg/apis/core/validation/validation.go (validateWindowsSecurityContextOptions, validateWindows;
 v1.36).
@@ -88,7 +88,7 @@ def wrong_on_windows(spec: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_on_linux(spec: Part, field: str) -> Iterator[FieldError]:
-    """Reject Windows options in a pod whose os is linux."""
+    """Yield errors for Windows options in a pod whose spec.os is linux."""
     if (spec.get("os") or {}).get("name") != "linux":
         return
     detail = "windows options cannot be set for a linux pod"
@@ -100,7 +100,7 @@ def wrong_on_linux(spec: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_host_processes(spec: Part, field: str) -> Iterator[FieldError]:
-    """Containers that are processes of a Windows host: all of a pod or none."""
+    """Validate HostProcess containers: either all containers of a pod have hostProcess=true, or none."""
     of_pod, processes, count = _host_process(spec), 0, 0
     for part, i, container in _containers(spec):
         count += 1

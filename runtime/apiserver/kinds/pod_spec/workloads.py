@@ -1,4 +1,4 @@
-"""Defaults, validation and table columns that the kinds with a pod template share.
+"""Defaults, validation and table columns shared by the kinds with a pod template, such as Deployments.
 
 Source: kubernetes pkg/apis/{apps,batch,core}/v1/defaults.go, pkg/apis/apps/validation/validation.go,
 pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (v1.36).
@@ -37,8 +37,13 @@ def spec_with_template(workload: Object) -> Object:
 
 
 def validate_selected_template(spec: Object, *, owner: str, empty: str) -> list[FieldError]:
-    """Upstream has three forms of this: a DaemonSet's selector is not required, and an invalid one is reported once; a
-    StatefulSet's invalid one is reported without a reason.
+    """Validate the selector and the pod template of a workload.
+
+    Upstream has three variants: a DaemonSet requires no selector, and an invalid selector is reported once; a
+    StatefulSet reports an invalid selector without a reason.
+
+    owner: kind in error texts; selects the variant
+    empty: kind in the error text for an empty selector
     """
     errors: list[FieldError] = []
     selector, template = spec.get("selector"), spec["template"]
@@ -64,7 +69,7 @@ def validate_template(template: Object, owner: str) -> list[FieldError]:
 
 
 def _validate_outer_spec(spec: Object, owner: str) -> list[FieldError]:
-    """Validate the fields of the pod template that a workload restricts."""
+    """Validate the fields that a workload restricts further: restartPolicy and activeDeadlineSeconds."""
     errors: list[FieldError] = []
     if spec["restartPolicy"] != "Always":
         errors.append(not_supported(f"{TEMPLATE}.spec.restartPolicy", spec["restartPolicy"], ("Always",)))
@@ -75,7 +80,7 @@ def _validate_outer_spec(spec: Object, owner: str) -> list[FieldError]:
 
 
 def validate_selector_update(new: Object, old: Object) -> list[FieldError]:
-    """The selector is immutable."""
+    """Validate that the selector is unchanged."""
     return validate_immutable_fields(new, old, "selector")
 
 
@@ -85,7 +90,7 @@ def validate_immutable_fields(new: Object, old: Object, name: str) -> list[Field
 
 
 def validate_replicas_status(new: Object, _old: Object) -> list[FieldError]:
-    """The status of a ReplicaSet or ReplicationController."""
+    """Validate the status of a ReplicaSet or ReplicationController."""
     status = new.get("status") or {}
     counts = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
     errors = not_negative(status, "status", (*counts, "terminatingReplicas"))
@@ -95,10 +100,10 @@ def validate_replicas_status(new: Object, _old: Object) -> list[FieldError]:
 def validate_within_replicas(
     status: Object, names: tuple[str, ...], *, shown: str = "readyReplicas"
 ) -> list[FieldError]:
-    """Validate that counts in the status do not exceed replicas.
+    """Validate that counts in the status do not exceed replicas, and availableReplicas does not exceed readyReplicas.
 
-    names: counts bounded by replicas.
-    shown: upstream's name of the count that bounds availableReplicas.
+    names: counts that are compared with replicas
+    shown: name of readyReplicas in upstream's error text
     """
     replicas, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     errors = [
@@ -113,7 +118,7 @@ def validate_within_replicas(
 
 
 def validate_collisions(new: Object, old: Object) -> list[FieldError]:
-    """Validate that status.collisionCount does not decrease; a removed one counts as 0."""
+    """Validate that status.collisionCount does not decrease. A removed count is 0."""
     now, then = ((obj.get("status") or {}).get("collisionCount") for obj in (new, old))
     if then is None or (now is not None and now >= then):
         return []
@@ -121,7 +126,7 @@ def validate_collisions(new: Object, old: Object) -> list[FieldError]:
 
 
 def warn_of_template(new: Object, old: Object | None) -> Iterator[str]:
-    """Warn of a new or changed template, and of a name too long for a hostname."""
+    """Yield warnings about a new or changed pod template, and about the name of a new workload."""
     if old is None:
         yield from of_hostname(new, "Pod names and hostnames")
     if old is None or new["spec"] != old["spec"]:

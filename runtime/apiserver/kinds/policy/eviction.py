@@ -1,4 +1,4 @@
-"""Eviction, the body of pods/eviction.
+"""Eviction (policy/v1), the request body of the subresource pods/eviction.
 
 Source: kubernetes pkg/registry/core/pod/storage/eviction.go (v1.36).
 """

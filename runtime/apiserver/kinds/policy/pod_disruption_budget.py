@@ -28,7 +28,7 @@ def validate(budget: Object) -> list[FieldError]:
     spec = part(budget, "spec")
     errors = []
     if all(spec.get(bound) is not None for bound in _BOUNDS):
-        shown = {  # upstream's inner form
+        shown = {  # upstream's internal type
             "MinAvailable": spec["minAvailable"],
             "Selector": spec.get("selector"),
             "MaxUnavailable": spec["maxUnavailable"],

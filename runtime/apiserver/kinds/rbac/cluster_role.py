@@ -18,7 +18,7 @@ SELECTORS = "aggregationRule.clusterRoleSelectors"
 
 
 def set_defaults(role: Object) -> None:
-    role.setdefault("rules", None)  # upstream's encoder never leaves it out
+    role.setdefault("rules", None)  # upstream always encodes this field
 
 
 def validate(role: Object) -> list[FieldError]:

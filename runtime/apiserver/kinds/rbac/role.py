@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.registry.strategy import Strategy
 
 
 def set_defaults(role: Object) -> None:
-    role.setdefault("rules", None)  # upstream's encoder never leaves it out
+    role.setdefault("rules", None)  # upstream always encodes this field
 
 
 def validate(role: Object) -> list[FieldError]:

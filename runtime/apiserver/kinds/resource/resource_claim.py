@@ -59,7 +59,10 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _wrong_status(new: Object, old: Object) -> Iterator[FieldError]:
-    """Validate a status: an allocation is immutable, and a claim being deleted gets no new consumers."""
+    """Validate the status of a ResourceClaim.
+
+    An allocation is immutable, and reservedFor of a claim with a deletionTimestamp may not grow.
+    """
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
     at = "status.reservedFor"

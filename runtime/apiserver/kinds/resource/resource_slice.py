@@ -1,8 +1,8 @@
 """ResourceSlices (resource.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/resource/resourceslice/strategy.go, pkg/apis/resource/validation/validation.go,
-pkg/printers/internalversion/printers.go (printResourceSlice) (v1.36). Counters, binding conditions and policies of
-capacity are not looked into.
+pkg/printers/internalversion/printers.go (printResourceSlice) (v1.36). Difference: counters, binding conditions and
+capacity policies are not validated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_DEVICES, _MOST_ADVANCED, _MOST_FACTS, _MOST_TAINTS = 128, 64, 32, 16
 _LONGEST_TEXT = 64
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 _PLACES = ("nodeName", "nodeSelector", "allNodes")
-# The values that an attribute may have → as upstream's inner type calls them.
+# Fields for the value of a device attribute → their names in upstream's internal type.
 _VALUES = {
     "int": "IntValue",
     "bool": "BoolValue",
@@ -54,7 +54,7 @@ _semver = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_WORD}(\.{_WORD})*)?(\
 
 
 def set_defaults(slice_: Object) -> None:
-    """Set timeAdded of taints that lack it to the creation time of the slice."""
+    """Set missing timeAdded of taints to the creation time of the slice."""
     for device in slice_["spec"].get("devices") or ():
         for taint in device.get("taints") or ():
             taint.setdefault("timeAdded", slice_["metadata"].get("creationTimestamp"))
@@ -145,7 +145,7 @@ def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
 
 
 def _wrong_device(device: Part, field: str, *, each: bool) -> Iterator[FieldError]:
-    """Validate a device. each: whether each device selects its nodes (perDeviceNodeSelection)."""
+    """Validate a device. each: whether each device selects its own nodes (spec.perDeviceNodeSelection)."""
     name, attributes, capacity = device.get("name") or "", device.get("attributes") or {}, device.get("capacity") or {}
     yield from (invalid(f"{field}.name", name, text) for text in dns_label(name))
     if len(attributes) + len(capacity) > _MOST_FACTS:

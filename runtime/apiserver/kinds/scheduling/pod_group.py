@@ -1,4 +1,6 @@
-"""PodGroups: pods that are scheduled together. Upstream serves them with the gate GenericWorkload.
+"""PodGroups (scheduling.k8s.io/v1alpha2), groups of pods that are scheduled together: validation and table columns.
+
+Upstream serves them if the feature gate GenericWorkload is on.
 
 Source: kubernetes pkg/registry/scheduling/podgroup/strategy.go,
 pkg/apis/scheduling/v1alpha2/zz_generated.validations.go,

@@ -23,11 +23,11 @@ def set_defaults(priority_class: Object) -> None:
 
 
 def prepare_for_create(priority_class: Object) -> None:
-    """Its generation never grows."""
+    """Set metadata.generation to 1. No later change increments it."""
     priority_class["metadata"]["generation"] = 1
 
 
-_HIGHEST = 1_000_000_000  # of a class that users make
+_HIGHEST = 1_000_000_000  # value of a class that is not a system class
 _SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _POLICIES = ("PreemptLowerPriority", "Never")
 

@@ -1,4 +1,6 @@
-"""Workloads: how the pods of a Job are scheduled together. Upstream serves them with the gate GenericWorkload.
+"""Workloads (scheduling.k8s.io/v1alpha2), which define how the pods of a Job are scheduled together.
+
+Upstream serves them if the feature gate GenericWorkload is on.
 
 Source: kubernetes pkg/registry/scheduling/workload/strategy.go,
 pkg/apis/scheduling/v1alpha2/zz_generated.validations.go,

@@ -41,7 +41,7 @@ def set_defaults(driver: Object) -> None:
 
 
 def count_change(_among: Allocating, new: Object, old: Object) -> None:
-    """A new driver has no generation; its first change gives it one."""
+    """Increment metadata.generation if the spec changes. A new CSIDriver has no generation."""
     if new["spec"] != old["spec"]:
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
@@ -79,7 +79,7 @@ def validate(driver: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """The first field is spelt as upstream spells it."""
+    """Validate an update. The error texts spell attachRequired as upstream does, "attachedRequired"."""
     fields = (("attachedRequired", "attachRequired"), ("volumeLifecycleModes", "volumeLifecycleModes"))
     return [
         invalid(f"spec.{shown}", new["spec"].get(field), IMMUTABLE)
@@ -89,7 +89,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def warn(driver: Object, old: Object | None) -> Iterator[str]:
-    """Warn that tokens may be logged."""
+    """Yield a warning about token requests whose tokens the driver may log."""
     requests = driver["spec"].get("tokenRequests")
     is_other = old is None or requests != old["spec"].get("tokenRequests")
     if requests and is_other and "serviceAccountTokenInSecrets" not in driver["spec"]:

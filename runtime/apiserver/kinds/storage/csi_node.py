@@ -23,7 +23,7 @@ _LONGEST_ID = 256
 
 
 def set_defaults(node: Object) -> None:
-    """Lists that upstream writes even when there is nothing in them."""
+    """Set empty lists to null, as upstream encodes them."""
     spec = node["spec"]
     spec["drivers"] = spec.get("drivers") or None
     for driver in spec["drivers"] or ():
@@ -64,7 +64,7 @@ def _wrong_drivers(drivers: Sequence[Object]) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """A driver may come, or go; in between only what it can take changes."""
+    """Validate an update. Drivers can be added and removed; an existing driver can change only in `allocatable`."""
     now = {driver.get("name"): driver for driver in items(new["spec"], "drivers")}
     errors = []
     for before in items(old["spec"], "drivers"):

@@ -30,7 +30,7 @@ def validate(capacity: Object) -> list[FieldError]:
         errors += validate_selector(capacity["nodeTopology"], "nodeTopology")
     return errors + [
         invalid(field, capacity[field], NOT_NEGATIVE)
-        for field in ("capacity",)  # upstream lets any maximumVolumeSize through
+        for field in ("capacity",)  # upstream does not validate maximumVolumeSize
         if capacity.get(field) is not None and parse_quantity(capacity[field]) < 0
     ]
 

@@ -33,7 +33,7 @@ def set_defaults(configuration: Object) -> None:
         client = hook.setdefault("clientConfig", {})
         if "service" in client:
             client["service"].setdefault("port", 443)
-        hook.setdefault("admissionReviewVersions", None)  # upstream's encoder never leaves it out
+        hook.setdefault("admissionReviewVersions", None)  # upstream always encodes this field
         for rule in hook.get("rules") or ():
             rule.setdefault("scope", "*")
 

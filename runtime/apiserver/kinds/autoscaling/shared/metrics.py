@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.rules.cells import part
 from kcm.runtime.apiserver.rules.names import dns_label, path_segment
 from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name
 
-# type of a metric → where its specification and its current value are; in the order in which they are looked at
+# Type of a metric → field with its source; in upstream's order of validation.
 SOURCES = {
     "Object": "object",
     "External": "external",

@@ -77,7 +77,7 @@ def generate_selector(job: Object) -> None:
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
     labels = spec["template"]["metadata"].setdefault("labels", {})
     for key, value in (("controller-uid", uid), ("job-name", name)):
-        labels.setdefault(key, value)  # another one is refused below
+        labels.setdefault(key, value)  # validation rejects other values
         labels.setdefault(f"batch.kubernetes.io/{key}", value)
     spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
 

@@ -152,7 +152,7 @@ def prepare_for_status_update(new: Object, old: Object) -> None:
         status["podIP"] = first
     for pod_condition in status.get("conditions") or ():
         for time in ("lastProbeTime", "lastTransitionTime"):
-            pod_condition.setdefault(time, None)  # upstream's encoder never leaves them out
+            pod_condition.setdefault(time, None)  # upstream always encodes these fields
     for part_ in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for container in status.get(part_) or ():
             for state in (container.setdefault("state", {}), container.setdefault("lastState", {})):
@@ -301,7 +301,7 @@ def _look_at_containers(status: Mapping[str, Any], summary: _Summary) -> None:
         elif container.get("ready") and state.get("running") is not None:
             has_running = True
             summary.ready += 1
-    # Some of its containers are done while others run: the pod as a whole is not completed.
+    # Some containers have completed while others run, so the pod as a whole has not completed.
     if summary.reason == "Completed":
         if has_running and is_true(status, "Ready"):
             summary.reason = "Running"

@@ -35,7 +35,8 @@ from kcm.runtime.apiserver.rules.ip_addresses import IPV4, IPV6
 
 Network = IPv4Network | IPv6Network
 NODE_PORTS = range(30000, 32768)
-_RESERVED_ADDRESSES = 10  # the first ones are only for services that name one, as those of the API and of DNS do
+# First addresses of a range. They are allocated only on request, as for the Services of the API server and of DNS.
+_RESERVED_ADDRESSES = 10
 
 _FEWEST_ADDRESSES = 16
 

@@ -61,7 +61,8 @@ def set_families(service: Object, then: Spec | None, families: Sequence[str]) ->
     spec = service["spec"]
     if spec["type"] == EXTERNAL_NAME or keeps_preferred_families(spec, then):
         return
-    anywhere = spec.get("clusterIP") == HEADLESS and not spec.get("selector")  # its endpoints may have any family
+    # The endpoints of a headless Service without a selector may have any family.
+    anywhere = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
     if not spec.get("ipFamilyPolicy"):
         inherited = (then or {}).get("ipFamilyPolicy")
         spec["ipFamilyPolicy"] = inherited or (REQUIRE_DUAL_STACK if anywhere else SINGLE_STACK)

@@ -136,7 +136,7 @@ def _validate_affinity(spec: Spec) -> list[FieldError]:
     if affinity not in _AFFINITIES:
         return [not_supported("spec.sessionAffinity", affinity, _AFFINITIES)]
     if affinity == "None":
-        return []  # its configuration is taken away with the defaults
+        return []  # set_defaults has removed sessionAffinityConfig
     timeout = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
     if 0 < timeout <= _LONGEST_AFFINITY:
         return []

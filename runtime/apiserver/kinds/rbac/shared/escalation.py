@@ -1,6 +1,7 @@
 """Prevention of privilege escalation through roles and bindings.
 
-Users may only grant permissions that they have, unless they may escalate, or bind the role.
+Users can grant only permissions that they have themselves, unless they have the verb escalate for the role, or the verb
+bind for the role that a binding refers to.
 
 Source: kubernetes pkg/registry/rbac/{escalation_check,helpers}.go, pkg/registry/rbac/validation/rule.go
 (ConfirmNoEscalation), pkg/registry/rbac/*/policybased/storage.go (v1.36).
@@ -25,7 +26,10 @@ _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
 
 def confirm_role(new: Object, old: Object | None, user: User, access: AccessControl) -> None:
-    """Raises StatusError (403). new, old: Roles or ClusterRoles; old: None for a new one."""
+    """Raise StatusError (403) if the user may not write the Role or ClusterRole.
+
+    old: the stored role; None for a new one
+    """
     namespace = namespace_of(new)
     plural = "roles" if namespace else "clusterroles"
     asked = {
@@ -44,7 +48,10 @@ def confirm_role(new: Object, old: Object | None, user: User, access: AccessCont
 
 
 def confirm_binding(new: Object, old: Object | None, user: User, access: AccessControl) -> None:
-    """Raise StatusError unless the user may create the binding: 403, or 404 if the role does not exist."""
+    """Raise StatusError if the user may not write the binding: 403, or 404 if the role does not exist.
+
+    old: the stored binding; None for a new one
+    """
     namespace, role = namespace_of(new), new.get("roleRef") or {}
     plural = "rolebindings" if namespace else "clusterrolebindings"
     kind, name = role.get("kind", ""), role.get("name", "")
@@ -70,7 +77,10 @@ def _may(access: AccessControl, user: User, asked: dict[str, Any]) -> bool:
 
 
 def _lack(access: AccessControl, user: User, new: Object, plural: str, rules: Sequence[Rule]) -> str:
-    """Return the error text for rules that the user does not have; "" if the user has all."""
+    """Return the error text for rules whose permissions the user lacks; "" if the user has all of them.
+
+    plural: resource of `new`, for error texts
+    """
     has = access.resolver.rules_for(user, namespace_of(new))
     lacks = missing(has.rules, rules)
     if not lacks:
@@ -90,7 +100,10 @@ def _aggregates(role: Object) -> bool:
 
 
 def only_for_deletion(new: Object, old: Object | None) -> bool:
-    """Report whether only fields for deletion change, which a garbage collector may do without the permissions."""
+    """Report whether an update changes only metadata that the garbage collector changes, such as finalizers.
+
+    The garbage collector may do this without the permissions that the role grants.
+    """
     if old is None:
         return False
     kept = {**new["metadata"], **{field: old["metadata"].get(field) for field in _OF_DELETION}}

@@ -1,4 +1,4 @@
-"""Rules of Roles and ClusterRoles.
+"""Validation of the rules of Roles and ClusterRoles.
 
 Source: kubernetes pkg/apis/rbac/validation/validation.go, ValidatePolicyRule (v1.36).
 """

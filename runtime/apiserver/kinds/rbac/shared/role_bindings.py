@@ -27,7 +27,7 @@ def set_defaults(binding: Object) -> None:
 
 
 def validate_binding(binding: Object, *, roles: tuple[str, ...], namespaced: bool) -> list[FieldError]:
-    """Validate a binding. roles: kinds of roles that it may refer to."""
+    """Validate a RoleBinding or ClusterRoleBinding. roles: kinds that roleRef may refer to."""
     role, errors = part(binding, "roleRef"), []
     if role.get("apiGroup") != GROUP:
         errors.append(not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (GROUP,)))

@@ -1,7 +1,8 @@
-"""Authorization for device claims.
+"""Authorization of ResourceClaims: admin access to devices, and updates of a claim's status.
 
-Admin access requires a labelled namespace. Writing a claim's status requires different permissions per part: binding
-for the allocation, and permission for the driver and node for the device status.
+Requests with adminAccess require the label resource.kubernetes.io/admin-access: "true" on the namespace. A change of
+status.allocation or status.reservedFor requires permission for the subresource resourceclaims/binding, and a change
+of status.devices permission for resourceclaims/driver of each driver.
 
 Source: kubernetes pkg/registry/resource/utils.go (v1.36).
 """
@@ -26,7 +27,7 @@ _GROUP = "resource.k8s.io"
 
 
 def permit_requests(among: Granting, spec: Mapping[str, Any], namespace: str) -> list[FieldError]:
-    """Check the admin access of a new claim or claim template."""
+    """Return an error if a new claim or claim template requests adminAccess in a namespace without the label for it."""
     requests = (spec.get("devices") or {}).get("requests") or ()
     place = _first([(request.get("exactly") or {}).get("adminAccess") for request in requests])
     if place is None or _is_for_admins(among, namespace):
@@ -35,7 +36,7 @@ def permit_requests(among: Granting, spec: Mapping[str, Any], namespace: str) ->
 
 
 def permit_status(among: Granting, new: Object, old: Object, user: User, verb: str) -> list[FieldError]:
-    """Check the permissions for a change of a claim's status. verb: verb of the request."""
+    """Return errors for changes of a claim's status that the user may not make. verb: "update" or "patch"."""
     now, before = new.get("status") or {}, old.get("status") or {}
     errors = list(_admin_errors(among, new, now, before))
     if any((now.get(part) or None) != (before.get(part) or None) for part in ("allocation", "reservedFor")):
@@ -72,7 +73,10 @@ def _driver_errors(
 
 
 def _refusal(among: Granting, user: User, asked: Mapping[str, str]) -> str:
-    """Why a user may not do this with claims; "" where that is allowed."""
+    """Return why the user may not perform this action on ResourceClaims; "" if it is permitted.
+
+    asked: attributes for the authorizer, beside group, version and resource
+    """
     wanted = {"group": _GROUP, "version": "v1", "resource": "resourceclaims", **asked}
     decision = among.access().authorize(Access(user, wanted))
     if decision.allowed:
@@ -81,7 +85,7 @@ def _refusal(among: Granting, user: User, asked: Mapping[str, str]) -> str:
 
 
 def _drivers(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return the drivers whose device status changes."""
+    """Return the drivers of the devices whose entries in status.devices change."""
     new, old = _devices(now), _devices(before)
     return sorted({key[0] for key in {*new, *old} if new.get(key) != old.get(key)})
 
@@ -94,7 +98,7 @@ def _devices(status: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
 
 
 def _node_of(allocation: Mapping[str, Any]) -> str:
-    """Return the node of an allocation; "" unless its node selector matches exactly one node by name."""
+    """Return the name of the only node that the allocation's node selector matches; "" for any other selector."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or ()) != 1:
         return ""

@@ -1,4 +1,4 @@
-"""Defaults and validation of the device requests of ResourceClaims and their templates, and of DeviceClasses.
+"""Defaults and validation of device requests and configurations in ResourceClaims, their templates and DeviceClasses.
 
 Source: kubernetes pkg/apis/resource/v1/defaults.go, pkg/apis/resource/validation/validation.go (v1.36).
 """
@@ -49,7 +49,7 @@ def set_claim_defaults(spec: Object) -> None:
 
 
 def requests_of(devices: Part) -> Requests:
-    """Return the names of alternatives (firstAvailable) by request name."""
+    """Return the names of all requests, each with the names of its subrequests (firstAvailable)."""
     return {
         request.get("name") or "": frozenset(
             alternative.get("name") or "" for alternative in request.get("firstAvailable") or ()
@@ -193,7 +193,7 @@ def wrong_domain(domain: str, field: str) -> Iterator[FieldError]:
 
 
 def wrong_identifier(name: str, field: str) -> Iterator[FieldError]:
-    """Validate a C identifier."""
+    """Validate that a name is a C identifier of at most 32 characters."""
     if not name:
         yield required(field, "the name must not be empty")
         return
@@ -208,7 +208,10 @@ def wrong_identifier(name: str, field: str) -> Iterator[FieldError]:
 
 
 def wrong_references(references: Sequence[str], field: str, names: Requests) -> Iterator[FieldError]:
-    """To requests, or to one of several that a request takes the first of."""
+    """Validate references to requests: REQUEST or REQUEST/SUBREQUEST.
+
+    names: see requests_of
+    """
     if len(references) > MOST_REQUESTS:
         yield too_many(field, len(references), MOST_REQUESTS)
     seen: set[str] = set()

@@ -1,7 +1,7 @@
-"""The fields that PodGroups and the templates of them in Workloads have in common.
+"""Defaults and validation of the fields shared by PodGroups and the podGroupTemplates of Workloads.
 
-The fields behind the gates TopologyAwareWorkloadScheduling, DRAWorkloadResourceClaims and WorkloadAwarePreemption are
-dropped, as upstream drops them while these gates are off.
+Fields of the feature gates TopologyAwareWorkloadScheduling, DRAWorkloadResourceClaims and WorkloadAwarePreemption are
+removed, as by upstream while these gates are off.
 
 Source: kubernetes pkg/apis/scheduling/v1alpha2/zz_generated.validations.go,
 pkg/registry/scheduling/podgroup/strategy.go (v1.36).
@@ -25,7 +25,10 @@ def drop_gated_fields(template: Object) -> None:
 
 
 def name_problems(name: str) -> list[str]:
-    """Return what is wrong with the name of a template, which upstream checks by a rule that counts bytes."""
+    """Return the error texts for the name of a template; [] if it is valid.
+
+    The texts are those for DNS labels, with "bytes" instead of "characters", as upstream's generated validation has.
+    """
     return [
         text.replace("characters", "bytes") if text.startswith("must be no more") else text for text in dns_label(name)
     ]
