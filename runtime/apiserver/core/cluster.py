@@ -35,9 +35,12 @@ from kcm.runtime.scheduling.clock import WallClock
 
 
 class RemainingAllowance(Protocol):
-    """Remaining allowance of the current attempt at a request, in units of cost."""
+    """Amount of computation that the current attempt to handle a request may still use.
 
-    left: float
+    See long_computations.py.
+    """
+
+    left: float  # units of cost, about microseconds
 
 
 class Reaction(Protocol):
@@ -56,7 +59,7 @@ class Reaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Server context of a request: state, registry, clock and settings."""
+    """Server context that the handlers of all requests share: stored objects, registry, clock and settings."""
 
     state: State
     registry: Registry
@@ -75,7 +78,7 @@ class Cluster:
 
     @property
     def service_ranges(self) -> tuple[str, ...]:
-        """CIDRs of cluster IPs. Part of registry.strategy.Allocating."""
+        """CIDRs from which cluster IPs are allocated. Required by the protocol registry.strategy.Allocating."""
         return self.settings.service_ranges
 
     def timestamp(self) -> str:
@@ -83,11 +86,11 @@ class Cluster:
         return format_time(self.clock.now())
 
     def access(self, name: str = "") -> AccessControl:
-        """Return the access control for a request. name: name of the object in its path."""
+        """Return the object with which handlers check permissions for a request. name: object name in its path."""
         return AccessControl(self.authenticate, self.authorize, self.resolver, name)
 
     def plural_of(self, api_version: str, kind: str) -> str:
-        """Return the plural name of a kind; "" if the kind is unknown. Part of registry.strategy.Granting."""
+        """Return the plural name of a kind, "" if it is unknown. Required by registry.strategy.Granting."""
         found = self.registry.of_kind(api_version, kind)
         return "" if found is None else found.plural
 
@@ -99,7 +102,7 @@ class Cluster:
         return b'"deletionTimestamp"' in record.raw and is_deleting(decode_object(record.raw))
 
     def record(self, definition: ResourceDefinition, key: Key) -> StoredObject:
-        """Return the stored object. Raises StatusError (404)."""
+        """Return the stored object with a key. Raises StatusError (404) if it does not exist."""
         record = self.state.get(definition.storage, key)
         if record is None:
             raise status_errors.not_found(definition.group, definition.plural, key.rpartition("/")[2])
@@ -166,9 +169,10 @@ class RoutedRequest:
 
 
 def read_stored(definition: ResourceDefinition, raw: bytes) -> Object:
-    """Decode a stored object, into the form that the handlers of verbs process.
+    """Decode a stored object into the form that the handlers of verbs process.
 
-    This is the stored form of a built-in object, and a custom object in the version of the definition.
+    They process a built-in object in the form in which it is stored, and a custom object in the version of the
+    definition.
     """
     obj = decode_object(raw)
     return obj if definition.decode is None else definition.decode([obj])[0]

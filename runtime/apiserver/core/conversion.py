@@ -53,13 +53,17 @@ _DECODED = struct_of(
 
 
 class ConversionError(Exception):
-    """Invalid response of a conversion webhook. The text is the end of "conversion webhook for v1, Kind=X …"."""
+    """Invalid response of a conversion webhook.
+
+    In the message to the client, "conversion webhook for <version>, Kind=<kind> " precedes the text of this error.
+    """
 
 
 def converter_of(definition: Object, cluster: Cluster, outside_access: OutsideAccess) -> Convert:
-    """Return the function that converts the objects of a CustomResourceDefinition.
+    """Return the function that converts custom objects between the versions of their kind.
 
-    outside_access: provides the responses of the webhook.
+    definition: the CustomResourceDefinition.
+    outside_access: provides the responses of the conversion webhook.
     """
     spec = definition["spec"]
     known = {f"{spec['group']}/{version['name']}" for version in spec["versions"]}

@@ -25,7 +25,7 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class CustomResources:
-    """Reaction that updates the registry when a CustomResourceDefinition changes.
+    """Reaction (see cluster.py) to changes of CustomResourceDefinitions: adds their resources to the registry.
 
     A CustomResourceDefinition is not served while another resource of its group has one of its names. When it is
     deleted, its objects are deleted first.
@@ -98,7 +98,7 @@ class CustomResources:
                 }
 
     def _serve_waiting(self, group: str) -> None:
-        """Serve the definitions of a group whose names were taken until now."""
+        """Serve the CustomResourceDefinitions of a group whose names another resource had until now."""
         for name, record in list(self._cluster.state.collection(DEFINITIONS).records.items()):
             stored = decode_object(record.raw)
             if stored["spec"]["group"] == group and name not in self._served:
@@ -146,9 +146,9 @@ class CustomResources:
         self._remove(served)
 
     def _ending_watches(self, definitions: list[ResourceDefinition]) -> Callable[[], None]:
-        """Return a function that ends the watches of definitions. Called when the commit is durable.
+        """Return a function that ends all watches of the definitions' objects.
 
-        Each watch still receives all events before its end.
+        The function is called when the current commit is durable. By then, the watches have received all its events.
         """
 
         def end() -> None:

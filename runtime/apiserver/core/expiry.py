@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 class Expiry:
     """Remover of objects that have expired, for resources with a `ttl` in their Strategy.
 
-    An object is removed by the first tick after its ttl; a write starts the ttl again.
+    An object is removed by the first call of `tick` after its time to live. Each write restarts that time.
     """
 
     def __init__(self, cluster: Cluster) -> None:

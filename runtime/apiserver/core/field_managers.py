@@ -40,7 +40,7 @@ _ABSENT = object()
 _OF_METADATA = "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion"
 _STRIPPED_OF_METADATA: Tree = {".": {}, **{f"f:{name}": {} for name in _OF_METADATA.split()}}
 _STRIPPED: Tree = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": _STRIPPED_OF_METADATA}
-_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # cached values of a type; bytes of JSON of inner
+_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # cached values of a type; bytes of JSON of a cached value
 _seen: WeakKeyDictionary[MergeType, dict[bytes, Tree | None]] = WeakKeyDictionary()
 _RESET_STATUS: Tree = {"f:status": {}}
 
@@ -113,7 +113,10 @@ def _rank(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
-    """Return the set of fields that a request cannot change. subresource: subresource in its path, or ""."""
+    """Return the set of fields that a request cannot change, such as status outside the status subresource.
+
+    subresource: subresource in the path of the request, or "".
+    """
     strategy = definition.strategy
     if subresource == STATUS:
         reset: Tree = {f"f:{name}": {} for name in merge_type_of(definition).named if name not in (STATUS, "metadata")}
@@ -254,7 +257,7 @@ def _unmanaged(meta: Mapping[str, Any]) -> Object:
 
 
 class Comparisons:
-    """Differences between an object before and after a write, in inner API version that a field manager uses."""
+    """Differences between an object before and after a write, in each API version that a field manager uses."""
 
     def __init__(
         self, cluster: Cluster, definition: ResourceDefinition, old: Mapping[str, Any], new: Mapping[str, Any]

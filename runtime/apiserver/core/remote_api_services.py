@@ -43,9 +43,9 @@ PASSED = Availability(True, "Passed", "all checks passed")
 
 
 class RemoteApiServices:
-    """Reaction that updates the condition Available of APIServices, and `Registry.elsewhere`.
+    """Reaction (see cluster.py) to changes of APIServices, Services, EndpointSlices and nodes.
 
-    It reacts to changes of APIServices, Services, EndpointSlices and nodes.
+    It updates the condition Available of APIServices, and `Registry.elsewhere`.
     """
 
     def __init__(self, cluster: Cluster, stand_ins: Iterable[ResourceDefinition] = ()) -> None:

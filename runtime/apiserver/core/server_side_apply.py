@@ -189,9 +189,11 @@ def _pruned(
 
 
 def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
-    """Return `left` with the fields of `merged` in the set `managed` added again.
+    """Add those fields of the object `merged` to the object `left` that are in the set `managed`. Returns a new object.
 
-    definition: the resource in the API version of `managed`. merged, left: in the form that handlers of verbs process.
+    merged: the live object with the applied fields.
+    left: `merged` without the fields that its manager applied before.
+    definition: the resource in the API version of `managed`.
     """
     type_ = merge_type_of(definition)
     whole = in_version_of(definition, merged)

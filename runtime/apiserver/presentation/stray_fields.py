@@ -44,9 +44,9 @@ class StrayFields:
             route = None if self._every_patch else self._find_route(info)
             is_asked = self._every_patch or (route is not None and route.definition.dynamic)
         warnings = self._check(asked, info, read) if is_asked else []
-        before = self._type_checks.unknown_fields
+        before = self._type_checks.unknown_field_count
         outcome = act()
-        if not is_asked and self._type_checks.unknown_fields != before:
+        if not is_asked and self._type_checks.unknown_field_count != before:
             warnings = self._check(asked, info, read)
         return outcome, warnings
 

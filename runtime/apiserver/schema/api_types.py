@@ -50,7 +50,7 @@ _TYPE = re.compile(rb'^"([^"]+)":', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Field of an API type. Its form and kind together are the type of its value, such as a list of strings."""
+    """Field of an API type. Its value is a single value, a list or a map (`form`), of one `kind` such as "string"."""
 
     name: str  # in JSON
     kind: Kind  # of the value, or of the elements of a list or map
@@ -115,7 +115,7 @@ class ApiTypes:
         return self.kinds.get(f"{group}/{version}/{kind}" if group else f"{version}/{kind}")
 
     def closure(self, roots: Iterable[str]) -> Iterator[ApiType]:
-        """Yield these types and all types that they refer to, each once."""
+        """Yield the types with the names in `roots`, and all types that their fields contain. Each is yielded once."""
         seen: set[str] = set()
         waiting = list(roots)
         while waiting:

@@ -71,7 +71,7 @@ def all_fields(value: Any, type_: MergeType) -> Tree:
 def _compare(step: str, old: Any, new: Any, type_: MergeType, found: Comparison) -> None:
     """Add the differences between the old and the new value of a field to `found`. null counts as a value.
 
-    step: key of the field in the trees of `found`, see field_sets.py.
+    step: key under which the field is added to the sets in `found`, such as "f:spec"; see field_sets.py.
     """
     if not type_.atomic and (old or new):
         if isinstance(old or new, dict) and isinstance(old or {}, dict) and isinstance(new or {}, dict):

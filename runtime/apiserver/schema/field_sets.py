@@ -54,9 +54,10 @@ def _below(value: Any, type_: MergeType) -> Tree | None:
 
 
 def by_step(values: Sequence[Any], type_: MergeType) -> dict[str, list[Any]]:
-    """Return the elements of an associative list by step, in order. Several elements of a step are duplicates.
+    """Return the elements of an associative list by their steps in a field set (`k:…` or `v:…`), in order.
 
-    Invalid elements, which have no step, are left out; validation rejects them.
+    Several elements with the same step are duplicates. Elements without a step are left out; validation rejects them,
+    because they have no key or are of a wrong type.
     """
     found: dict[str, list[Any]] = {}
     for element in values:
@@ -83,7 +84,7 @@ def step_of(element: Any, type_: MergeType) -> str | None:
 
 
 def has(fields: Tree, step: str) -> bool:
-    """Report whether the field that a step leads to is a member of the set."""
+    """Report whether a field is a member of a set. step: key of the field in the set, such as "f:spec"."""
     inner = fields.get(step)
     return inner is not None and (not inner or ITSELF in inner)
 
@@ -95,7 +96,7 @@ def has_path(fields: Tree, path: Sequence[str]) -> bool:
 
 
 def in_order(fields: Tree) -> Tree:
-    """Return the set with its steps in the order in which upstream writes them."""
+    """Return the set with its keys in the order in which upstream writes them, at all levels."""
     return {step: in_order(inner) if (inner := fields[step]) else inner for step in sorted(fields)}
 
 
@@ -189,7 +190,10 @@ def without(fields: Tree, others: Tree) -> Tree:
 
 
 def with_named_members(fields: Tree, type_: MergeType) -> Tree:
-    """Return the set with the struct fields on the paths to its members added, like EnsureNamedFieldsAreMembers."""
+    """Return the set with the struct fields on the paths to its members as further members.
+
+    Source: structured-merge-diff fieldpath/set.go, EnsureNamedFieldsAreMembers.
+    """
     found: Tree = {}
     for step, inner in fields.items():
         if step == ITSELF or not inner:

@@ -130,7 +130,7 @@ class Path(NamedTuple):
 
 
 def _first_distinct(texts: Iterable[str]) -> list[str]:
-    """Return the first MOST_STRAYS distinct texts."""
+    """Return the distinct texts, up to the number that is reported (MOST_STRAYS)."""
     found: dict[str, None] = {}
     for text in texts:
         found[text] = None
@@ -176,7 +176,7 @@ def _pairs(body: bytes) -> _Pairs:
 
 
 def yaml_error(repeated: Sequence[str]) -> str:
-    """Format messages about duplicate keys as Go's YAML parser does."""
+    """Return one error text for messages about duplicate keys, in the format of Go's YAML parser."""
     lines = "\n  ".join(repeated)
     return f"yaml: unmarshal errors:\n  {lines}"
 

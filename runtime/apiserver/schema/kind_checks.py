@@ -23,11 +23,11 @@ _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 class TypeChecks:
     """Type checks of all kinds. The check of a type is compiled when an object first contains a value of the type.
 
-    unknown_fields: number of unknown fields that were removed so far.
+    unknown_field_count: number of unknown fields that were removed so far.
     """
 
     def __init__(self, types: ApiTypes) -> None:
-        self.unknown_fields = 0
+        self.unknown_field_count = 0
         self._types = types
         self._structs: dict[str, Check] = {}
         self._kinds: dict[tuple[str, str, str], tuple[Check, bool] | None] = {}  # (group, version, kind) → see _kind
@@ -45,7 +45,7 @@ class TypeChecks:
             if definition.settle is not None:
                 unknown_fields: list[str] = []
                 definition.settle(obj, unknown_fields)
-                self.unknown_fields += len(unknown_fields)
+                self.unknown_field_count += len(unknown_fields)
             return
         check, has_spec = kind
         check(obj)
@@ -72,7 +72,7 @@ class TypeChecks:
         return self._kinds[place]
 
     def _struct(self, name: str) -> Check:
-        """Return the check of an OpenAPI type. The type may contain itself, as JSONSchemaProps does."""
+        """Return the check of a struct. name: its OpenAPI type, which may contain itself, as JSONSchemaProps does."""
         check = self._structs.get(name)
         if check is None:
             found = self._types.find(name)
@@ -95,7 +95,7 @@ class TypeChecks:
                 item_check = checks.get(field)
                 if item is None or (item_check is None and field not in fields):
                     if item is not None:
-                        self.unknown_fields += 1
+                        self.unknown_field_count += 1
                     removed.append(field)
                     continue
                 if item_check is None:

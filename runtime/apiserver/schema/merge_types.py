@@ -77,10 +77,10 @@ class MergeType:
         """Return the merge type of a declared field, or of the values of a map."""
         found = self._fields.get(name)
         if found is None:
-            lazy = self._field_types.get(name)
-            if lazy is None:
+            field_type = self._field_types.get(name)
+            if field_type is None:
                 return self.element
-            found = self._fields[name] = lazy()
+            found = self._fields[name] = field_type()
         return found
 
     @property
@@ -91,7 +91,7 @@ class MergeType:
 
     @property
     def is_closed(self) -> bool:
-        """Report whether only the declared fields are allowed."""
+        """Report whether the type is a struct that allows only its declared fields."""
         return bool(self._field_types) and self._element_type is None
 
     @property
@@ -100,7 +100,7 @@ class MergeType:
 
     @property
     def is_associative(self) -> bool:
-        """Report whether the elements of a list are identified by key or value."""
+        """Report whether the type is a list whose elements are identified by key fields or by their value."""
         return self.is_set or bool(self.keys)
 
 

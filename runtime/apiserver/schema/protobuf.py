@@ -74,7 +74,7 @@ class ProtobufDecoder:
         return numbers
 
     def _add(self, obj: Object, data: bytes, numbers: Numbers) -> None:
-        """Decode the fields of a message into obj. numbers: the fields of its type by number."""
+        """Decode the fields of a message into obj. data: encoded message. numbers: fields of its type by number."""
         for number, raw in _fields(data):
             match numbers.get(number):
                 case None:

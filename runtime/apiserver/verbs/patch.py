@@ -59,11 +59,11 @@ def patch(cluster: Cluster, call: RoutedRequest) -> Response:
             partial(key_of, "patch", definition, unmanaged, body, patch_type),
             lambda: apply(definition, unmanaged, body, patch_type),
         )
-    unknown_fields = cluster.type_checks.unknown_fields
+    unknown_field_count = cluster.type_checks.unknown_field_count
     # An apply that changes nothing must not add defaults either: conversion may have removed them.
     is_idle = applied and definition.dynamic and _without_managed_fields(patched) == _without_managed_fields(live)
     new = patched if is_idle else _settled(cluster, call, patched)
-    if patch_type == PatchType.JSON and cluster.type_checks.unknown_fields != unknown_fields:
+    if patch_type == PatchType.JSON and cluster.type_checks.unknown_field_count != unknown_field_count:
         _check_fields(call, patched)
     shown = replace(cluster, call, record, old, stored_form(definition, new), applied=applied)
     return Response(status=200, body=shown)

@@ -41,7 +41,7 @@ _PROSE_AND_ENUMERATIONS = {"description", "enum"}
 
 
 class NoTypesError(ValueError):
-    """OpenAPI documents that contain no type of upstream's API."""
+    """OpenAPI documents do not contain any type of the Kubernetes API."""
 
 
 class UnknownVocabularyError(ValueError):

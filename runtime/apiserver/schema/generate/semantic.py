@@ -1,4 +1,7 @@
-"""Generator of protocols/semantic_facts.py: the facts about types by which controllers compare objects semantically."""
+"""Generator of protocols/semantic_facts.py: the pointers, lists, maps and structs among the fields of API types.
+
+protocols/semantic.py compares objects with these facts, as upstream's Semantic.DeepEqual does.
+"""
 
 from __future__ import annotations
 

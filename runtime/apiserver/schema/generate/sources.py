@@ -82,7 +82,10 @@ class Sources:
         self._go: dict[str, GoPackage] = {}
 
     def complete(self, name: str, facts: Facts) -> None:
-        """Add "pointer" and "number" to the facts about the fields of a type. Raises MismatchError."""
+        """Add "pointer" and "number" to the facts about the fields of a type. name: OpenAPI name of the type.
+
+        Raises MismatchError.
+        """
         package, _, struct = name.rpartition(".")
         fields: dict[str, Facts] = facts.get("fields", {})
         if not fields:
