@@ -1,4 +1,4 @@
-"""Discovery documents: /api, /apis and below, and aggregated discovery.
+"""Discovery documents: the plain ones at /api, /apis and below, and aggregated discovery.
 
 Source: apiserver pkg/endpoints/discovery (v1.36), apidiscovery.k8s.io/v2.
 """
@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.registry.version_ranks import version_rank
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from kcm.runtime.client.api import Response
 
-# Where upstream stores another version than the one that is served here.
+# Upstream's storage version, for kinds for which it differs from the served version.
 _STORED_AS = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "v1beta1",
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "v1beta1",
@@ -29,31 +29,34 @@ _STORED_AS = {
 
 
 class DiscoveryResponse(NamedTuple):
-    """Response to a request for discovery. etag: of an aggregated document, without quotes; "" for a plain one."""
+    """Response to a discovery request.
+
+    etag: ETag of an aggregated document, without quotes; "" for a plain document
+    """
 
     response: Response
     etag: str = ""
 
 
 class DiscoveryDocuments:
-    """Discovery of the resources in a registry."""
+    """Discovery documents of the resources in a registry."""
 
     def __init__(self, registry: Registry, encoder: ProtobufEncoder) -> None:
         self._registry, self._encoder = registry, encoder
 
     def paths(self) -> Iterator[str]:
-        """Return the paths of groups and of their versions."""
+        """Yield the discovery paths of all groups and their versions, such as /apis/apps and /apis/apps/v1."""
         for group, versions in served_groups(self._registry).items():
             root = f"/apis/{group}" if group else "/api"
             yield from (root, *(f"{root}/{version}" for version in versions))
 
     def respond(self, path: str, *, accept: str, address: str) -> DiscoveryResponse | None:
-        """Return the document at /api…, /apis… in the form that the client accepts; None without one.
+        """Return the discovery document at a path in the form that the client accepts; None for other paths.
 
-        accept: the Accept header.
-        address: "host:port" of the server.
+        accept: value of the Accept header
+        address: "host:port" of the server
 
-        Raises StatusError: 406, or 503 for a version that another server serves.
+        Raises StatusError: 406 if no accepted form is available, 503 for a version that another server serves.
         """
         form = negotiate(accept, OF_DISCOVERY)
         if form.kind:
@@ -77,7 +80,11 @@ class DiscoveryDocuments:
 
 
 def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, list[ResourceDefinition]]]:
-    """Group → version → resources; groups in the order of definitions, versions by preference, resources by name."""
+    """Return the definitions as a mapping: group → version → resources.
+
+    Groups are in the order of the definitions, versions in the order of preference, resources in the order of their
+    names.
+    """
     groups: dict[str, dict[str, list[ResourceDefinition]]] = {}
     for definition in definitions:
         groups.setdefault(definition.group, {}).setdefault(definition.version, []).append(definition)
@@ -91,7 +98,10 @@ def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, 
 
 
 def served_groups(registry: Registry) -> dict[str, dict[str, list[ResourceDefinition]]]:
-    """Return groups_of the registry; group versions of other servers have no resources."""
+    """Return groups_of the registry, including group versions that an APIService assigns to another server.
+
+    Those versions have no resources.
+    """
     groups = groups_of(
         definition for definition in registry if (definition.group, definition.version) not in registry.elsewhere
     )
@@ -103,7 +113,9 @@ def served_groups(registry: Registry) -> dict[str, dict[str, list[ResourceDefini
 
 
 def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] | None:
-    """Return the plain discovery document at /api…, /apis…; None without one. address: "host:port" of the server.
+    """Return the plain discovery document at a path; None if the path has no document.
+
+    address: "host:port" of the server
 
     Raises StatusError (503) for a version that another server serves.
     """
@@ -133,7 +145,7 @@ def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] 
 
 
 def aggregated_discovery(registry: Registry, path: str) -> dict[str, Any] | None:
-    """All of /api or of /apis in one APIGroupDiscoveryList; None at other paths."""
+    """Return the APIGroupDiscoveryList at /api or /apis; None for other paths."""
     if path.strip("/") not in ("api", "apis"):
         return None
     items = [
@@ -148,7 +160,7 @@ def aggregated_discovery(registry: Registry, path: str) -> dict[str, Any] | None
 
 
 def _aggregated_version(version: str, definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
-    """A version that another server serves has no resources, and its server does not answer."""
+    """Return one version of a group. A version that another server serves has no resources and is marked as stale."""
     resources = [_aggregated(definition) for definition in definitions]
     if not resources:
         return {"version": version, "freshness": "Stale"}
@@ -161,7 +173,7 @@ def _api_group(group: str, versions: Iterable[str]) -> dict[str, Any]:
 
 
 def _names(definition: ResourceDefinition) -> dict[str, Any]:
-    """Fields that are omitted when empty."""
+    """Return the short names and categories of a resource, omitting empty ones."""
     names: dict[str, Any] = {}
     if definition.short_names:
         names["shortNames"] = definition.short_names
@@ -203,7 +215,7 @@ def _resource_list(registry: Registry, definitions: Iterable[ResourceDefinition]
 
 
 def _storage_version(registry: Registry, definition: ResourceDefinition) -> dict[str, str]:
-    """Return the hash that changes with the storage version of a stored resource.
+    """Return the field storageVersionHash of a stored resource, which changes with its storage version.
 
     Source: apiserver pkg/endpoints/discovery/storageversionhash.go (v1.36).
     """
@@ -216,7 +228,7 @@ def _storage_version(registry: Registry, definition: ResourceDefinition) -> dict
 
 
 def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
-    own = {"group": "", "version": "", "kind": definition.kind}  # those that the resource has itself
+    own = {"group": "", "version": "", "kind": definition.kind}  # empty: those of the resource
     found: dict[str, Any] = {
         "resource": definition.plural,
         "responseKind": own,
@@ -231,7 +243,7 @@ def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
 
 
 def _subresources(definition: ResourceDefinition) -> list[tuple[str, Subresource]]:
-    """Return the subresources by name, including those of simulated containers."""
+    """Return the subresources by name, including those of running containers, such as pods/log."""
     served = {name: subresource_of(name) for name in definition.subresources}
     return sorted({**served, **OF_RUNNING_CONTAINERS.get(definition.name, {})}.items())
 

@@ -1,6 +1,6 @@
-"""Stored objects in protobuf: each version is encoded once for all responses, lists and watches that show it.
+"""Cache of stored objects in protobuf. Each version of an object is encoded once for all responses and watches.
 
-Source: apiserver pkg/storage/cacher/caching_object.go (v1.36), which does so for watches.
+Source: apiserver pkg/storage/cacher/caching_object.go (v1.36), which has such a cache for watches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import orjson
 from kcm.protocols.objects import metadata
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, envelope
 
-MOST = 32 * 1024 * 1024  # bytes kept
+MOST = 32 * 1024 * 1024  # bytes
 
 
 class Encoded(NamedTuple):
@@ -25,25 +25,33 @@ class Encoded(NamedTuple):
 
 
 class Encodings:
-    """Cache of protobuf encodings for one thread. Evicts the oldest entries first."""
+    """Cache of protobuf encodings by the JSON encoding of the object. Not thread-safe.
+
+    The oldest entries are evicted first.
+    """
 
     def __init__(self, encoder: ProtobufEncoder, *, most: int = MOST) -> None:
         """Create an empty cache.
 
-        most: maximum number of bytes of the objects and their encodings.
+        most: maximum size of the cached objects and their encodings in bytes
         """
         self.encoder = encoder
         self._most, self._size = most, 0
         self._kept: dict[bytes, Encoded] = {}
 
     def of(self, raw: bytes) -> Encoded:
-        """Return the encoding of an object that is given as JSON. Raises UnknownTypeError."""
+        """Return the protobuf encoding of an object.
+
+        raw: the object in JSON
+
+        Raises UnknownTypeError if the kind of the object has no protobuf definition.
+        """
         found = self._kept.get(raw)
         if found is None:
             obj = orjson.loads(raw)
             api_version, kind = obj.get("apiVersion", ""), obj["kind"]
             found = Encoded(api_version, kind, self.encoder.message(obj, api_version, kind))
-            if metadata(obj).get("resourceVersion"):  # otherwise it is not stored, and will not be read again
+            if metadata(obj).get("resourceVersion"):  # an object that is not stored is not read again
                 self._keep(raw, found)
         return found
 

@@ -1,4 +1,4 @@
-"""Convert responses to the form that a client accepts: JSON or protobuf; the object, a Table, or only its metadata."""
+"""Conversion of responses to the form that the client accepts: JSON or protobuf; object, Table or metadata."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
 
-# What most clients send: JSON is preferred to all else. Found here, it need not be negotiated.
+# Frequent Accept headers that prefer JSON. They need no negotiation.
 _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, */*"))
 
 
 class Forms:
-    """Converter of responses. `accept` is the Accept header in each method."""
+    """Converter of responses. The parameter `accept` of all methods is the value of the Accept header."""
 
     def __init__(self, find_route: FindRoute, encodings: Encodings, now: Callable[[], float]) -> None:
         self._find_route, self._encodings, self._now = find_route, encodings, now
 
     def wanted(self, accept: bytes, info: RequestInfo) -> Form:
-        """Raises StatusError (406)."""
+        """Return the negotiated form for a request. Raises StatusError (406) if no accepted form is available."""
         if accept in _JSON_FIRST:
             return AS_IT_IS
         stream = info.verb == "watch"
@@ -55,7 +55,10 @@ class Forms:
         return form
 
     def response(self, accept: bytes, info: RequestInfo, response: Response) -> Response:
-        """Convert a response to the form that the client accepts. Raises StatusError (400)."""
+        """Convert a response to the form that the client accepts.
+
+        Raises StatusError: 406 if no accepted form is available, 400 for an invalid ?includeObject.
+        """
         if response.status >= 400:
             return self.error(accept, response)
         if accept in _JSON_FIRST:
@@ -67,7 +70,10 @@ class Forms:
         return replace(response, body=representation.body(response), content_type=form.media_type)
 
     def in_steps(self, accept: bytes, info: RequestInfo, response: Response) -> Generator[None, None, Response]:
-        """Convert a response as `response` does, but yield after each item of a list so that other requests can run."""
+        """Convert a response as `response` does, but yield after each object of a list.
+
+        Other requests can run between the steps.
+        """
         if not isinstance(response, ListResponse):
             return self.response(accept, info, response)
         form = self.wanted(accept, info)
@@ -79,7 +85,7 @@ class Forms:
         return Response(status=response.status, body=body, content_type=form.media_type)
 
     def error(self, accept: bytes, response: Response) -> Response:
-        """A Status, in protobuf for who takes nothing that is preferred to it."""
+        """Convert an error response (Status) to protobuf if the client prefers protobuf."""
         if b"protobuf" not in accept or response.content_type != JSON:
             return response
         try:
@@ -92,7 +98,7 @@ class Forms:
         return replace(response, body=body, content_type=PROTOBUF)
 
     def representation(self, info: RequestInfo, form: Form) -> Representation:
-        """Raises StatusError (400)."""
+        """Return the converter for a request. Raises StatusError (400) for an invalid ?includeObject."""
         include = info.query.get("includeObject") or "Metadata"
         if include not in INCLUDES and form.kind == "Table":
             detail = "must be 'Metadata', 'Object', 'None', or empty"
@@ -109,12 +115,11 @@ class Forms:
     def _has_protobuf(self, info: RequestInfo) -> bool:
         route = self._find_route(info)
         if route is None:
-            return True  # so has the refusal
+            return True  # the error response (404) is available in protobuf
         if route.subresource and subresource_of(route.subresource).kind is not None:
             return True
         return self._encodings.encoder.has_kind(route.definition.api_version, route.definition.kind)
 
 
 def _negotiated(accept: bytes, offer: Offer, *, stream: bool = False) -> Form:
-    """Raises StatusError (406)."""
     return negotiate(accept.decode(errors="replace"), offer, stream=stream)

@@ -1,4 +1,4 @@
-"""Bodies in JSON as kube-apiserver's serializer writes them: with a newline at their end, or indented for people.
+"""JSON response bodies as kube-apiserver writes them: HTML-escaped, and followed by a newline or indented.
 
 Source: apimachinery pkg/runtime/serializer/json/json.go, apiserver pkg/endpoints/handlers/negotiation/negotiate.go,
 isPrettyPrint (v1.36).
@@ -18,7 +18,10 @@ _FOR_PEOPLE = (b"curl", b"Wget", b"Mozilla/5.0")  # prefixes of User-Agent
 
 
 def is_for_people(target: bytes, user_agent: bytes) -> bool:
-    """Report whether the client asks for an indented body, or is a browser or a command-line tool."""
+    """Report whether to indent the body: as ?pretty requests, otherwise if the client is curl, Wget or a browser.
+
+    target: path and query of the request
+    """
     if b"pretty" in target:
         asked = _PRETTY.search(target)
         if asked is not None and asked[1]:
@@ -27,10 +30,10 @@ def is_for_people(target: bytes, user_agent: bytes) -> bool:
 
 
 def encoded(body: bytes, target: bytes, user_agent: bytes) -> bytes:
-    """Return the JSON body as it is sent: indented if is_for_people, with <, > and & escaped.
+    """Return the JSON body as it is sent: escaped, and followed by a newline, or indented if is_for_people.
 
-    target: of the request.
-    user_agent: of the request.
+    target: path and query of the request
+    user_agent: value of its User-Agent header
     """
     if b"pretty" in target or user_agent.startswith(_FOR_PEOPLE):
         if is_for_people(target, user_agent) and len(body) <= LARGEST_INDENTED:
@@ -39,5 +42,5 @@ def encoded(body: bytes, target: bytes, user_agent: bytes) -> bytes:
 
 
 def escaped(body: bytes) -> bytes:
-    """Write the characters that mean something in HTML as Go does. In JSON they stand nowhere but in strings."""
+    """Escape <, > and & in a JSON body as Go does. In valid JSON these characters occur in strings only."""
     return body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")

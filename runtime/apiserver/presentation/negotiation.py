@@ -1,7 +1,7 @@
-"""The form of a response, negotiated by the Accept header.
+"""Content negotiation: the form of a response, from the Accept header.
 
 Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go, pkg/endpoints/handlers/rest.go, RequestScope;
-github.com/munnerz/goautoneg (v1.36). Differs from upstream: there are no responses in YAML.
+github.com/munnerz/goautoneg (v1.36). Difference: no responses in YAML.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError, bad_request
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 
 
-MOST_CLAUSES = 100  # of a header
+MOST_CLAUSES = 100  # maximum number in a header
 
 
 class Form(NamedTuple):
     """Negotiated form of a response.
 
-    kind: "" for the object itself, otherwise "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or
-        "APIGroupDiscoveryList".
-    version: version of that kind.
+    kind: "" for the object itself, otherwise the kind that it is converted to: "Table", "PartialObjectMetadata",
+        "PartialObjectMetadataList" or "APIGroupDiscoveryList"
+    version: version of that kind
+    media_type: JSON or PROTOBUF
     """
 
     kind: str = ""
@@ -38,12 +39,14 @@ AS_IT_IS = Form()
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Offer:
-    """Forms in which a response can be sent. Compared by identity, which makes the cache of negotiations fast.
+    """Forms in which the server can send a response.
 
-    media_types: media types of the object itself.
-    group: group of the kinds that the object can be converted to.
-    versions: versions of those kinds.
-    kinds: media types by kind.
+    Offers are compared by identity, so that they are fast keys of the cache of negotiated forms.
+
+    media_types: media types for the object itself
+    group: group of the kinds that the object can be converted to
+    versions: versions of those kinds
+    kinds: media types by kind
     """
 
     media_types: tuple[str, ...]
@@ -55,7 +58,7 @@ class Offer:
 _BOTH = (JSON, PROTOBUF)
 _OF_META = {"Table": (JSON,), "PartialObjectMetadata": _BOTH, "PartialObjectMetadataList": _BOTH}
 OF_OBJECTS = Offer(media_types=_BOTH, group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
-# Custom resources have no protobuf: their fields have no numbers.
+# Custom resources have no protobuf encoding, as their fields have no numbers.
 OF_CUSTOM_OBJECTS = Offer(media_types=(JSON,), group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
 # Reviews have no table columns.
 OF_REVIEWS = Offer(
@@ -85,7 +88,13 @@ class _Clause(NamedTuple):
 
 
 def negotiate(accept: str, offer: Offer, *, stream: bool = False) -> Form:
-    """Return the first form in the header that can be served. stream: of a watch. Raises StatusError (406, 400)."""
+    """Return the client's preferred form among those that the server offers.
+
+    accept: value of the Accept header; "" for JSON
+    stream: whether the response is a watch
+
+    Raises StatusError: 406 if no offered form is accepted, 400 for too many clauses.
+    """
     return _negotiated(accept, offer, stream) if accept else AS_IT_IS
 
 
@@ -102,7 +111,7 @@ def _negotiated(accept: str, offer: Offer, stream: bool) -> Form:
 
 
 def _accepted(parameters: Mapping[str, str], offer: Offer, media_type: str) -> Form | None:
-    """Return the form, or None if it is not offered in this media type."""
+    """Return the form that a clause with these parameters requests; None if it is not offered in this media type."""
     if parameters.get("stream", "") not in ("", "watch"):
         return None
     if parameters.get("sv", "") not in ("", "v1"):
@@ -116,13 +125,16 @@ def _accepted(parameters: Mapping[str, str], offer: Offer, media_type: str) -> F
 
 
 def ranges(accept: str) -> list[tuple[str, str]]:
-    """The media types that a client takes, the ones to prefer first: (type, subtype), each of which may be "*"."""
+    """Return the media ranges of an Accept header as (type, subtype), the preferred first. Either may be "*"."""
     return [(clause.type, clause.subtype) for clause in _clauses(accept)]
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """Return the clauses, the preferred ones first. Malformed ones are left out. Raises StatusError (400)."""
-    if accept.count(",") >= MOST_CLAUSES:  # sorting them takes their number squared
+    """Return the well-formed clauses of an Accept header, the preferred ones first.
+
+    Raises StatusError (400) if the header has more than MOST_CLAUSES clauses.
+    """
+    if accept.count(",") >= MOST_CLAUSES:  # sorting n clauses takes n² steps
         raise bad_request(f"the Accept header has more than {MOST_CLAUSES} clauses")
     found: list[_Clause] = []
     for text in accept.split(","):
@@ -140,9 +152,10 @@ def _clauses(accept: str) -> list[_Clause]:
 
 
 def _insert(found: list[_Clause], clause: _Clause) -> None:
-    """Insert a clause before those of lower precedence.
+    """Insert a clause before all clauses of lower precedence.
 
-    Searches from the end, because the comparison is not transitive and the result depends on the direction.
+    The search begins at the end, as in goautoneg: the comparison is not transitive, so the direction affects the
+    result.
     """
     at = len(found)
     while at and _goes_before(clause, found[at - 1]):

@@ -1,4 +1,4 @@
-"""Presentation of a server to its clients: forms of objects and errors, request bodies, discovery, OpenAPI."""
+"""Presentation of one server: response forms, request bodies, field validation, discovery and OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 
 class Presentation:
-    """Converters and documents of one server, for one thread."""
+    """Converters and documents of one server. Not thread-safe."""
 
     def __init__(self, registry: Registry, find_route: FindRoute, *, now: Callable[[], float], build: str) -> None:
         """Create the converters and documents.
 
-        now: Unix seconds.
-        build: version of the server; OpenAPI documents that clients cache change with it.
+        now: returns the current Unix time in seconds
+        build: version of the server; the hashes of OpenAPI documents depend on it, so that clients fetch them again
         """
         types = built_in_types()
         encodings = Encodings(ProtobufEncoder(types))

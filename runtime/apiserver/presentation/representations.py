@@ -1,4 +1,4 @@
-"""Objects, lists and watch events in another form: in protobuf, as a Table, or as their metadata alone.
+"""Conversion of objects, lists and watch events to the negotiated form: protobuf, a Table, or metadata only.
 
 Source: apiserver pkg/endpoints/handlers/response.go, watch.go (v1.36).
 """
@@ -29,18 +29,18 @@ _OF_OBJECTS = {ADDED, MODIFIED, DELETED}
 
 
 class Representation:
-    """Converter of the response to one request."""
+    """Converter of the response to one request, which may be an object, a list or a watch."""
 
     def __init__(
         self, form: Form, *, include: str, now: Callable[[], float], printer: Printer, encodings: Encodings
     ) -> None:
         """Create a converter.
 
-        form: any except discovery.
-        include: ?includeObject of a table, one of INCLUDES.
-        now: Unix seconds.
-        printer: printer of the requested kind.
-        encodings: cache of protobuf encodings.
+        form: negotiated form, except of discovery
+        include: value of ?includeObject for a Table, one of INCLUDES
+        now: returns the current Unix time in seconds
+        printer: table columns and cells of the requested kind
+        encodings: cache of protobuf encodings
         """
         self._form, self._include, self._now, self._printer = form, include, now, printer
         self._encodings = encodings
@@ -51,14 +51,19 @@ class Representation:
         return self._form.media_type == PROTOBUF
 
     def body(self, response: Response) -> bytes:
-        """An object or a list in this form."""
+        """Convert the body of a response with an object or a list."""
         if self._is_protobuf and not self._form.kind:
             return self._encodings.of(response.body).in_envelope()
         shown = self._shown(orjson.loads(response.body))
         return self._encodings.encoder.encode(shown) if self._is_protobuf else orjson.dumps(shown)
 
     def lines(self, raw: bytes) -> bytes:
-        """Watch events, one a line. Only the first table of a watch names its columns."""
+        """Convert watch events.
+
+        Only the first Table of a watch contains the column definitions.
+
+        raw: events in JSON, one per line
+        """
         if self._is_protobuf:
             return b"".join(self._frame(line) for line in raw.splitlines() if line)
         return escaped(b"".join(self._line(line) for line in raw.splitlines() if line))
@@ -74,7 +79,7 @@ class Representation:
         return watch_event(type_, self._encodings.encoder.encode(self._shown(orjson.loads(raw))))
 
     def list_in_steps(self, response: ListResponse) -> Generator[None, None, bytes]:
-        """Convert a list as `body` does, but yield after each object so that other requests can run."""
+        """Convert a list as `body` does, but yield after each object, so that other requests can run."""
         head, form, encodings = response.head, self._form, self._encodings
         api_version, list_kind, meta = head["apiVersion"], head["kind"], head["metadata"]
         kind = list_kind.removesuffix("List")
@@ -84,7 +89,7 @@ class Representation:
                 parts.append(orjson.Fragment(orjson.dumps(self._part(orjson.loads(raw), api_version, kind))))
                 yield
             return orjson.dumps(self._list(parts, meta))
-        if form.kind and form.version != "v1":  # which numbers the items of a list in its own way
+        if form.kind and form.version != "v1":  # v1beta1 has another field number for items
             items = [partial_metadata(orjson.loads(raw), form.version) for raw in response.items]
             return encodings.encoder.encode(self._list(items, meta))
         messages = list[bytes]()
@@ -102,7 +107,7 @@ class Representation:
         return envelope(api_version, list_kind, b"".join((first, *messages)))
 
     def _shown(self, obj: Object) -> Mapping[str, Any]:
-        """A Status stays one."""
+        """Convert an object or a list to JSON values in the negotiated form. A Status is returned unchanged."""
         kind, api_version = str(obj.get("kind", "")), str(obj.get("apiVersion", ""))
         if kind == "Status" or not self._form.kind:
             return obj
@@ -117,7 +122,7 @@ class Representation:
         return self._table([self._row(obj, api_version, kind)], meta)
 
     def _part(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
-        """Return the part of a list for one object: a row or its metadata."""
+        """Return the entry for one object of a list: a table row or its metadata."""
         if self._form.kind == "Table":
             return self._row(obj, api_version, kind)
         return partial_metadata(obj, self._form.version)
@@ -129,11 +134,11 @@ class Representation:
             "kind": METADATA_LIST,
             "apiVersion": f"{META_GROUP}/{self._form.version}",
             "metadata": meta,
-            "items": parts or None,  # which upstream does not make empty
+            "items": parts or None,  # upstream encodes an empty list as null
         }
 
     def _row(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
-        # Objects in a list may lack these two; an object in a row may not.
+        # Objects in a list may lack kind and apiVersion; the object in a row has both.
         whole = {"kind": kind, "apiVersion": api_version, **obj}
         return table_row(self._printer, whole, now=self._now(), include=self._include, version=self._form.version)
 
@@ -144,10 +149,10 @@ class Representation:
 
 
 def list_of_built_in(response: ListResponse) -> bytes:
-    """The body of a list without the kind and version of its objects, as upstream's lists of built-in kinds are.
+    """Return the body of a list whose objects have no kind and apiVersion, as upstream encodes lists of built-in kinds.
 
-    They stand at the beginning of each stored object. The pieces are views and joined once: a second copy of a body of
-    a megabyte would cost more than all the rest, as its pages are new to the process.
+    Each stored object begins with both fields, so the body is joined from slices of the stored bytes. It is joined only
+    once: copying a body of a megabyte costs more than all other steps, as the process must first map its pages.
     """
     head, items = response.head, response.items
     kind = {"kind": head["kind"].removesuffix("List"), "apiVersion": head["apiVersion"]}

@@ -1,4 +1,4 @@
-"""Request bodies: YAML and protobuf are converted to JSON, so that the core sees JSON only."""
+"""Conversion of request bodies from YAML and protobuf to JSON, the only encoding that the verbs' handlers read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.field_validation import STRICT, duplicate_fields, yaml_error
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 
-MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
+MOST_READ_AGAIN = 64 * 1024  # bytes; larger JSON bodies are not parsed again as YAML
 
 
 class RequestBodies:
-    """Converter of request bodies. `read` may run on any thread."""
+    """Converter of request bodies. `read` is thread-safe."""
 
     def __init__(self, find_route: FindRoute, protobuf: ProtobufDecoder) -> None:
         self._find_route, self._protobuf = find_route, protobuf
@@ -27,10 +27,10 @@ class RequestBodies:
     def read(self, method: str, media_type: str, body: bytes) -> JsonBody:
         """Convert the body of a request to JSON.
 
-        media_type: without parameters, "" if missing.
+        media_type: media type of the body without parameters; "" if missing
 
-        Raises StatusError: 415 for a type that the method does not accept (types of patches are not checked) or a kind
-        without protobuf, 400 for an invalid body.
+        Raises StatusError: 415 for a media type that the method does not accept (those of patches are not checked here)
+        and for a kind without protobuf, 400 for an invalid body.
         """
         if not body:
             return JsonBody(body)
@@ -45,7 +45,10 @@ class RequestBodies:
         raise status_errors.unsupported_media_type(media_type, (JSON, YAML, PROTOBUF))
 
     def refusal(self, method: str, info: RequestInfo, error: StatusError) -> StatusError:
-        """Return the error to respond with if `read` raised this one: 404 if nothing is served at the path."""
+        """Return the error response for an error of `read`: 404 if the path is not served, otherwise the error itself.
+
+        For invalid YAML, the error names the kind that the path expects.
+        """
         route = self._find_route(info)
         if route is None:
             return status_errors.no_such_path()
@@ -65,13 +68,20 @@ def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:
 
 
 def is_yaml(method: str, media_type: str, body: bytes) -> bool:
-    """Report whether the body must be converted from YAML, which is slow. Most clients send JSON as YAML."""
+    """Report whether the body must be converted from YAML, which is slow.
+
+    Most clients that declare YAML send JSON, which needs no conversion.
+    """
     declared = media_type == (PatchType.APPLY if method == "PATCH" else YAML)
     return declared and not _is_json(body)
 
 
 def _is_json(body: bytes) -> bool:
-    """Report whether the body is a JSON object. YAML may begin like one, for example with a trailing comma in a map."""
+    """Report whether the body is a JSON object.
+
+    A first character "{" is not enough, as a YAML flow mapping may begin like JSON, for example one with a trailing
+    comma.
+    """
     if body.lstrip()[:1] != b"{":
         return False
     try:
@@ -91,7 +101,7 @@ def _from_yaml(body: bytes) -> JsonBody:
 
 
 class InvalidYamlError(StatusError):
-    """A body is not YAML, or has values that JSON does not have."""
+    """Error for a body that is not valid YAML, or has values that JSON cannot express (400)."""
 
     def __init__(self, why: str, body: bytes) -> None:
         self._why, self._body = why, body
@@ -99,7 +109,7 @@ class InvalidYamlError(StatusError):
         super().__init__(found.code, found.reason, found.message)
 
     def of_kind(self, kind: str) -> StatusError:
-        """Return the error for an object of a built-in kind, whose decoder expects that kind."""
+        """Return upstream's error for a body that should be an object of this built-in kind."""
         start = f"{self._body[:30].hex()}{' ...' if len(self._body) > 30 else ''}"
         return status_errors.bad_request(
             f"the object provided is unrecognized (must be of type {kind}): {self._why} ({start})"
@@ -107,16 +117,19 @@ class InvalidYamlError(StatusError):
 
 
 def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:
-    """Warnings of keys that are set more than once in what is applied, as JSON or as YAML.
+    """Return warnings about duplicate keys in the body of a server-side apply, which may be JSON or YAML.
 
-    Raises StatusError (400) if the directive is "Strict".
+    directive: value of ?fieldValidation
+
+    Raises StatusError (400) instead if the directive is "Strict".
     """
     repeated = read.repeated
     if not repeated and (fields := duplicate_fields(read.json)):
-        # JSON is YAML, but a long document would hold up everybody: its fields are named by their paths, not by lines.
+        # JSON is YAML too, so upstream's warnings name lines. Parsing a long document as YAML would block the server,
+        # so the warnings about it name paths instead.
         try:
             repeated = yaml_to_json(read.json).repeated if len(read.json) <= MOST_READ_AGAIN else ()
-        except ValueError:  # too deep
+        except ValueError:  # nested too deeply
             repeated = ()
         repeated = repeated or tuple(f'duplicate field "{path}"' for path in fields)
     if repeated and directive == STRICT:

@@ -1,4 +1,4 @@
-"""Fields of a write that its kind does not have, or that are there twice: warnings, or a refusal (fieldValidation)."""
+"""Field validation of writes (?fieldValidation): warnings or an error for unknown and duplicate fields."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 
 class StrayFields:
-    """Looks for the stray fields of the writes to one server.
+    """Validator of unknown and duplicate fields in the bodies of writes.
 
-    every_patch: look at each patch. Without it, at those of custom kinds and those of which the server removed a field:
-    fields that are there twice are missed, and most patches are not decoded once more.
+    every_patch: whether to validate every patch. Otherwise, only patches of custom resources are validated, and patches
+        from which the server removed an unknown field. This saves a second decoding of most patches, but misses their
+        duplicate fields.
     """
 
     def __init__(self, find_route: FindRoute, *, every_patch: bool = True) -> None:
@@ -33,12 +34,14 @@ class StrayFields:
         self._validator, self._type_checks = FieldValidator(built_in_types()), built_in_type_checks()
 
     def watched(self, asked: Request, info: RequestInfo, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
-        """Return what `act` returns, which carries the write out, and the warnings about its body.
+        """Carry out a write, and return its result and the warnings about its body.
 
-        Raises StatusError where stray fields are an error (fieldValidation=Strict).
+        act: carries out the write
+
+        Raises StatusError (400) if fieldValidation is "Strict" and the body has unknown or duplicate fields.
         """
-        # The default is to warn of stray fields. Where the server found none, a body is not read again to look for
-        # those that are there twice, as upstream does: it costs as much as the write.
+        # By default, upstream warns of unknown and of duplicate fields. Here a body is checked by default only if the
+        # write itself finds an unknown field, as the check costs as much as the write.
         is_asked = "fieldValidation" in asked.query or bool(read.repeated)
         if asked.method == "PATCH" and not is_asked:
             route = None if self._every_patch else self._find_route(info)
@@ -51,13 +54,16 @@ class StrayFields:
         return outcome, warnings
 
     def _check(self, asked: Request, info: RequestInfo, read: JsonBody) -> list[str]:
-        """Returns warnings. Raises StatusError where stray fields are an error."""
+        """Return the warnings about the body of a write.
+
+        Raises StatusError (400) instead if fieldValidation is "Strict".
+        """
         directive = asked.query.get("fieldValidation", WARN)
         route = self._find_route(info)
         has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
         if directive not in (STRICT, WARN) or route is None or not has_fields:
             return []
-        if asked.content_type == PatchType.APPLY:  # fields that are unknown are refused where it is applied
+        if asked.content_type == PatchType.APPLY:  # server-side apply itself rejects unknown fields
             return repeated_in_applied(read, directive)
         definition = route.definition
         other = subresource_of(route.subresource).kind if route.subresource else None

@@ -1,4 +1,4 @@
-"""Tables (metav1.Table) for `kubectl get`, with the columns and rows of a kind's printer.
+"""Tables (metav1.Table) for `kubectl get`, with the columns and cells of a kind's printer.
 
 Source: apiserver pkg/registry/rest/table.go, pkg/endpoints/handlers/response.go (v1.36).
 """
@@ -16,7 +16,7 @@ from kcm.runtime.apiserver.registry.subresources import subresource_of
 
 
 def printer_of(definition: ResourceDefinition, subresource: str = "") -> Printer:
-    """The printer of what is read at a resource, or at one of its subresources, whose body may be of another kind."""
+    """Return the printer for a resource or for the body of its subresource, which may be another kind (Scale)."""
     kind = subresource_of(subresource).kind if subresource else None
     if kind is None:
         return definition.printer
@@ -25,14 +25,16 @@ def printer_of(definition: ResourceDefinition, subresource: str = "") -> Printer
 
 
 def partial_metadata(obj: Object, version: str = "v1") -> dict[str, Any]:
-    """The object as metav1.PartialObjectMetadata."""
+    """Return the metadata of an object as a PartialObjectMetadata. version: version of meta.k8s.io."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata(obj)}
 
 
 def table_row(printer: Printer, obj: Object, *, now: float, include: str, version: str = "v1") -> dict[str, Any]:
-    """Return the row of an object.
+    """Return the table row of an object.
 
-    include: how much of the object the row contains: "None", "Metadata" or "Object".
+    now: Unix time in seconds, for ages
+    include: part of the object that the row contains: "None", "Metadata" or "Object"
+    version: version of meta.k8s.io
     """
     row: dict[str, Any] = {"cells": printer.cells(obj, now)}
     if conditions := printer.conditions(obj):

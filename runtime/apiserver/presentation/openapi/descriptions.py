@@ -1,7 +1,7 @@
-"""Descriptions of API types and fields, for `kubectl explain`.
+"""Descriptions of API types and fields for `kubectl explain`, from the installed library lightkube-models.
 
-They come from the library lightkube-models, which is generated from upstream's OpenAPI. Its sources are parsed instead
-of imported: only the docstrings of its thousand dataclasses are needed. Without the library there are no descriptions.
+The library is generated from upstream's OpenAPI. Its source files are parsed instead of imported, because only the
+docstrings of its thousand dataclasses are needed. All descriptions are empty if the library is not installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]+`` - ?(.*)")
 
 @dataclass(frozen=True)
 class TypeDescription:
-    """Description of a type, parsed from its docstring in the library."""
+    """Description of an API type and its fields.
+
+    doc: docstring of the type in the library
+    """
 
     doc: str = ""
 
@@ -50,15 +53,18 @@ _NONE = TypeDescription()
 
 
 class Descriptions:
-    """Descriptions of all types. A module of the library is read when one of its types is requested."""
+    """Descriptions of all API types. Each module of the library is parsed when one of its types is first requested."""
 
     def __init__(self, directory: Path | None) -> None:
-        """Use the library's modules in directory; None if it is not installed."""
+        """Create an empty cache.
+
+        directory: directory of the library's modules; None if the library is not installed
+        """
         self._directory = directory
         self._modules: dict[str, Mapping[str, TypeDescription]] = {}
 
     def of(self, type_: str) -> TypeDescription:
-        """Return the description of an OpenAPI type, with empty texts if it is unknown."""
+        """Return the description of a type by its OpenAPI name; all texts are empty if the type is unknown."""
         package, _, name = type_.rpartition(".")
         module = "_".join(package.split(".")[-2:])
         if module not in self._modules:

@@ -1,6 +1,6 @@
-"""OpenAPI v3, one document per group and version, for `kubectl explain`, apply and --dry-run=server.
+"""OpenAPI v3 documents, one per group version, for `kubectl explain`, apply and --dry-run=server.
 
-A document is made when it is first requested. Version 2 is in openapi_v2.py.
+A document is built when it is first requested. v2.py builds the document of OpenAPI v2.
 
 Source: apiserver pkg/server/routes/openapi.go, api/openapi-spec/v3 (v1.36).
 """
@@ -32,21 +32,24 @@ _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")
 
 
-MOST_SCHEMAS = 4096  # limit of cached hashes
+MOST_SCHEMAS = 4096  # maximum number of cached hashes
 
 
 class OpenApi:
-    """OpenAPI documents, cached until the served resources change."""
+    """OpenAPI documents of the resources in a registry, cached until the served resources change."""
 
     def __init__(self, registry: Registry, types: ApiTypes, descriptions: Descriptions, *, build: str = "") -> None:
-        """Make the documents of a registry. Their hashes depend on build, as other builds may make other documents."""
+        """Create an empty cache.
+
+        build: version of the server; the hashes of documents depend on it, as other versions may build other documents
+        """
         self._build = build
         self._registry, self._types, self._descriptions = registry, types, descriptions
         self._documents: dict[str, tuple[str, bytes]] = {}
         self._hashes: dict[int, tuple[Mapping[str, Any], str]] = {}  # hashes of custom kinds' schemas, by id()
 
     def index(self) -> dict[str, Any]:
-        """Return /openapi/v3: the URLs of the documents, with hashes that change with their resources."""
+        """Return the document at /openapi/v3: the URL of each group version's document, with the document's hash."""
         return {
             "paths": {
                 path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(definitions)}"}
@@ -55,7 +58,10 @@ class OpenApi:
         }
 
     def document(self, path: str) -> tuple[str, bytes] | None:
-        """Return the hash and document of a path ("api/v1", "apis/apps/v1"); None if it is not served."""
+        """Return the hash and the encoded document of a group version; None if it is not served.
+
+        path: "api/v1", "apis/apps/v1"
+        """
         definitions = self._group_versions().get(path)
         if definitions is None:
             return None
@@ -74,8 +80,10 @@ class OpenApi:
         return kept
 
     def everything(self) -> tuple[str, Callable[[str], Document]]:
-        """A hash that changes with anything that is served, and what makes the document of version 2 of what is served
-        now, on any thread. It takes the release of Kubernetes, "1.36".
+        """Return a hash of all served resources, and a function that builds their OpenAPI v2 document.
+
+        The function takes the version of Kubernetes ("1.36"), may run on any thread, and describes the resources that
+        are served at the time of this call.
         """
         definitions = list(self._registry)
         make = partial(make_document, definitions, self._types, self._descriptions)

@@ -1,4 +1,4 @@
-"""Schemas of OpenAPI v3 documents, from api_types.json and the installed descriptions.
+"""Schemas of OpenAPI v3 documents, built from api_types.json and the installed descriptions.
 
 Source: api/openapi-spec/v3 (v1.36).
 """
@@ -39,7 +39,7 @@ def kind_of(definition: ResourceDefinition, subresource: str = "") -> dict[str, 
 def schemas_of(
     definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions
 ) -> dict[str, Any]:
-    """Return the schemas by name for the kinds of these resources and all types that they refer to."""
+    """Return the schemas of the kinds of these resources, and of all types that they refer to, by OpenAPI name."""
     schemas: dict[str, Any] = {}
     roots: dict[str, dict[str, str]] = {}
     for definition in definitions:
@@ -68,12 +68,15 @@ def foreign_name(kind: Mapping[str, str]) -> str:
 
 
 def _foreign_schema(kind: Mapping[str, str]) -> dict[str, Any]:
-    """Return the schema of a resource without one: any fields."""
+    """Return a schema that permits any fields, for a kind whose schema is unknown."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, GROUP_VERSION_KIND: [dict(kind)]}
 
 
 def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> dict[str, dict[str, Any]]:
-    """Return the schemas of the fields of every object. metadata: the schema of that field."""
+    """Return the schemas of the fields that all objects have: apiVersion, kind and metadata.
+
+    metadata: schema of the field metadata
+    """
     words = descriptions.of(_ANY_KIND)
     fields = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
     return {
@@ -83,7 +86,7 @@ def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> 
 
 
 def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any], descriptions: Descriptions) -> dict[str, Any]:
-    """Return the schema of the CustomResourceDefinition with the fields of every object."""
+    """Return the schema of a custom resource: the schema in its definition, and the fields that all objects have."""
     given = schema.get("properties") or {}
     own = of_every_object({"allOf": [reference(OBJECT_META)], "default": {}}, descriptions)
     properties = {**own, **_without_meta(given)}

@@ -1,10 +1,8 @@
 """OpenAPI v2: one document of all APIs, for older kubectl, Helm, Terraform and client generators.
 
-It is made when it is first requested, and kept compressed until the served resources change.
-
 Source: apiserver pkg/server/routes/openapi.go; kube-openapi pkg/handler/handler.go; api/openapi-spec/swagger.json
-(v1.36). Differs from upstream: operations and parameters have no descriptions, fields no enumerations; there are no
-operations for watch paths, nor for proxying to kubelets and pods.
+(v1.36). Difference: operations and parameters have no descriptions, fields no enumerations; there are no operations
+for watch paths, nor for proxying to kubelets and pods.
 """
 
 from __future__ import annotations
@@ -28,7 +26,10 @@ _BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document in both encodings, compressed, and their common etag without quotes."""
+    """OpenAPI v2 document in JSON and in protobuf, compressed in memory.
+
+    etag: ETag of both encodings, without quotes
+    """
 
     etag: str
     _json: bytes
@@ -44,7 +45,7 @@ class Document:
 def make_document(
     definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions, version: str
 ) -> Document:
-    """Make the document. version: the Kubernetes version, "1.36"."""
+    """Build the document of these resources. version: version of Kubernetes, such as "1.36"."""
     found = {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version},

@@ -1,4 +1,4 @@
-"""Paths of the OpenAPI v2 document: the operations of each resource and their operationIds.
+"""Paths of the OpenAPI v2 document: the operations of each resource, with their operationIds.
 
 Source: apiserver pkg/endpoints/installer.go, pkg/endpoints/openapi/openapi.go; apiextensions-apiserver
 pkg/controller/openapi/builder/builder.go (v1.36).
@@ -43,7 +43,14 @@ _IN_PATH = ("name", "namespace")
 
 
 class PathAction(NamedTuple):
-    """Verb in the document: the prefix of its operationId, its query parameters, and the statuses of its responses."""
+    """How the document shows a verb.
+
+    name: value of x-kubernetes-action
+    method: HTTP method
+    operation: prefix of the operationId
+    options: names of the query parameters
+    statuses: status codes of successful responses
+    """
 
     name: str
     method: str
@@ -109,14 +116,19 @@ def _of_resource(definition: ResourceDefinition, types: ApiTypes) -> Iterator[tu
 
 
 class _Operations:
-    """Operations of one resource."""
+    """Builder of the operations of one resource."""
 
     def __init__(self, definition: ResourceDefinition, types: ApiTypes) -> None:
         self._definition, self._types = definition, types
         self._actions = _CUSTOM_ACTIONS if definition.dynamic else _ACTIONS
 
     def of(self, wanted: Iterable[str], verbs: Iterable[str], path: str, subresource: str = "") -> dict[str, Any]:
-        """Return the operations at a path. wanted: the verbs that apply to this path."""
+        """Return the operations and the shared parameters at a path.
+
+        wanted: verbs that the path can have
+        verbs: verbs that the resource or subresource supports
+        subresource: name of the subresource; "" for the resource itself
+        """
         verbs = frozenset(verbs)
         shared = [name for name in _IN_PATH if f"{{{name}}}" in path]
         found: dict[str, Any] = {
@@ -169,7 +181,10 @@ class _Operations:
         return self._schema({**kind, "kind": self._definition.list_kind} if verb == "list" else kind)
 
     def _returns_deleted(self) -> bool:
-        """Report whether the document has deletions return the object. Upstream omits this for namespaces."""
+        """Report whether the document has deletions return the object instead of a Status.
+
+        Upstream's document has a Status for namespaces, although their deletion returns the object.
+        """
         return self._definition.strategy.return_deleted_object and self._definition.name != "namespaces"
 
     def _schema(self, kind: Mapping[str, str]) -> str:
@@ -188,7 +203,7 @@ def _responses(name: str, statuses: Iterable[int]) -> dict[str, Any]:
 
 
 def group_in_names(group: str) -> str:
-    """Return the group's name in operationIds: "rbac.authorization.k8s.io" → "RbacAuthorization"; "" → "Core"."""
+    """Return the name of a group in operationIds: "rbac.authorization.k8s.io" → "RbacAuthorization"; "" → "Core"."""
     parts = group.removesuffix(".k8s.io").split(".")
     return "".join(part[:1].upper() + part[1:] for part in parts) or "Core"
 
@@ -199,7 +214,7 @@ def _tag(group: str, version: str = "") -> str:
 
 
 def _of_discovery(definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the discovery paths. Upstream has none for groups of custom resources."""
+    """Yield the operations at discovery paths. As in upstream, groups of custom resources have none."""
     versions = {(definition.group, definition.version) for definition in definitions if not definition.dynamic}
     yield "/api/", {"get": _about("getCoreAPIVersions", "core", f"{META}.APIVersions")}
     yield "/apis/", {"get": _about("getAPIVersions", "apis", f"{META}.APIGroupList")}

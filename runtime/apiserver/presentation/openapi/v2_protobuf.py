@@ -1,6 +1,6 @@
-"""Encoder of OpenAPI v2 documents in the protobuf of github.com/google/gnostic-models, for kubectl and client-go.
+"""Encoder of OpenAPI v2 documents in gnostic's protobuf format, which kubectl and client-go request.
 
-Source: gnostic-models openapiv2/OpenAPIv2.proto, and OpenAPIv2.go for what it makes of JSON.
+Source: github.com/google/gnostic-models openapiv2/OpenAPIv2.proto, and OpenAPIv2.go for the conversion from JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Encode = Callable[[Any], bytes]
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:
-    """Encode a JSON document of the forms that Kubernetes uses."""
+    """Encode an OpenAPI v2 document. Supports only the keywords that Kubernetes uses."""
     return _message(document, _DOCUMENT)
 
 
-# --- the wire
+# --- wire format
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -57,7 +57,7 @@ def _each(number: int, content: Encode) -> Encode:
 
 
 def _named(number: int, content: Encode) -> Encode:
-    """Entries of a map, each a message of name and value."""
+    """Return an encoder of a mapping, as a repeated field of messages with a name (1) and a value (2)."""
 
     def encode(entries: Mapping[str, Any]) -> bytes:
         return b"".join(
@@ -68,9 +68,10 @@ def _named(number: int, content: Encode) -> Encode:
 
 
 def _message(value: Mapping[str, Any], fields: Mapping[str, Encode], extensions: int = 0) -> bytes:
-    """Encode a message, whose fields are in the order of their numbers.
+    """Encode a message.
 
-    extensions: number of the field with the x- extensions, which is last.
+    fields: encoders by JSON name, in the order of the field numbers
+    extensions: number of the field for x- extensions, which must be the last; 0 if the message has none
     """
     parts = [encode(value[name]) for name, encode in fields.items() if name in value]
     if extensions:
@@ -78,7 +79,7 @@ def _message(value: Mapping[str, Any], fields: Mapping[str, Encode], extensions:
     return b"".join(parts)
 
 
-# --- values of any type, as YAML
+# --- values of any type, encoded in YAML
 
 
 def _extension(number: int, name: str, value: Any) -> bytes:
@@ -90,7 +91,7 @@ def _any(value: Any) -> bytes:
 
 
 def _yaml(value: Any) -> list[str]:
-    """Yield the lines of a value."""
+    """Return the lines of a value in YAML."""
     match value:
         case dict() if value:
             return [line for name, inner in value.items() for line in _entry(_scalar(name), inner)]
@@ -107,7 +108,7 @@ def _entry(name: str, value: Any) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
-    """Quote a YAML string if it would be read as another type."""
+    """Format a YAML scalar. A string is quoted if YAML would read it as another type."""
     if not isinstance(value, str) or value.lower() in _OTHERS or _NUMBER.match(value) or not value.isprintable():
         return json.dumps(value, ensure_ascii=False)
     return value if _WORD.fullmatch(value) else "'" + value.replace("'", "''") + "'"

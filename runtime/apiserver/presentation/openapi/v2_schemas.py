@@ -1,4 +1,4 @@
-"""Definitions of the OpenAPI v2 document: the schemas of version 3, reduced to the keywords of version 2.
+"""Definitions of the OpenAPI v2 document: the schemas of v3, reduced to the keywords of v2.
 
 Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, pkg/controller/openapi/v2/conversion.go
 (v1.36).
@@ -45,7 +45,7 @@ def reference(name: str) -> dict[str, str]:
 def schemas(
     definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions
 ) -> dict[str, dict[str, Any]]:
-    """Return the schemas by name."""
+    """Return the schemas of all resources and of request types such as DeleteOptions, by OpenAPI name."""
     found = schemas_of(definitions, types, descriptions)
     for type_ in types.closure(_BESIDE):
         found[type_.name] = schema_of(type_, descriptions.of(type_.name)) | _kinds(found.get(type_.name, {}))
@@ -81,7 +81,7 @@ def _group_version_kind(group: str, version: str, kind: str) -> dict[str, str]:
 
 
 def _built_in(schema: Any) -> Any:
-    """Remove defaults, and merge single-element allOf references into their schema."""
+    """Convert the schema of a built-in type to v2: without defaults and without allOf around a single reference."""
     match schema:
         case {"allOf": [{"$ref": str()} as one], **rest}:
             return _built_in({**one, **rest})
@@ -111,9 +111,9 @@ def _custom_kind(
 
 
 def custom_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a custom schema for version 2, without keywords that its clients reject.
+    """Convert the schema of a custom resource to v2, without the keywords that v2 clients reject.
 
-    They reject null, and unknown fields beside known ones.
+    v2 clients reject null values and, in a schema with known fields, unknown fields.
     """
     shown = {word: value for word, value in schema.items() if word not in _ONLY_IN_V3}
     if schema.get("nullable"):
