@@ -90,7 +90,7 @@ def decoded(entries: Any) -> dict[Manager, Object]:
 
 
 def given_by_client(entries: Any) -> dict[Manager, Object]:
-    """Return managedFields from a client by manager, as `decoded`; {} also if the fieldsV1 of an entry is invalid."""
+    """Return managedFields of a client's object by manager; {} if an entry or its fieldsV1 is invalid."""
     found = decoded(entries)
     return found if all(_is_tree(entry["fieldsV1"]) for entry in found.values()) else {}
 
@@ -113,7 +113,7 @@ def _rank(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
-    """Return the set of fields that a request cannot change, such as status outside the status subresource.
+    """Return the field set that a request cannot change, such as status outside the status subresource.
 
     subresource: subresource in the path of the request, or "".
     """
@@ -128,7 +128,7 @@ def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
 
 
 def stripped(fields: Tree) -> Tree:
-    """Return the set without the fields that are never recorded in managedFields."""
+    """Return a field set without the fields that are never recorded in managedFields, such as metadata.name."""
     return minus(fields, _STRIPPED)
 
 
@@ -151,7 +151,7 @@ def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *,
 
 
 def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tree:
-    """Return the set of fields of a new object that differ from their zero values."""
+    """Return the field set of a new object: the fields that differ from their zero values."""
     type_ = merge_type_of(definition)
     zero, omitted, has_status = type_.zero, type_.omitted, definition.strategy.has_status
     found: Tree = {}
@@ -177,7 +177,7 @@ def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tre
 
 
 def _changed_fields(value: Any, before: Any, type_: MergeType) -> Tree | None:
-    """Return the set of fields of a top-level value that differ from `before`; None if the two are equal.
+    """Return the field set in which a top-level value differs from `before`; None if the two are equal.
 
     The result is cached, because a controller creates many objects with an equal spec.
     before: zero value of the field, or _ABSENT.

@@ -32,7 +32,7 @@ class DeleteOptions:
 
 
 def store(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Object) -> bytes:
-    """Store an object after an update, or remove it if its deletion is complete. Returns its JSON in either case."""
+    """Store an updated object, or remove it if the update completes its deletion. Returns its JSON in either case."""
     if is_deletion_complete(definition, obj):
         return cluster.state.remove(definition.storage, key, obj)
     return cluster.state.put(definition.storage, key, obj)

@@ -152,7 +152,7 @@ def _why_unreachable(cluster: Cluster, host: str) -> str:
 
 
 def _is_in_hollow_range(cluster: Cluster, text: str) -> bool:
-    """Report whether text is an IP address of hollow nodes or of their pods."""
+    """Report whether a text is an IP address in the ranges of hollow nodes and their pods."""
     address = _parsed_ip(text)
     if address is None:
         return False

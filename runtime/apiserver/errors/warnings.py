@@ -43,7 +43,7 @@ class Warnings:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All warnings, not truncated. The response may show fewer: see `shown`."""
+        """All warnings, not truncated. `shown` returns the warnings for the response."""
         return tuple(self._texts)
 
     def shown(self) -> list[str]:

@@ -27,7 +27,7 @@ class Comparison(NamedTuple):
 
 
 def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
-    """Return the fields that differ between two maps.
+    """Return the fields that differ between two maps, such as two versions of an object.
 
     The work counts towards the allowance of the computation (cel/effort.py), because maps may be large.
     """
@@ -38,7 +38,7 @@ def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
 
 
 def non_zero_fields(value: Any, zero: Any, type_: MergeType) -> Tree | None:
-    """Return the fields in which a value differs from the zero value of its type; None if the two are equal."""
+    """Return the field set in which a value differs from the zero value of its type; None if the two are equal."""
     if value == zero:
         return None
     found = Comparison({}, {}, {})
@@ -47,7 +47,7 @@ def non_zero_fields(value: Any, zero: Any, type_: MergeType) -> Tree | None:
 
 
 def all_fields(value: Any, type_: MergeType) -> Tree:
-    """Return the set of all fields of an added or removed value, including the value itself."""
+    """Return the field set with all fields of an added or removed value, including the value itself."""
     if not value or type_.atomic:
         return _LEAF
     if isinstance(value, dict):

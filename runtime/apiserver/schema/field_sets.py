@@ -25,12 +25,12 @@ _MEMBER: Tree = {}
 
 
 def field_set(value: Any, type_: MergeType) -> Tree:
-    """Return the set of all fields of a map."""
+    """Return the field set that contains all fields of a map. type_: merge type of the map."""
     return _below(value, type_) or {}
 
 
 def _below(value: Any, type_: MergeType) -> Tree | None:
-    """Return the set of all fields of a map or list; None for a scalar or an atomic value."""
+    """Return the field set with all fields of a map or list; None for a scalar or an atomic value."""
     if type_.atomic:
         return None
     if isinstance(value, dict):
@@ -84,7 +84,7 @@ def step_of(element: Any, type_: MergeType) -> str | None:
 
 
 def has(fields: Tree, step: str) -> bool:
-    """Report whether a field is a member of a set. step: key of the field in the set, such as "f:spec"."""
+    """Report whether a field is a member of a field set. step: key of the field in the set, such as "f:spec"."""
     inner = fields.get(step)
     return inner is not None and (not inner or ITSELF in inner)
 
@@ -96,12 +96,12 @@ def has_path(fields: Tree, path: Sequence[str]) -> bool:
 
 
 def in_order(fields: Tree) -> Tree:
-    """Return the set with its keys in the order in which upstream writes them, at all levels."""
+    """Return a field set with its keys in the order in which upstream writes them, at all levels."""
     return {step: in_order(inner) if (inner := fields[step]) else inner for step in sorted(fields)}
 
 
 def minus(fields: Tree, other: Tree) -> Tree:
-    """Return the difference of two sets: the members of `fields` that are not members of `other`."""
+    """Return the difference of two field sets: the members of `fields` that are not members of `other`."""
     return _minus(fields, other) if fields and other else fields
 
 
@@ -133,7 +133,7 @@ def _difference_below(inner: Tree, against: Tree) -> Tree | None:
 
 
 def united(fields: Tree, other: Tree) -> Tree:
-    """Return the union of two sets. The result is the object `fields` if `other` adds nothing."""
+    """Return the union of two field sets. If `other` adds nothing, the result is the same object as `fields`."""
     if not fields or not other:
         return fields or other
     found: Tree | None = None
@@ -155,7 +155,7 @@ def _united_below(here: Tree, inner: Tree) -> Tree:
 
 
 def common(fields: Tree, other: Tree) -> Tree:
-    """Return the intersection of two sets."""
+    """Return the intersection of two field sets."""
     found: Tree = {}
     for step, inner in fields.items():
         against = other.get(step)
@@ -174,7 +174,7 @@ def _simplified(fields: Tree) -> Tree:
 
 
 def without(fields: Tree, others: Tree) -> Tree:
-    """Return the members of `fields` that are neither members of `others` nor below one of its members."""
+    """Return the field set `fields` without the members of `others`, and without everything below these."""
     if not others:
         return fields
     rest: Tree = {}
@@ -190,7 +190,7 @@ def without(fields: Tree, others: Tree) -> Tree:
 
 
 def with_named_members(fields: Tree, type_: MergeType) -> Tree:
-    """Return the set with the struct fields on the paths to its members as further members.
+    """Return a field set with the struct fields on the paths to its members as further members.
 
     Source: structured-merge-diff fieldpath/set.go, EnsureNamedFieldsAreMembers.
     """
@@ -207,7 +207,7 @@ def with_named_members(fields: Tree, type_: MergeType) -> Tree:
 
 
 def paths(fields: Tree, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of the members, outer levels first: `.spec.containers[name="web"].image`."""
+    """Yield the paths of a field set's members, outer levels first: `.spec.containers[name="web"].image`."""
     steps = sorted(step for step in fields if step != ITSELF)
     for step in steps:
         if has(fields, step):

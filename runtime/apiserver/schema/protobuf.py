@@ -234,7 +234,7 @@ def _double(value: bytes) -> float:
 
 
 def _time(data: bytes, *, micro: bool) -> str | None:
-    """Decode metav1.Time or MicroTime: seconds and nanoseconds. Returns None for an unset time."""
+    """Decode a metav1.Time or MicroTime to RFC 3339. Returns None for Go's zero time."""
     parts = {number: _signed(_int(value)) for number, value in _fields(data)}
     seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
     if not data or seconds <= UNIX_OF_YEAR_1:

@@ -111,7 +111,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
 
 
 def _set_merged(result: Object, name: str, value: Any, rule: MergeField) -> None:
-    """Merge the value that a patch has for a field into result, in place."""
+    """Merge the value of a patch for the field `name` into the object `result`, in place."""
     former = result.get(name)
     if isinstance(value, dict) and isinstance(former, dict):
         result[name] = _without_directives(value) if rule.replace else _merged_map(former, value, rule.schema)
@@ -182,7 +182,7 @@ def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: Mer
 
 
 def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: MergeField) -> list[Any]:
-    """Merge a list, and sort it by a $setElementOrder directive. order: the value of the directive."""
+    """Merge a list, and sort it by a $setElementOrder directive. name: field of the list. order: the directive."""
     if not isinstance(order, list) or not isinstance(patch, list | None) or not isinstance(original, list | None):
         raise ValueError(f"{_SET_ORDER}{name} requires lists")
     if patch is None:
@@ -205,10 +205,12 @@ def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: Mer
 def _order_before(
     merged: list[Any], original: list[Any], wanted: list[Hashable], name: str, rule: MergeField
 ) -> list[Hashable]:
-    """Return the merge keys in the order that counts as the object's: new elements replace deleted ones in it.
+    """Return the merge keys of a list in the order before the patch.
 
-    Upstream deletes and appends elements in the array from which it then reads the object's order. The effect is
-    visible when `kubectl apply` replaces a container of a pod that also has a container which is not in the manifest.
+    Deleted elements are left out, and at most as many new elements are appended. As upstream, which deletes and appends
+    elements in the array from which it then reads this order. The effect is visible when `kubectl apply` replaces a
+    container of a pod that also has a container which is not in the manifest.
+    merged: list after the patch, not yet sorted. original: list before the patch.
     wanted: merge keys of the patch's elements without a directive.
     """
     former = [_merge_key_of(element, name, rule) for element in original]
@@ -220,7 +222,7 @@ def _order_before(
 
 
 def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> None:
-    """Raise ValueError unless the keys of the patch are in the order of the $setElementOrder directive."""
+    """Raise ValueError unless the elements of a patch are in the order of its $setElementOrder directive."""
     places = iter(order)
     if order and not all(key in places for key in patch):  # consumes the iterator: a subsequence test
         raise ValueError(f"{name}: the elements of the patch are not in the order of {_SET_ORDER}{name}")
@@ -239,10 +241,14 @@ def _in_order(merged: Iterable[Hashable], order: list[Hashable], original: list[
 
 
 def _sorted_positions(keys: list[Hashable], order: list[Hashable], original: list[Hashable]) -> list[int]:
-    """Return the positions of keys in their new order. order: value of $setElementOrder. original: the former list.
+    """Return the positions of the elements of a merged list in their new order.
 
-    The keys in `order` are sorted by it, the others by their former position. The two sorted runs are then merged: a
-    key of the second run precedes a key of the first only if it preceded that key in the former list.
+    keys: merge keys of the elements.
+    order: merge keys in the order of the patch or of its $setElementOrder directive.
+    original: merge keys in their order before the patch.
+
+    The elements with a key in `order` are sorted by it, all others by their order before the patch. Then the two
+    sequences are merged: an element of the second precedes an element of the first only if it did so before the patch.
     """
     rank = {key: place for place, key in reversed(list(enumerate(order)))}
     before = {key: place for place, key in reversed(list(enumerate(original)))}
@@ -270,7 +276,7 @@ def _merge_key_of(element: Any, name: str, rule: MergeField) -> Hashable:
 
 
 def _are_maps(elements: list[Any], name: str) -> bool:
-    """Report whether the elements are maps. Raises ValueError for mixed elements and for lists of lists."""
+    """Report whether the elements of a list are maps. Raises ValueError for mixed types and for lists of lists."""
     maps = sum(isinstance(element, dict) for element in elements)
     if 0 < maps < len(elements):
         raise ValueError(f"{name}: the elements of a list have different types")

@@ -32,7 +32,7 @@ class _Path(NamedTuple):
 
 
 def typed_errors(obj: Any, type_: MergeType) -> list[str]:
-    """Return error texts for unknown fields of structs, and for duplicate list elements and those without a key."""
+    """Return error texts for an applied object: unknown fields, duplicate list elements, elements without a key."""
     found = list(islice(_errors(obj, type_, None), MOST + 1))
     return found if len(found) <= MOST else [*found[:MOST], "and more"]
 

@@ -94,7 +94,7 @@ def _steps(values: list[Any], type_: MergeType) -> list[str]:
 
 
 def removed(value: Any, fields: Tree, type_: MergeType) -> Any:
-    """Return the value without the given fields. Maps and lists that become empty are kept."""
+    """Return a value without the fields in a field set. Maps and lists that become empty are kept."""
     if type_.atomic or not value or not fields:
         return value
     if isinstance(value, dict):
