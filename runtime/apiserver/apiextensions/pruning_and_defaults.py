@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from kcm.runtime.apiserver.schema.field_validation import MOST_STRAYS
+from kcm.runtime.apiserver.schema.field_validation import MOST_REPORTED
 from kcm.runtime.apiserver.storage.sizes import MOST_SENT, TooLargeError
 
 MOST_MADE = MOST_SENT  # bytes of JSON that defaults may add to an object; a larger object could not be stored
@@ -47,7 +47,7 @@ class UnknownFields:
 
     @property
     def is_full(self) -> bool:
-        return len(self.paths) >= MOST_STRAYS or self._left <= 0
+        return len(self.paths) >= MOST_REPORTED or self._left <= 0
 
 
 # (value, found, path): settles a map or list in place; adds unknown fields to found if given.

@@ -59,7 +59,7 @@ class Manager(NamedTuple):
     subresource: str
 
 
-def updater(call: RoutedRequest) -> Manager:
+def update_manager(call: RoutedRequest) -> Manager:
     """Return the field manager of an update or create request."""
     name = call.query.get("fieldManager") or call.agent or UNKNOWN
     return Manager(name, UPDATE, call.definition.api_version, call.route.subresource)
@@ -76,7 +76,7 @@ def entry_of(manager: Manager, fields: Tree, api_version: str, time: str | None)
     return entry
 
 
-def decoded(entries: Any) -> dict[Manager, Object]:
+def entries_by_manager(entries: Any) -> dict[Manager, Object]:
     """Return the entries of managedFields by manager; {} if an entry is invalid. entries: a list, or None."""
     found = {}
     for entry in entries or ():
@@ -89,9 +89,9 @@ def decoded(entries: Any) -> dict[Manager, Object]:
     return found
 
 
-def given_by_client(entries: Any) -> dict[Manager, Object]:
+def client_entries(entries: Any) -> dict[Manager, Object]:
     """Return managedFields of a client's object by manager; {} if an entry or its fieldsV1 is invalid."""
-    found = decoded(entries)
+    found = entries_by_manager(entries)
     return found if all(_is_tree(entry["fieldsV1"]) for entry in found.values()) else {}
 
 
@@ -99,20 +99,20 @@ def _is_tree(fields: Any) -> bool:
     return isinstance(fields, dict) and all(map(_is_tree, fields.values()))
 
 
-def encoded(entries: Mapping[Manager, Object]) -> list[Object]:
+def sorted_entries(entries: Mapping[Manager, Object]) -> list[Object]:
     """Return managedFields as a list, with the entries in upstream's order."""
     if len(entries) == 1:
         return [*entries.values()]
-    return sorted(entries.values(), key=_rank)
+    return sorted(entries.values(), key=_entry_order)
 
 
-def _rank(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _entry_order(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     # The times are RFC 3339 in UTC, so they can be compared as text.
     time, name = entry.get("time") or "", entry.get("manager", "")
     return entry["operation"], time, name, entry["apiVersion"], entry.get("subresource", "")
 
 
-def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
+def reset_fields(definition: ResourceDefinition, subresource: str) -> Tree:
     """Return the field set that a request cannot change, such as status outside the status subresource.
 
     subresource: subresource in the path of the request, or "".
@@ -127,7 +127,7 @@ def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
     return _RESET_STATUS if strategy.has_status else {}
 
 
-def stripped(fields: Tree) -> Tree:
+def recordable(fields: Tree) -> Tree:
     """Return a field set without the fields that are never recorded in managedFields, such as metadata.name."""
     return minus(fields, _STRIPPED)
 
@@ -138,7 +138,7 @@ def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *,
     obj: the object in the version of the definition; changed in place.
     manager: name of the field manager.
     """
-    given = given_by_client(obj["metadata"].pop(MANAGED_FIELDS, None))
+    given = client_entries(obj["metadata"].pop(MANAGED_FIELDS, None))
     if not cluster.settings.record_managers:
         return
     fields = fields_of_new(definition, obj)
@@ -147,7 +147,7 @@ def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *,
         if given:
             given = {other: left for other, entry in given.items() if (left := _without(entry, fields, {}))}
         entries = _with_entry(given, mine, fields, cluster.timestamp())
-        obj["metadata"][MANAGED_FIELDS] = encoded(entries)
+        obj["metadata"][MANAGED_FIELDS] = sorted_entries(entries)
 
 
 def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tree:
@@ -207,8 +207,8 @@ def record_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Mappi
     elif given is not None and given in ([], [{}]):
         entries = None
     else:
-        entries = given if given_by_client(given) else live
-    managers = decoded(entries)
+        entries = given if client_entries(given) else live
+    managers = entries_by_manager(entries)
     if not managers:
         return
     try:
@@ -231,7 +231,7 @@ def _record_update(
     managers: the same entries by manager.
     """
     comparisons = Comparisons(cluster, call.definition, {**old, "metadata": _unmanaged(old["metadata"])}, new)
-    mine = updater(call)
+    mine = update_manager(call)
     if mine.subresource == SCALE and not _manages_replicas(call.definition, managers):
         new["metadata"][MANAGED_FIELDS] = entries  # as upstream: replicas have no manager yet, and get none
         return
@@ -244,12 +244,12 @@ def _record_update(
         theirs = comparisons.of(entry["apiVersion"])
         if theirs is not None and (left := _without(entry, united(theirs.modified, theirs.added), theirs.removed)):
             after[other] = left
-    reset = reset_by(call.definition, call.route.subresource)
-    fields = stripped(without(united(comparison.modified, comparison.added), reset))
+    reset = reset_fields(call.definition, call.route.subresource)
+    fields = recordable(without(united(comparison.modified, comparison.added), reset))
     if fields:
         after = _with_entry(after, mine, fields, cluster.timestamp())
     if after:
-        new["metadata"][MANAGED_FIELDS] = encoded(after)
+        new["metadata"][MANAGED_FIELDS] = sorted_entries(after)
 
 
 def _unmanaged(meta: Mapping[str, Any]) -> Object:
@@ -327,10 +327,10 @@ def _with_entry(entries: dict[Manager, Object], mine: Manager, fields: Tree, now
         fields = united(former["fieldsV1"], fields)
     # As upstream, the entry of a scale update has no time.
     entries[mine] = entry_of(mine, fields, mine.api_version, None if mine.subresource == SCALE else now)
-    return entries if len(entries) <= MOST_UPDATERS else _capped(entries)
+    return entries if len(entries) <= MOST_UPDATERS else _merge_oldest(entries)
 
 
-def _capped(entries: dict[Manager, Object]) -> dict[Manager, Object]:
+def _merge_oldest(entries: dict[Manager, Object]) -> dict[Manager, Object]:
     """Merge the oldest UPDATE entries into one entry per API version, until at most MOST_UPDATERS are left.
 
     Changes and returns `entries`. The merged entry has the manager "ancient-changes".

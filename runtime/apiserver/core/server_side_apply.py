@@ -27,13 +27,13 @@ from kcm.runtime.apiserver.core.field_managers import (
     UPDATE,
     Comparisons,
     Manager,
-    decoded,
-    encoded,
+    entries_by_manager,
     entry_of,
     fields_of_new,
     in_version_of,
-    reset_by,
-    stripped,
+    recordable,
+    reset_fields,
+    sorted_entries,
 )
 from kcm.runtime.apiserver.core.merge_types import merge_type_of
 from kcm.runtime.apiserver.errors import status_errors
@@ -74,17 +74,17 @@ def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: 
     _check(definition, body, type_)
     meta = {name: value for name, value in metadata(live).items() if name != MANAGED_FIELDS}
     base = {**live, "metadata": meta} if live else {}
-    entries = decoded(metadata(live).get(MANAGED_FIELDS))
+    entries = entries_by_manager(metadata(live).get(MANAGED_FIELDS))
     now = cluster.timestamp()
     if live and not entries:
         entries = _before_first_apply(call, base, now)
     mine = Manager(call.query["fieldManager"], APPLY, "", call.route.subresource)
-    fields = without(field_set(body, type_), reset_by(definition, call.route.subresource))
+    fields = without(field_set(body, type_), reset_fields(definition, call.route.subresource))
     former = entries.get(mine)
     new: Object = merge(base, body, type_)
     claimed = entries | {mine: entry_of(mine, fields, definition.api_version, now)}
     if former is not None and minus(former["fieldsV1"], fields):
-        new = _pruned(cluster, definition, new, former, claimed)
+        new = _without_abandoned_fields(cluster, definition, new, former, claimed)
     comparisons = Comparisons(cluster, definition, stored_form(definition, base), stored_form(definition, new))
     conflicts = _conflicts(comparisons, entries, mine)
     if conflicts and not is_set(call.query, "force"):
@@ -94,8 +94,8 @@ def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: 
             conflicts = {other._replace(api_version=_SCALES): clash for other, clash in conflicts.items()}
         if conflicts:
             raise conflict(conflicts)
-    after = _after(comparisons, entries, mine)
-    if fields := in_order(stripped(fields)):
+    after = _remaining_entries(comparisons, entries, mine)
+    if fields := in_order(recordable(fields)):
         time: str | None = now
         if mine.subresource == SCALE:
             time = None  # as in field_managers
@@ -105,7 +105,7 @@ def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: 
     if mine.name == KUBECTL and annotations_of(new).get(LAST_APPLIED):
         noted = {**new["metadata"]["annotations"], LAST_APPLIED: last_applied_text(body)}
         new = {**new, "metadata": {**new["metadata"], "annotations": noted}}
-    managed = {MANAGED_FIELDS: encoded(after)} if after else {}
+    managed = {MANAGED_FIELDS: sorted_entries(after)} if after else {}
     return {**new, "metadata": {**metadata(new), **managed}}
 
 
@@ -127,7 +127,7 @@ def _check(definition: ResourceDefinition, body: Mapping[str, Any], type_: Merge
 
 def _before_first_apply(call: RoutedRequest, live: Mapping[str, Any], now: str) -> Entries:
     definition = call.definition
-    fields = stripped(fields_of_new(definition, live))
+    fields = recordable(fields_of_new(definition, live))
     if not fields:
         return {}
     manager = Manager(BEFORE_FIRST_APPLY, UPDATE, definition.api_version, call.route.subresource)
@@ -145,7 +145,7 @@ def _conflicts(comparisons: Comparisons, entries: Entries, mine: Manager) -> Con
     return found
 
 
-def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries:
+def _remaining_entries(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries:
     """Return the entries of the other managers, without the fields that the apply has changed or removed."""
     found = {}
     for other, entry in entries.items():
@@ -158,7 +158,7 @@ def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries
     return found
 
 
-def _pruned(
+def _without_abandoned_fields(
     cluster: Cluster, definition: ResourceDefinition, merged: Object, former: Mapping[str, Any], claimed: Entries
 ) -> Object:
     """Return the merged object without fields that only this manager managed, and that it no longer applies.
@@ -181,14 +181,14 @@ def _pruned(
     for version in sorted(managed, key=lambda managed_version: managed_version != former["apiVersion"]):
         of_version = cluster.registry.in_version(definition, version)
         if of_version is not None:
-            left = stored_form(of_version, _with_owned(of_version, stored, left, managed[version]))
+            left = stored_form(of_version, _with_managed_fields(of_version, stored, left, managed[version]))
     here = with_named_members(field_set(whole, type_), type_)
     still = with_named_members(field_set(in_version_of(then, left), type_), type_)
     kept: Object = removed(whole, common(minus(here, still), last), type_)
     return kept if then is definition else dict(in_version_of(definition, stored_form(then, kept)))
 
 
-def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
+def _with_managed_fields(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
     """Add those fields of the object `merged` to the object `left` that are in the set `managed`. Returns a new object.
 
     merged: the live object with the applied fields.

@@ -116,10 +116,10 @@ def in_background(
             return
         finally:
             outside_access.outside = before
-        obtain(questions, lambda found: resume(questions, found))
+        obtain(questions, lambda new_answers: resume(questions, new_answers))
 
-    def resume(questions: Sequence[Question], found: list[Answer]) -> None:
-        answers.update(zip(questions, found, strict=True))
+    def resume(questions: Sequence[Question], new_answers: list[Answer]) -> None:
+        answers.update(zip(questions, new_answers, strict=True))
         attempt()
 
     attempt()

@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.schema.nesting import check_nesting
 from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 STRICT, WARN = "Strict", "Warn"
-MOST_STRAYS = 100  # reported unknown and duplicate fields per body, as upstream (saveStrictError)
+MOST_REPORTED = 100  # reported unknown and duplicate fields per body, as upstream (saveStrictError)
 
 
 class FieldValidator:
@@ -66,11 +66,11 @@ class FieldValidator:
             found += self._unknown_to_schema(obj, settle)
         elif patch:
             found = [_duplicate(path) for path in duplicate_fields(body)]
-            found += _first_distinct(self._strays(obj, type_, None, patch=True))
+            found += _first_distinct(self._unknown_and_duplicate(obj, type_, None, patch=True))
         else:
-            found = _first_distinct(self._strays(_pairs(body), type_, None, patch=False))
-        del found[MOST_STRAYS:]
-        repeated = repeated[:MOST_STRAYS]
+            found = _first_distinct(self._unknown_and_duplicate(_pairs(body), type_, None, patch=False))
+        del found[MOST_REPORTED:]
+        repeated = repeated[:MOST_REPORTED]
         if (found or repeated) and directive == STRICT:
             text = ", ".join([yaml_error(repeated), *found] if repeated else found)
             raise _error(f"strict decoding error: {text}", kind, version, body, patch)
@@ -82,7 +82,9 @@ class FieldValidator:
         found: list[str] = []
         of_metadata, meta = self._types.find(OBJECT_META), obj.get("metadata")
         if of_metadata is not None and isinstance(meta, dict):
-            found += _first_distinct(self._strays(meta, of_metadata, Path(None, "metadata"), patch=False))
+            found += _first_distinct(
+                self._unknown_and_duplicate(meta, of_metadata, Path(None, "metadata"), patch=False)
+            )
         unknown: list[str] = []
         try:
             if settle is not None:
@@ -91,7 +93,7 @@ class FieldValidator:
             pass  # refused later
         return [*found, *map(_unknown, sorted(unknown))]
 
-    def _strays(
+    def _unknown_and_duplicate(
         self, value: Mapping[str, Any] | _Pairs, type_: ApiType, path: Path | None, *, patch: bool
     ) -> Iterator[str]:
         """Yield a message for each unknown or duplicate field of a struct, in order of appearance."""
@@ -111,7 +113,7 @@ class FieldValidator:
                 yield from map(_duplicate, _duplicates(inner, here))
                 continue
             for place, value in _structs_in(inner, field.form, here):
-                yield from self._strays(value, struct, place, patch=patch)
+                yield from self._unknown_and_duplicate(value, struct, place, patch=patch)
 
 
 class Path(NamedTuple):
@@ -130,11 +132,11 @@ class Path(NamedTuple):
 
 
 def _first_distinct(texts: Iterable[str]) -> list[str]:
-    """Return the distinct texts, up to the number that is reported (MOST_STRAYS)."""
+    """Return the distinct texts, up to the number that is reported (MOST_REPORTED)."""
     found: dict[str, None] = {}
     for text in texts:
         found[text] = None
-        if len(found) == MOST_STRAYS:
+        if len(found) == MOST_REPORTED:
             break
     return list(found)
 
@@ -182,7 +184,7 @@ def yaml_error(repeated: Sequence[str]) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """Return the paths of fields that a JSON document sets more than once, at most MOST_STRAYS.
+    """Return the paths of fields that a JSON document sets more than once, at most MOST_REPORTED.
 
     Raises ValueError for invalid JSON.
     """

@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import decode_body
 from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, encoded, put_object, served, stored_form
 from kcm.runtime.apiserver.core.field_managers import SERVER as SELF
-from kcm.runtime.apiserver.core.field_managers import record_new, updater
+from kcm.runtime.apiserver.core.field_managers import record_new, update_manager
 from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError
@@ -60,7 +60,7 @@ def create_object(
     """
     requester = SERVER if call is None else call.user
     if manager is None:
-        manager = SELF if call is None else updater(call).name
+        manager = SELF if call is None else update_manager(call).name
     meta = obj["metadata"]
     given_version = meta.get("resourceVersion")
     metadata.initialize(cluster, definition, obj)
