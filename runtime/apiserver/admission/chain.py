@@ -65,7 +65,7 @@ from kcm.runtime.apiserver.admission.policies import configured as policies
 from kcm.runtime.apiserver.admission.policies import mutating, validating
 from kcm.runtime.apiserver.admission.resource_quota import Charge, charge
 from kcm.runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
-from kcm.runtime.apiserver.admission.webhooks.dispatcher import have_changed, have_judged
+from kcm.runtime.apiserver.admission.webhooks.dispatcher import run_mutating_webhooks, run_validating_webhooks
 from kcm.runtime.apiserver.core.cluster import Cluster, Remarks, RoutedRequest, stored_form
 from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
 from kcm.runtime.apiserver.core.metadata import settle_namespace
@@ -89,7 +89,7 @@ __all__ = [
 ]
 
 PODS, SCALE, BINDING = "pods", "scale", "binding"
-_LATER = ("uid", "creationTimestamp", "generation")  # what upstream sets after webhooks have changed a new object
+_SET_LATER = ("uid", "creationTimestamp", "generation")  # what upstream sets after webhooks have changed a new object
 
 
 def admit_create(
@@ -99,13 +99,15 @@ def admit_create(
 
     call: the request; None for an object that the server itself creates, without policies and webhooks
     """
-    _change_new(cluster, definition, obj, call)
-    if call is None or not _may_change(cluster):
+    _mutate_new(cluster, definition, obj, call)
+    if call is None or not _has_mutators(cluster):
         return obj
     meta = obj["metadata"]
-    ours = {field: meta[field] for field in _LATER if field in meta}
+    ours = {field: meta[field] for field in _SET_LATER if field in meta}
     shown = {**obj, "metadata": {field: value for field, value in meta.items() if field not in ours}}
-    changed = _by_others(call, CREATE, cluster, shown, None, lambda obj: _change_new(cluster, definition, obj, call))
+    changed = _run_dynamic_mutation(
+        call, CREATE, cluster, shown, None, lambda obj: _mutate_new(cluster, definition, obj, call)
+    )
     settle_namespace(call.route, changed)
     changed["metadata"].update(ours)
     return changed
@@ -118,7 +120,7 @@ def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
     """
     if NODE_RESTRICTION in cluster.settings.plugins:
         node_restriction.admit(cluster, call, UPDATE, new, old)
-    if not _may_change(cluster) or call.route.subresource == SCALE:
+    if not _has_mutators(cluster) or call.route.subresource == SCALE:
         return new
     definition, whole = call.definition, call.route.subresource == ""
 
@@ -128,7 +130,7 @@ def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
             change_update(cluster, definition, obj, old)
 
     change(new)
-    return _by_others(call, UPDATE, cluster, new, old, change)
+    return _run_dynamic_mutation(call, UPDATE, cluster, new, old, change)
 
 
 def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object, old: Object) -> None:
@@ -165,11 +167,11 @@ def admit_body(
         node_restriction.admit(cluster, call, operation, body, None if old is None else old())
     if call.route.subresource == BINDING and POD_TOPOLOGY_LABELS in cluster.settings.plugins:
         pod_topology_labels.admit_binding(cluster, body)
-    if _may_change(cluster):
-        asked = attributes_of(call, operation, obj=body, old=None if old is None else old())
-        body = _changed(cluster, asked, lambda obj: obj, kind) or body
-    if _may_judge(cluster):
-        _judge(cluster, attributes_of(call, operation, obj=body, old=None if old is None else old()))
+    if _has_mutators(cluster):
+        attributes = attributes_of(call, operation, obj=body, old=None if old is None else old())
+        body = _run_mutators(cluster, attributes, lambda obj: obj, kind) or body
+    if _has_validators(cluster):
+        _run_validators(cluster, attributes_of(call, operation, obj=body, old=None if old is None else old()))
     return body
 
 
@@ -194,9 +196,9 @@ def check_create(
         certificate_subject_restriction.validate_create(definition, obj)
     if call is not None:
         pod_security.check(cluster, call, obj)
-        _check_written(cluster, call, obj)
-    if call is not None and _may_judge(cluster):
-        _judge(cluster, attributes_of(call, CREATE, obj=_shown(definition, obj)))
+        _check_write(cluster, call, obj)
+    if call is not None and _has_validators(cluster):
+        _run_validators(cluster, attributes_of(call, CREATE, obj=_in_request_version(definition, obj)))
     if RESOURCE_QUOTA not in plugins:
         return []
     return resource_quota.admit(cluster, resource_quota.QuotaRequest(definition, CREATE, "", obj))
@@ -212,21 +214,21 @@ def check_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
     if LIMIT_RANGER in plugins:
         limit_ranger.admit_update(cluster, definition, subresource, new, old)
     pod_security.check(cluster, call, new, old)
-    _check_written(cluster, call, new, old)
+    _check_write(cluster, call, new, old)
     persistent_volume_claim_resize.admit_update(cluster, call, new, old)
     if CERTIFICATE_APPROVAL in plugins:
         certificate_approval.validate_update(cluster, call, old)
     if CERTIFICATE_SIGNING in plugins:
         certificate_signing.validate_update(cluster, call, new, old)
-    if subresource != SCALE and _may_judge(cluster):
-        obj, before = _shown(definition, new), _shown(definition, old)
-        _judge(cluster, attributes_of(call, UPDATE, obj=obj, old=before))
+    if subresource != SCALE and _has_validators(cluster):
+        obj, before = _in_request_version(definition, new), _in_request_version(definition, old)
+        _run_validators(cluster, attributes_of(call, UPDATE, obj=obj, old=before))
     if RESOURCE_QUOTA not in plugins:
         return []
     return resource_quota.admit(cluster, resource_quota.QuotaRequest(definition, UPDATE, subresource, new, old))
 
 
-def _check_written(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
+def _check_write(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | None = None) -> None:
     """Run the validating plugins that check creations and updates by the same rules. Raises StatusError (403).
 
     old: the stored object; None for a creation
@@ -255,21 +257,21 @@ def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Obje
     options: the DeleteOptions. The check raises StatusError.
     """
     restricts = NODE_RESTRICTION in cluster.settings.plugins and NODES in call.user.groups
-    if not restricts and not _may_change(cluster) and not _may_judge(cluster):
+    if not restricts and not _has_mutators(cluster) and not _has_validators(cluster):
         return admit_all
 
     def ask(old: Object) -> None:
         if restricts:
             node_restriction.admit(cluster, call, DELETE, None, old)
-        asked = attributes_of(call, DELETE, old=_shown(call.definition, old), options=options)
+        attributes = attributes_of(call, DELETE, old=_in_request_version(call.definition, old), options=options)
         if are_configured(cluster, MUTATING):
-            have_changed(cluster, asked, lambda obj: obj)
-        _judge(cluster, asked)
+            run_mutating_webhooks(cluster, attributes, lambda obj: obj)
+        _run_validators(cluster, attributes)
 
     return ask
 
 
-def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None) -> None:
+def _mutate_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None) -> None:
     """Run the built-in mutating plugins on a new object, in place. Raises StatusError (403, 404).
 
     call: the request; None for an object that the server itself creates
@@ -298,7 +300,7 @@ def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, c
         default_classes.admit_create(cluster, definition, obj)
 
 
-def _by_others(
+def _run_dynamic_mutation(
     call: RoutedRequest,
     operation: str,
     cluster: Cluster,
@@ -319,31 +321,31 @@ def _by_others(
         if definition.namespaced:  # A patch may have removed it; upstream's plugins use the request's namespace.
             stored["metadata"].setdefault("namespace", call.route.namespace)
         change(stored)
-        return _shown(definition, stored)
+        return _in_request_version(definition, stored)
 
-    before = None if old is None else _shown(definition, old)
-    asked = attributes_of(call, operation, obj=_shown(definition, new), old=before)
-    changed = _changed(cluster, asked, again)
+    before = None if old is None else _in_request_version(definition, old)
+    attributes = attributes_of(call, operation, obj=_in_request_version(definition, new), old=before)
+    changed = _run_mutators(cluster, attributes, again)
     assert changed is not None
     return stored_form(definition, changed)
 
 
-def _may_change(cluster: Cluster) -> bool:
+def _has_mutators(cluster: Cluster) -> bool:
     """Report whether mutating policies or webhooks are configured."""
     return are_configured(cluster, MUTATING) or (
         MUTATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.MUTATING)
     )
 
 
-def _may_judge(cluster: Cluster) -> bool:
+def _has_validators(cluster: Cluster) -> bool:
     return are_configured(cluster, VALIDATING) or (
         VALIDATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.VALIDATING)
     )
 
 
-def _changed(
+def _run_mutators(
     cluster: Cluster,
-    asked: Attributes,
+    attributes: Attributes,
     plugins: Callable[[Object], Object],
     body: ResourceDefinition | None = None,
 ) -> Object | None:
@@ -356,34 +358,37 @@ def _changed(
     """
     change = plugins
     if MUTATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.MUTATING):
-        changed = _by_policies(cluster, asked, lambda attributes: mutating.have_changed(cluster, attributes, plugins))
-        asked = asked._replace(obj=changed)
+        changed = _evaluate_policies(cluster, attributes, lambda given: mutating.mutate(cluster, given, plugins))
+        attributes = attributes._replace(obj=changed)
 
         def change(obj: Object) -> Object:
             settled = plugins(obj)
-            again = asked._replace(obj=settled)
-            return (
-                _by_policies(cluster, again, lambda attributes: mutating.have_changed_again(cluster, attributes))
-                or settled
-            )
+            again = attributes._replace(obj=settled)
+            return _evaluate_policies(cluster, again, lambda given: mutating.reinvoke(cluster, given)) or settled
 
-    return have_changed(cluster, asked, change, body) if are_configured(cluster, MUTATING) else asked.obj
+    return (
+        run_mutating_webhooks(cluster, attributes, change, body)
+        if are_configured(cluster, MUTATING)
+        else attributes.obj
+    )
 
 
-def _judge(cluster: Cluster, asked: Attributes) -> None:
+def _run_validators(cluster: Cluster, attributes: Attributes) -> None:
     if VALIDATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.VALIDATING):
-        _by_policies(cluster, asked, lambda attributes: validating.have_judged(cluster, attributes))
+        _evaluate_policies(cluster, attributes, lambda given: validating.validate(cluster, given))
     if are_configured(cluster, VALIDATING):
-        have_judged(cluster, asked)
+        run_validating_webhooks(cluster, attributes)
 
 
-class _Judgement(NamedTuple):
+class _PolicyResult(NamedTuple):
     obj: Object | None
     remarks: Remarks
     refusal: StatusError | None
 
 
-def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes], Object | None]) -> Object | None:
+def _evaluate_policies(
+    cluster: Cluster, attributes: Attributes, run: Callable[[Attributes], Object | None]
+) -> Object | None:
     """Evaluate policies as a long computation, and return the resulting object. Raises StatusError.
 
     If the computation exceeds the time slice of the request, the request is suspended and later executed again with the
@@ -392,33 +397,42 @@ def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes]
     run: evaluates the policies for the given attributes
     """
 
-    def judged() -> _Judgement:
+    def evaluate() -> _PolicyResult:
         remarks, obj, refusal = Remarks(), None, None
         try:
-            obj = run(asked._replace(call=replace(asked.call, remarks=remarks)))
+            obj = run(attributes._replace(call=replace(attributes.call, remarks=remarks)))
         except StatusError as err:
             refusal = err
-        return _Judgement(obj, remarks, refusal)
+        return _PolicyResult(obj, remarks, refusal)
 
     def key() -> bytes:
-        user, route = asked.call.user, asked.call.route
+        user, route = attributes.call.user, attributes.call.route
         who = user.name, user.uid, user.groups, {name: list(values) for name, values in user.extra.items()}
-        where = route.definition, route.namespace, route.name, route.subresource, sorted(asked.call.query.items())
-        return key_of(asked.operation, asked.kind, asked.name, asked.obj, asked.old, asked.options, who, where)
+        where = route.definition, route.namespace, route.name, route.subresource, sorted(attributes.call.query.items())
+        return key_of(
+            attributes.operation,
+            attributes.kind,
+            attributes.name,
+            attributes.obj,
+            attributes.old,
+            attributes.options,
+            who,
+            where,
+        )
 
-    found = carried_out(cluster, key, judged)
-    asked.call.warn_all(found.remarks.warnings.texts)
+    found = carried_out(cluster, key, evaluate)
+    attributes.call.warn_all(found.remarks.warnings.texts)
     for name, text in found.remarks.annotations.items():
-        asked.call.annotate(name, text)
+        attributes.call.annotate(name, text)
     if found.refusal is not None:
         raise found.refusal
-    if found.obj is None or found.obj is asked.obj or cluster.allowance is None:
+    if found.obj is None or found.obj is attributes.obj or cluster.allowance is None:
         return found.obj
     # The object is changed further, and other attempts may get the same result: return a copy.
     copy: Object = decode_object(orjson.dumps(found.obj))
     return copy
 
 
-def _shown(definition: ResourceDefinition, obj: Object) -> Object:
+def _in_request_version(definition: ResourceDefinition, obj: Object) -> Object:
     """Convert an object from the storage version to the request's."""
     return obj if definition.from_storage is None else definition.from_storage(obj)

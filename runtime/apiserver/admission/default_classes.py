@@ -21,12 +21,16 @@ _INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """Assign the default class to a new claim or Ingress, in place."""
     if definition.storage == CLAIMS and DEFAULT_STORAGE_CLASS in cluster.settings.plugins:
-        _set(cluster, obj, "storageClassName", "volume.beta.kubernetes.io/storage-class", STORAGE_CLASSES, _STORAGE)
+        _set_default_class(
+            cluster, obj, "storageClassName", "volume.beta.kubernetes.io/storage-class", STORAGE_CLASSES, _STORAGE
+        )
     elif definition.storage == INGRESSES and DEFAULT_INGRESS_CLASS in cluster.settings.plugins:
-        _set(cluster, obj, "ingressClassName", "kubernetes.io/ingress.class", INGRESS_CLASSES, _INGRESS)
+        _set_default_class(cluster, obj, "ingressClassName", "kubernetes.io/ingress.class", INGRESS_CLASSES, _INGRESS)
 
 
-def _set(cluster: Cluster, obj: Object, field: str, annotation: str, classes: str, marks: tuple[str, ...]) -> None:
+def _set_default_class(
+    cluster: Cluster, obj: Object, field: str, annotation: str, classes: str, marks: tuple[str, ...]
+) -> None:
     """Set a field of the spec to the default class, unless the object names a class in the field or the annotation.
 
     classes: storage key of the class resource

@@ -27,69 +27,80 @@ _NAMESPACE_FIELDS = frozenset(
 )
 
 
-def shown(asked: Attributes, definition: ResourceDefinition, obj: Object | None) -> Object | None:
+def to_version(attributes: Attributes, definition: ResourceDefinition, obj: Object) -> Object:
     """Convert an object from the request's API version to the version of another definition of the same resource.
 
     The body of a subresource is returned unchanged.
     """
-    if obj is None or definition is asked.definition or not asked.is_whole:
+    if definition is attributes.definition or not attributes.is_whole:
         return obj
-    to, back = asked.definition.to_storage, definition.from_storage
-    stored = obj if to is None else to(obj)
-    return stored if back is None else back(stored)
+    return _converted(attributes.definition, definition, obj)
 
 
-def seen(
+def to_request_version(attributes: Attributes, definition: ResourceDefinition, obj: Object) -> Object:
+    """Convert an object from the version of a definition to the request's API version: the inverse of to_version."""
+    if definition is attributes.definition or not attributes.is_whole:
+        return obj
+    return _converted(definition, attributes.definition, obj)
+
+
+def _converted(source: ResourceDefinition, target: ResourceDefinition, obj: Object) -> Object:
+    stored = obj if source.to_storage is None else source.to_storage(obj)
+    return stored if target.from_storage is None else target.from_storage(stored)
+
+
+def expression_variables(
     cluster: Cluster,
-    asked: Attributes,
+    attributes: Attributes,
     definition: ResourceDefinition,
     kind: GroupVersionKind,
     *,
-    params: Object | None = None,
-    with_namespace: bool = True,
+    params: Object | None,
 ) -> dict[str, Value]:
     """Return the CEL variables of a policy: object, oldObject, request, namespaceObject, params and authorizer.
 
     definition, kind: API version in which the expressions see the object
     params: the parameter object; None if the binding has no parameters
-    with_namespace: whether namespaceObject is set
 
     Raises StatusError (404) if the namespace does not exist.
     """
     from kcm.runtime.cel.admission import names
 
+    new, old = (
+        None if obj is None else to_version(attributes, definition, obj) for obj in (attributes.obj, attributes.old)
+    )
     return names(
-        new=shown(asked, definition, asked.obj),
-        old=shown(asked, definition, asked.old),
-        request=request_of(asked, definition, kind),
-        namespace=_namespace(cluster, asked) if with_namespace else None,
+        new=new,
+        old=old,
+        request=request_of(attributes, definition, kind),
+        namespace=_namespace_object(cluster, attributes),
         params=params,
-        authorize=asking(cluster, asked.call.user),
+        authorize=authorizer_of(cluster, attributes.call.user),
     )
 
 
-def request_of(asked: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
+def request_of(attributes: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
     """Return the fields of an AdmissionRequest, without empty ones and without uid, object and oldObject.
 
     wanted, kind: the API version for `resource` and `kind`; `requestResource` and `requestKind` are the request's
     """
-    call, definition = asked.call, asked.definition
+    call, definition = attributes.call, attributes.definition
     user = call.user
     info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     info["extra"] = {key: list(values) for key, values in user.extra.items()}
     request: dict[str, Any] = {
         "kind": _kind(kind),
         "resource": _resource(wanted.group, wanted.version, wanted.plural),
-        "subResource": asked.subresource,
-        "requestKind": _kind(asked.kind),
+        "subResource": attributes.subresource,
+        "requestKind": _kind(attributes.kind),
         "requestResource": _resource(definition.group, definition.version, definition.plural),
-        "requestSubResource": asked.subresource,
-        "name": asked.name,
-        "namespace": asked.namespace,
-        "operation": asked.operation,
+        "requestSubResource": attributes.subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": attributes.operation,
         "userInfo": {field: value for field, value in info.items() if value},
-        "dryRun": call.dry_run or asked.options.get("dryRun") == ["All"],
-        "options": asked.options,
+        "dryRun": call.dry_run or attributes.options.get("dryRun") == ["All"],
+        "options": attributes.options,
     }
     return {field: value for field, value in request.items() if value != ""}
 
@@ -102,43 +113,42 @@ def _resource(group: str, version: str, plural: str) -> dict[str, str]:
     return {"group": group, "version": version, "resource": plural}
 
 
-def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
+def _namespace_object(cluster: Cluster, attributes: Attributes) -> Object | None:
     """Return the namespace of the object, with the metadata that expressions may read. Raises StatusError (404).
 
     Returns None for a cluster-scoped object and for a Namespace.
     """
-    if not asked.namespace or asked.definition.storage == NAMESPACES:
+    if not attributes.namespace or attributes.definition.storage == NAMESPACES:
         return None
-    record = cluster.state.get(NAMESPACES, asked.namespace)
+    record = cluster.state.get(NAMESPACES, attributes.namespace)
     if record is None:
-        raise status_errors.not_found("", NAMESPACES, asked.namespace)
+        raise status_errors.not_found("", NAMESPACES, attributes.namespace)
     whole = decode_object(record.raw)
     meta = {field: value for field, value in whole["metadata"].items() if field in _NAMESPACE_FIELDS}
     return {"metadata": meta, "spec": whole.get("spec") or {}, "status": whole.get("status") or {}}
 
 
-def asking(cluster: Cluster, user: User) -> authorization.Ask:
+def authorizer_of(cluster: Cluster, user: User) -> authorization.Ask:
     """Return the function behind CEL's `authorizer`: it checks permissions of the user, or of a service account."""
-    from kcm.runtime.cel.libraries.authorization import CheckAttributes as Asked
-    from kcm.runtime.cel.libraries.authorization import DecisionValue
+    from kcm.runtime.cel.libraries.authorization import CheckAttributes, DecisionValue
 
-    def ask(asked: Asked) -> DecisionValue:
+    def ask(check: CheckAttributes) -> DecisionValue:
         who = user
-        if asked.account is not None:
-            namespace, name = asked.account
+        if check.account is not None:
+            namespace, name = check.account
             groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
             who = User(f"{ACCOUNTS}{namespace}:{name}", groups=groups)
-        if asked.path:
-            wanted: dict[str, Any] = {"path": asked.path, "verb": asked.verb}
+        if check.path:
+            wanted: dict[str, Any] = {"path": check.path, "verb": check.verb}
         else:
             wanted = {
-                "verb": asked.verb,
-                "group": asked.group,
+                "verb": check.verb,
+                "group": check.group,
                 "version": "*",
-                "resource": asked.resource,
-                "subresource": asked.subresource,
-                "namespace": asked.namespace,
-                "name": asked.name,
+                "resource": check.resource,
+                "subresource": check.subresource,
+                "namespace": check.namespace,
+                "name": check.name,
             }
         decision = cluster.authorize(Access(who, {field: value for field, value in wanted.items() if value}))
         return DecisionValue(decision.allowed, decision.reason)

@@ -51,10 +51,10 @@ def _admit(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> Non
     if definition.storage not in (PODS, CLAIMS):
         return
     for limit_range in _limit_ranges(cluster, obj):
-        found = _wrong_with_pod if definition.storage == PODS else _wrong_with_claim
-        wrong = aggregate(text for limits in _items(limit_range) for text in found(limits, obj))
-        if wrong:
-            raise forbidden(definition.group, definition.plural, obj, wrong)
+        violations = _pod_violations if definition.storage == PODS else _claim_violations
+        texts = aggregate(text for limits in _items(limit_range) for text in violations(limits, obj))
+        if texts:
+            raise forbidden(definition.group, definition.plural, obj, texts)
 
 
 def _limit_ranges(cluster: Cluster, obj: Object) -> Iterator[Object]:
@@ -98,28 +98,32 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
         pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(messages)}"}
 
 
-def _wrong_with_pod(limits: Mapping[str, Any], pod: Object) -> Iterator[str]:
+def _pod_violations(limits: Mapping[str, Any], pod: Object) -> Iterator[str]:
     if limits.get("type") == "Container":
         for _, container in _containers(pod):
             resources = container.get("resources") or {}
-            yield from _wrong(limits, read_amounts(resources.get("requests")), read_amounts(resources.get("limits")))
+            yield from _violations(
+                limits, read_amounts(resources.get("requests")), read_amounts(resources.get("limits"))
+            )
     elif limits.get("type") == "Pod":
         requests = pod_requests(pod, use_status=False, overhead=False, of_pod=_is_cpu_or_memory)
-        yield from _wrong(limits, requests, pod_limits(pod, use_status=False, overhead=False, of_pod=_is_cpu_or_memory))
+        yield from _violations(
+            limits, requests, pod_limits(pod, use_status=False, overhead=False, of_pod=_is_cpu_or_memory)
+        )
 
 
-def _wrong_with_claim(limits: Mapping[str, Any], claim: Object) -> Iterator[str]:
+def _claim_violations(limits: Mapping[str, Any], claim: Object) -> Iterator[str]:
     """Yield the violations of a LimitRange item by a claim. A claim's requests are checked, its limits are not."""
     if limits.get("type") == "PersistentVolumeClaim":
         requests = read_amounts((claim["spec"].get("resources") or {}).get("requests"))
-        yield from _each(limits, "min", lambda bound: _below(bound, requests, {}))
-        yield from _each(limits, "max", lambda bound: _request_above(bound, requests))
+        yield from _check_bounds(limits, "min", lambda bound: _check_minimum(bound, requests, {}))
+        yield from _check_bounds(limits, "max", lambda bound: _check_maximum_of_request(bound, requests))
 
 
-def _wrong(limits: Mapping[str, Any], requests: Amounts, asked_limits: Amounts) -> Iterator[str]:
-    yield from _each(limits, "min", lambda bound: _below(bound, requests, asked_limits))
-    yield from _each(limits, "max", lambda bound: _above(bound, requests, asked_limits))
-    yield from _each(limits, "maxLimitRequestRatio", lambda bound: _overcommitted(bound, requests, asked_limits))
+def _violations(limits: Mapping[str, Any], requests: Amounts, given_limits: Amounts) -> Iterator[str]:
+    yield from _check_bounds(limits, "min", lambda bound: _check_minimum(bound, requests, given_limits))
+    yield from _check_bounds(limits, "max", lambda bound: _check_maximum(bound, requests, given_limits))
+    yield from _check_bounds(limits, "maxLimitRequestRatio", lambda bound: _check_ratio(bound, requests, given_limits))
 
 
 class _Bound(NamedTuple):
@@ -133,7 +137,7 @@ class _Bound(NamedTuple):
         return f"{self.name} usage per {self.type} is {self.value}"
 
 
-def _each(limits: Mapping[str, Any], part: str, check: Callable[[_Bound], str]) -> Iterator[str]:
+def _check_bounds(limits: Mapping[str, Any], part: str, check: Callable[[_Bound], str]) -> Iterator[str]:
     amounts = read_amounts(limits.get(part))
     for name in sorted(amounts):
         text = check(_Bound(limits["type"], name, amounts[name]))
@@ -141,9 +145,9 @@ def _each(limits: Mapping[str, Any], part: str, check: Callable[[_Bound], str]) 
             yield text
 
 
-def _below(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
+def _check_minimum(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
     request, limit = requests.get(bound.name), limits.get(bound.name)
-    asked, limited, least = _comparable(request, limit, bound.value)
+    asked, limited, least = _in_common_unit(request, limit, bound.value)
     if request is None:
         return f"minimum {bound}.  No request is specified"
     if asked < least:
@@ -153,9 +157,9 @@ def _below(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
     return ""
 
 
-def _above(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
+def _check_maximum(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
     request, limit = requests.get(bound.name), limits.get(bound.name)
-    asked, limited, most = _comparable(request, limit, bound.value)
+    asked, limited, most = _in_common_unit(request, limit, bound.value)
     if limit is None:
         return f"maximum {bound}.  No limit is specified"
     if limited > most:
@@ -165,16 +169,16 @@ def _above(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
     return ""
 
 
-def _request_above(bound: _Bound, requests: Amounts) -> str:
+def _check_maximum_of_request(bound: _Bound, requests: Amounts) -> str:
     request = requests.get(bound.name)
-    asked, _, most = _comparable(request, None, bound.value)
+    asked, _, most = _in_common_unit(request, None, bound.value)
     if request is None:
         return f"maximum {bound}.  No request is specified"
     return f"maximum {bound}, but request is {request}" if asked > most else ""
 
 
-def _overcommitted(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
-    asked, limited, _ = _comparable(requests.get(bound.name), limits.get(bound.name), bound.value)
+def _check_ratio(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
+    asked, limited, _ = _in_common_unit(requests.get(bound.name), limits.get(bound.name), bound.value)
     message = f"{bound.name} max limit to request ratio per {bound.type} is {bound.value}"
     if asked == 0:
         return f"{message}, but no request is specified or request is 0"
@@ -188,7 +192,7 @@ def _overcommitted(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
     return f"{message}, but provided ratio is {ratio:f}" if exceeded else ""
 
 
-def _comparable(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
+def _in_common_unit(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
     """Return the request, the limit and the bound in a common unit: thousandths, or whole units if one is too large.
 
     A missing quantity is 0.

@@ -34,12 +34,12 @@ def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
 
 
 def _may_grow(cluster: Cluster, new: Object, old: Object) -> bool:
-    name = _class(new)
-    record = cluster.state.get(STORAGE_CLASSES, name) if name and name == _class(old) else None
+    name = _class_name(new)
+    record = cluster.state.get(STORAGE_CLASSES, name) if name and name == _class_name(old) else None
     return record is not None and decode_object(record.raw).get("allowVolumeExpansion") is True
 
 
-def _class(claim: Object) -> str:
+def _class_name(claim: Object) -> str:
     named = annotations_of(claim).get(_ANNOTATION)
     return named if named is not None else claim["spec"].get("storageClassName") or ""
 

@@ -16,17 +16,17 @@ def admit_pod(cluster: Cluster, pod: Object) -> None:
     """Copy the node's labels to a pod that is created with a node name, in place."""
     node = pod["spec"].get("nodeName")
     if node:
-        _copy(cluster, node, pod)
+        _copy_labels(cluster, node, pod)
 
 
 def admit_binding(cluster: Cluster, binding: Object) -> None:
     """Copy the node's labels to a Binding, in place. The server merges the labels of a Binding into its pod."""
     target = binding.get("target") or {}
     if target.get("kind") == "Node":
-        _copy(cluster, target.get("name") or "", binding)
+        _copy_labels(cluster, target.get("name") or "", binding)
 
 
-def _copy(cluster: Cluster, node: str, to: Object) -> None:
+def _copy_labels(cluster: Cluster, node: str, to: Object) -> None:
     record = cluster.state.get(NODES, node)
     found = {} if record is None else {name: record.labels[name] for name in _COPIED if name in record.labels}
     if found:

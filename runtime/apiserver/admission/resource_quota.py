@@ -80,8 +80,8 @@ def admit(cluster: Cluster, request: QuotaRequest) -> list[Charge]:
     if not evaluator.handles(request.operation, request.subresource, request.new, request.old):
         return []
     stored = [(key, decode_object(quotas.records[key].raw)) for key in keys]
-    concerned = _concerned(evaluator, request, stored)
-    if not concerned and not limited:
+    covering = _covering_quotas(evaluator, request, stored)
+    if not covering and not limited:
         return []
     used = evaluator.usage(request.new)
     below_zero = negative(used)
@@ -89,22 +89,22 @@ def admit(cluster: Cluster, request: QuotaRequest) -> list[Charge]:
         raise _forbidden(request, f"quota usage is negative for resource(s): {','.join(below_zero)}")
     before = {} if request.old is None else evaluator.usage(request.old)
     grown = {}
-    for key, quota in concerned:
-        counted_before = request.old is not None and _is_about(evaluator, quota, request.old)
+    for key, quota in covering:
+        counted_before = request.old is not None and _covers(evaluator, quota, request.old)
         grown[key] = without_zeros(growth(before, used) if counted_before else used)
-    if limited and any(grown.values() if concerned else without_zeros(growth(before, used))):
-        _check_limited(evaluator, request, limited, used, stored, concerned)
-    charges = (_charge(request, key, quota, grown[key]) for key, quota in concerned)
-    return [item for item in charges if item is not None]
+    if limited and any(grown.values() if covering else without_zeros(growth(before, used))):
+        _check_limited(evaluator, request, limited, used, stored, covering)
+    charges = (_charge(request, key, quota, grown[key]) for key, quota in covering)
+    return [change for change in charges if change is not None]
 
 
 def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
     """Store the changed quotas. Must be called in the commit that stores the object."""
-    for item in charges:
-        cluster.state.put(QUOTAS, item.key, item.quota)
+    for change in charges:
+        cluster.state.put(QUOTAS, change.key, change.quota)
 
 
-def _concerned(
+def _covering_quotas(
     evaluator: Evaluator, request: QuotaRequest, quotas: Iterable[tuple[Key, Object]]
 ) -> list[tuple[Key, Object]]:
     """Return the quotas that cover the object.
@@ -113,7 +113,7 @@ def _concerned(
     """
     found = []
     for key, quota in quotas:
-        if not _is_about(evaluator, quota, request.new):
+        if not _covers(evaluator, quota, request.new):
             continue
         names = evaluator.matching(_limits(quota))
         lacking = evaluator.lacks(request.new, names)
@@ -133,13 +133,13 @@ def _check_limited(
     limited: Iterable[LimitedResource],
     used: Amounts,
     quotas: Iterable[tuple[Key, Object]],
-    concerned: Iterable[tuple[Key, Object]],
+    covering: Iterable[tuple[Key, Object]],
 ) -> None:
     """Check that a quota covers each resource whose consumption the admission configuration limits by default.
 
     used: usage of the new object
     quotas: all quotas of the namespace
-    concerned: the quotas that cover the object
+    covering: the quotas that cover the object
 
     Raises StatusError.
     """
@@ -151,7 +151,7 @@ def _check_limited(
         for text in resource.contains
     ]
     needed = {name for name, amount in used.items() if amount.value > 0 and any(text in name for text in texts)}
-    covered = {name for _, quota in concerned for name in evaluator.matching(_limits(quota))}
+    covered = {name for _, quota in covering for name in evaluator.matching(_limits(quota))}
     if needed - covered:
         raise _forbidden(request, f"insufficient quota to consume: {','.join(sorted(needed - covered))}")
     met = {scope.name for _, quota in quotas for scope in scopes_of(quota) if evaluator.meets(request.new, scope)}
@@ -166,7 +166,7 @@ def _check_limited(
         raise status_errors.without_reason(f"insufficient quota to match these scopes: [{shown}]")
 
 
-def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:
+def _covers(evaluator: Evaluator, quota: Object, obj: Object) -> bool:
     if not evaluator.matching(_limits(quota)):
         return False
     return all(evaluator.meets(obj, scope) for scope in scopes_of(quota))
@@ -180,19 +180,19 @@ def _charge(request: QuotaRequest, key: Key, quota: Object, more: Amounts) -> Ch
     Raises StatusError (403) if the quota would be exceeded.
     """
     hard, used = read_amounts(_limits(quota)), read_amounts(_status(quota).get("used"))
-    asked = masked(more, hard)
-    if not asked:
+    added = masked(more, hard)
+    if not added:
         return None
-    after = add(used, asked)
-    too_much = exceeding(masked(after, asked), hard)
+    after = add(used, added)
+    too_much = exceeding(masked(after, added), hard)
     if too_much and request.subresource != STATUS:  # A status records resources that are already granted.
-        requested, limited = in_words(masked(asked, too_much)), in_words(masked(hard, too_much))
+        requested, limited = in_words(masked(added, too_much)), in_words(masked(hard, too_much))
         words = f"requested: {requested}, used: {in_words(masked(used, too_much))}, limited: {limited}"
         raise _forbidden(request, f"exceeded quota: {name_of(quota)}, {words}")
-    return Charge(key, {**quota, "status": {**_status(quota), "used": _kept_text(quota, after, asked)}})
+    return Charge(key, {**quota, "status": {**_status(quota), "used": _updated_usage(quota, after, added)}})
 
 
-def _kept_text(quota: Object, after: dict[str, Quantity], changed: Amounts) -> Object:
+def _updated_usage(quota: Object, after: dict[str, Quantity], changed: Amounts) -> Object:
     """Return status.used with the changed amounts. All other amounts keep their notation ("1000m", "1")."""
     return {**(_status(quota).get("used") or {}), **written(masked(after, changed))}
 
@@ -218,11 +218,11 @@ def _evaluator(cluster: Cluster, resource: str) -> Evaluator:
         case "persistentvolumeclaims":
             return VolumeClaims()
         case resource_claims.RESOURCE:
-            return ResourceClaims(_Stored(cluster))
+            return ResourceClaims(_StoredObjects(cluster))
     return Evaluator(resource)
 
 
-class _Stored:
+class _StoredObjects:
     """Reader of the stored objects that the evaluator of ResourceClaims needs: device classes, pods and claims."""
 
     def __init__(self, cluster: Cluster) -> None:

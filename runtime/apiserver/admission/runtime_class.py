@@ -34,7 +34,7 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
             raise forbidden("", "pods", pod, _DIFFERS)
         spec["overhead"] = dict(fixed)
     if scheduling is not None:
-        _schedule(pod, scheduling)
+        _apply_scheduling(pod, scheduling)
 
 
 def check_create(cluster: Cluster, pod: Object) -> None:
@@ -60,7 +60,7 @@ def _class(cluster: Cluster, pod: Object) -> Object:
     return decode_object(record.raw)
 
 
-def _schedule(pod: Object, scheduling: Object) -> None:
+def _apply_scheduling(pod: Object, scheduling: Object) -> None:
     spec, wanted = pod["spec"], scheduling.get("nodeSelector") or {}
     selector = spec.get("nodeSelector") or {}
     for key in sorted(wanted):
@@ -73,10 +73,10 @@ def _schedule(pod: Object, scheduling: Object) -> None:
     if wanted:
         spec["nodeSelector"] = {**selector, **wanted}
     if scheduling.get("tolerations"):
-        spec["tolerations"] = _merged([*(spec.get("tolerations") or ()), *scheduling["tolerations"]])
+        spec["tolerations"] = _without_redundant([*(spec.get("tolerations") or ()), *scheduling["tolerations"]])
 
 
-def _merged(tolerations: list[Any]) -> list[Any]:
+def _without_redundant(tolerations: list[Any]) -> list[Any]:
     """Return the tolerations without those that another toleration includes. Of equal ones, the first is kept."""
     kept: list[Any] = []
     for index, toleration in enumerate(tolerations):

@@ -128,11 +128,11 @@ def _check_references(account: Object, pod: Object) -> None:
     Raises StatusError (403).
     """
     if annotations_of(account).get(ENFORCE) in _TRUE:
-        for because in _stray_secrets(account, pod["spec"]):
+        for because in _unlisted_secrets(account, pod["spec"]):
             raise forbidden("", "pods", pod, because)
 
 
-def _stray_secrets(account: Object, spec: Object) -> Iterator[str]:
+def _unlisted_secrets(account: Object, spec: Object) -> Iterator[str]:
     names = {name_in(reference) for reference in account.get("secrets") or ()}
     lacking = f"because service account {name_of(account)} does not reference that"
     for volume in spec.get("volumes") or ():

@@ -13,7 +13,7 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.access.node import LEASE_NAMESPACE, node_of
 from kcm.runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE
 from kcm.runtime.apiserver.admission.node_restriction import nodes, pods, tokens
-from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.admission.node_restriction.kubelet_request import KubeletRequest
 from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.registry.users import NODE
@@ -37,58 +37,58 @@ def admit(cluster: Cluster, call: RoutedRequest, operation: str, new: Object | N
     node = node_of(call.user)
     if node is None:
         return
-    asked = Asked(cluster, call, node, operation, new, old)
+    request = KubeletRequest(cluster, call, node, operation, new, old)
     if not node:
-        raise asked.refusal(f"could not determine node from user {quoted(call.user.name)}")
+        raise request.refusal(f"could not determine node from user {quoted(call.user.name)}")
     match call.definition.storage:
         case "pods":
-            pods.admit(asked)
+            pods.admit(request)
         case "nodes":
-            nodes.admit(asked)
+            nodes.admit(request)
         case "persistentvolumeclaims":
-            _admit_claim(asked)
+            _admit_claim(request)
         case "serviceaccounts":
-            tokens.admit(asked)
+            tokens.admit(request)
         case "leases.coordination.k8s.io":
-            _admit_lease(asked)
+            _admit_lease(request)
         case "csinodes.storage.k8s.io":
-            _admit_own(asked, "CSINode")
+            _admit_own(request, "CSINode")
         case "resourceslices.resource.k8s.io":
-            _admit_slice(asked)
+            _admit_slice(request)
         case "podcertificaterequests.certificates.k8s.io":
-            pods.admit_certificate_request(asked)
+            pods.admit_certificate_request(request)
         case "certificatesigningrequests.certificates.k8s.io":
-            _admit_signing_request(asked)
+            _admit_signing_request(request)
 
 
-def _admit_lease(asked: Asked) -> None:
-    if asked.call.route.namespace != LEASE_NAMESPACE:
-        raise asked.refusal(f"can only access leases in the {quoted(LEASE_NAMESPACE)} system namespace")
-    _admit_own(asked, "node lease")
+def _admit_lease(request: KubeletRequest) -> None:
+    if request.call.route.namespace != LEASE_NAMESPACE:
+        raise request.refusal(f"can only access leases in the {quoted(LEASE_NAMESPACE)} system namespace")
+    _admit_own(request, "node lease")
 
 
-def _admit_own(asked: Asked, what: str) -> None:
-    if asked.name != asked.node:
-        raise asked.refusal(f"can only access {what} with the same name as the requesting node")
+def _admit_own(request: KubeletRequest, what: str) -> None:
+    if request.name != request.node:
+        raise request.refusal(f"can only access {what} with the same name as the requesting node")
 
 
-def _admit_slice(asked: Asked) -> None:
+def _admit_slice(request: KubeletRequest) -> None:
     """Check creations and deletions. Updates are left to the node authorizer, which reads the stored slice."""
-    verb, obj = ("delete", asked.old) if asked.operation == DELETE else ("create", asked.new)
-    if asked.operation != UPDATE and obj is not None and obj["spec"].get("nodeName") != asked.node:
-        raise asked.refusal(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+    verb, obj = ("delete", request.old) if request.operation == DELETE else ("create", request.new)
+    if request.operation != UPDATE and obj is not None and obj["spec"].get("nodeName") != request.node:
+        raise request.refusal(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
 
 
-def _admit_claim(asked: Asked) -> None:
-    if asked.subresource != "status":
-        raise asked.refusal("may only update PVC status")
-    assert asked.new is not None
-    assert asked.old is not None
-    now, before = _without_status(asked.new), _without_status(asked.old)
+def _admit_claim(request: KubeletRequest) -> None:
+    if request.subresource != "status":
+        raise request.refusal("may only update PVC status")
+    assert request.new is not None
+    assert request.old is not None
+    now, before = _without_status(request.new), _without_status(request.old)
     changed = sorted(part for part in {*now, *before} if (now.get(part) or None) != (before.get(part) or None))
     if changed:
-        raise asked.refusal(
-            f"node {quoted(asked.node)} is not allowed to update fields other than status.quantity and "
+        raise request.refusal(
+            f"node {quoted(request.node)} is not allowed to update fields other than status.quantity and "
             f"status.conditions: {', '.join(changed)}"
         )
 
@@ -103,14 +103,14 @@ def _without_status(claim: Object) -> dict[str, Any]:
     return found
 
 
-def _admit_signing_request(asked: Asked) -> None:
-    if asked.operation != CREATE or asked.new is None or asked.new["spec"].get("signerName") not in _OF_KUBELETS:
+def _admit_signing_request(request: KubeletRequest) -> None:
+    if request.operation != CREATE or request.new is None or request.new["spec"].get("signerName") not in _OF_KUBELETS:
         return
     from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
 
     try:
-        facts = facts_of(parse_request(base64.b64decode(asked.new["spec"].get("request") or "")))
+        facts = facts_of(parse_request(base64.b64decode(request.new["spec"].get("request") or "")))
     except ValueError as err:
-        raise asked.refusal(f"unable to parse csr: {err}") from err
-    if facts.common_name != f"{NODE}{asked.node}":
-        raise asked.refusal(f"can only create a node CSR with CN={NODE}{asked.node}")
+        raise request.refusal(f"unable to parse csr: {err}") from err
+    if facts.common_name != f"{NODE}{request.node}":
+        raise request.refusal(f"can only create a node CSR with CN={NODE}{request.node}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kcm.protocols.objects import Object, labels_of
 from kcm.runtime.apiserver.admission.attributes import CREATE, UPDATE
-from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.admission.node_restriction.kubelet_request import KubeletRequest
 from kcm.runtime.apiserver.errors.field_errors import quoted
 
 _RESTRICTED = ("node-restriction.kubernetes.io",)
@@ -33,32 +33,32 @@ _SET_BY_KUBELETS = frozenset(
 )
 
 
-def admit(asked: Asked) -> None:
+def admit(request: KubeletRequest) -> None:
     """Check a kubelet's write of a Node. Raises StatusError (403)."""
-    node, new, old = quoted(asked.node), asked.new, asked.old
-    if asked.name != asked.node:
-        raise asked.refusal(f"node {node} is not allowed to modify node {quoted(asked.name)}")
+    node, new, old = quoted(request.node), request.new, request.old
+    if request.name != request.node:
+        raise request.refusal(f"node {node} is not allowed to modify node {quoted(request.name)}")
     if new is None:
         return
     spec = new.get("spec") or {}
-    if asked.operation == CREATE:
+    if request.operation == CREATE:
         if spec.get("configSource") is not None:
-            raise asked.refusal(f"node {node} is not allowed to create pods with a non-nil configSource")
+            raise request.refusal(f"node {node} is not allowed to create pods with a non-nil configSource")
         forbidden = forbidden_labels(labels_of(new), {})
         if forbidden:
-            raise asked.refusal(f"node {node} is not allowed to set the following labels: {', '.join(forbidden)}")
-    elif asked.operation == UPDATE and old is not None:
+            raise request.refusal(f"node {node} is not allowed to set the following labels: {', '.join(forbidden)}")
+    elif request.operation == UPDATE and old is not None:
         before = old.get("spec") or {}
         source = spec.get("configSource")
         if source is not None and source != before.get("configSource"):
-            raise asked.refusal(f"node {node} is not allowed to update configSource to a new non-nil configSource")
+            raise request.refusal(f"node {node} is not allowed to update configSource to a new non-nil configSource")
         if (spec.get("taints") or []) != (before.get("taints") or []):
-            raise asked.refusal(f"node {node} is not allowed to modify taints")
+            raise request.refusal(f"node {node} is not allowed to modify taints")
         if _owners(new) != _owners(old):
-            raise asked.refusal(f"node {node} is not allowed to modify ownerReferences")
+            raise request.refusal(f"node {node} is not allowed to modify ownerReferences")
         forbidden = forbidden_labels(labels_of(new), labels_of(old))
         if forbidden:
-            raise asked.refusal(f"is not allowed to modify labels: {', '.join(forbidden)}")
+            raise request.refusal(f"is not allowed to modify labels: {', '.join(forbidden)}")
 
 
 def forbidden_labels(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:

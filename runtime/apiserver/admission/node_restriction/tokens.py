@@ -12,7 +12,7 @@ from typing import Any
 from kcm.protocols.errors import aggregate
 from kcm.protocols.objects import Object, make_key, name_of, uid_of
 from kcm.runtime.apiserver.admission.attributes import CREATE
-from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.admission.node_restriction.kubelet_request import KubeletRequest
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.users import Access
@@ -29,57 +29,57 @@ _DRIVERS = {
 }
 
 
-def admit(asked: Asked) -> None:
+def admit(request: KubeletRequest) -> None:
     """Check a kubelet's TokenRequest. Raises StatusError (403, 404)."""
-    if asked.operation != CREATE or asked.subresource != "token" or asked.new is None:
+    if request.operation != CREATE or request.subresource != "token" or request.new is None:
         return
-    spec = asked.new.get("spec") or {}
+    spec = request.new.get("spec") or {}
     bound = spec.get("boundObjectRef") or {}
     if (bound.get("apiVersion"), bound.get("kind")) != ("v1", "Pod") or not bound.get("name"):
-        raise asked.refusal("node requested token not bound to a pod")
+        raise request.refusal("node requested token not bound to a pod")
     uid = bound.get("uid")
     if not uid:
-        raise asked.refusal("node requested token with a pod binding without a uid")
-    pod = asked.pod(bound["name"])
+        raise request.refusal("node requested token with a pod binding without a uid")
+    pod = request.pod(bound["name"])
     if uid != uid_of(pod):
-        raise asked.refusal(
+        raise request.refusal(
             f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
             "been deleted and then recreated"
         )
-    if (pod["spec"].get("nodeName") or "") != asked.node:
-        raise asked.refusal("node requested token bound to a pod scheduled on a different node")
-    _check_audience(asked, pod, spec.get("audiences") or [])
+    if (pod["spec"].get("nodeName") or "") != request.node:
+        raise request.refusal("node requested token bound to a pod scheduled on a different node")
+    _check_audience(request, pod, spec.get("audiences") or [])
 
 
-def _check_audience(asked: Asked, pod: Object, audiences: list[str]) -> None:
+def _check_audience(request: KubeletRequest, pod: Object, audiences: list[str]) -> None:
     if len(audiences) > 1:
-        raise asked.refusal("node may only request 0 or 1 audiences")
+        raise request.refusal("node may only request 0 or 1 audiences")
     audience = audiences[0] if audiences else ""
     missing: list[str] = []
     for volume in pod["spec"].get("volumes") or ():
         try:
-            if audience in _audiences(asked, pod, volume):
+            if audience in _audiences(request, pod, volume):
                 return
         except StatusError as err:
             missing.append(err.message)
     if missing:
-        raise asked.refusal(f"error validating audience {quoted(audience)}: {aggregate(missing)}")
-    user = asked.call.user
+        raise request.refusal(f"error validating audience {quoted(audience)}: {aggregate(missing)}")
+    user = request.call.user
     wanted = {
         "verb": "request-serviceaccounts-token-audience",
-        "namespace": asked.call.route.namespace,
+        "namespace": request.call.route.namespace,
         "version": "v1",
         "resource": audience,
-        "name": asked.name,
+        "name": request.name,
     }
-    if not asked.cluster.authorize(Access(user, wanted)).allowed:
-        raise asked.refusal(
+    if not request.cluster.authorize(Access(user, wanted)).allowed:
+        raise request.refusal(
             f"audience {quoted(audience)} not found in pod spec volume, {user.name} is not authorized to request "
             "tokens for this audience"
         )
 
 
-def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]:
+def _audiences(request: KubeletRequest, pod: Object, volume: Mapping[str, Any]) -> set[str]:
     """Return the audiences of the tokens that a volume mounts: projected, or requested by its CSI driver.
 
     Raises StatusError (404) if the claim, volume or driver does not exist.
@@ -89,26 +89,26 @@ def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]
         for source in (volume.get("projected") or {}).get("sources") or ()
         if source.get("serviceAccountToken") is not None
     }
-    driver = _driver(asked, pod, volume)
+    driver = _driver(request, pod, volume)
     if driver:
-        known = asked.found("csidriver", "csidrivers.storage.k8s.io", driver)
-        found |= {request.get("audience") or "" for request in (known.get("spec") or {}).get("tokenRequests") or ()}
+        known = request.found("csidriver", "csidrivers.storage.k8s.io", driver)
+        found |= {token.get("audience") or "" for token in (known.get("spec") or {}).get("tokenRequests") or ()}
     return found
 
 
-def _driver(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> str:
+def _driver(request: KubeletRequest, pod: Object, volume: Mapping[str, Any]) -> str:
     """Return the name of the CSI driver of a pod's volume; "" if it has none. Raises StatusError (404)."""
     if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
-        return _driver_of_claim(asked, f"{name_of(pod)}-{volume['name']}")
+        return _driver_of_claim(request, f"{name_of(pod)}-{volume['name']}")
     if volume.get("persistentVolumeClaim") is not None:
-        return _driver_of_claim(asked, volume["persistentVolumeClaim"].get("claimName") or "")
+        return _driver_of_claim(request, volume["persistentVolumeClaim"].get("claimName") or "")
     return _driver_of_source(volume)
 
 
-def _driver_of_claim(asked: Asked, name: str) -> str:
-    key = make_key(asked.call.route.namespace, name)
-    claim = asked.found("persistentvolumeclaim", "persistentvolumeclaims", key)
-    volume = asked.found("persistentvolume", "persistentvolumes", claim["spec"].get("volumeName") or "")
+def _driver_of_claim(request: KubeletRequest, name: str) -> str:
+    key = make_key(request.call.route.namespace, name)
+    claim = request.found("persistentvolumeclaim", "persistentvolumeclaims", key)
+    volume = request.found("persistentvolume", "persistentvolumes", claim["spec"].get("volumeName") or "")
     return _driver_of_source(volume["spec"])
 
 

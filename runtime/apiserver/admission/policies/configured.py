@@ -90,8 +90,7 @@ def _bound(
     policies: tuple[bytes, ...], bindings: tuple[bytes, ...]
 ) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
     by_policy: dict[str, list[Binding]] = {}
-    for each in map(decode_object, bindings):
-        binding = _binding(each)
+    for binding in map(_binding, map(decode_object, bindings)):
         by_policy.setdefault(binding.policy, []).append(binding)
     compiled = map(_policy, policies)
     return tuple((policy, tuple(by_policy[policy.name])) for policy in compiled if policy.name in by_policy)
@@ -141,10 +140,10 @@ def _compiled(raw: bytes) -> AdmissionPolicy:
     mutates = "mutations" in spec
     variables: dict[str, Expression] = {}
     types: dict[str, Type] = {}
-    for each in spec.get("variables") or ():
+    for variable in spec.get("variables") or ():
         environment = admission_environment(params=params, authorizer=True, variables=types)
-        variables[each["name"]] = made = Expression.compiled(each.get("expression") or "", environment, ANY)
-        types[each["name"]] = made.type
+        variables[variable["name"]] = made = Expression.compiled(variable.get("expression") or "", environment, ANY)
+        types[variable["name"]] = made.type
     environment = admission_environment(params=params, authorizer=True, variables=types, mutates=mutates)
     quiet = admission_environment(params=params, authorizer=False, variables=types)
     conditions = admission_environment(params=params, authorizer=True)
@@ -154,35 +153,40 @@ def _compiled(raw: bytes) -> AdmissionPolicy:
         constraints=spec.get("matchConstraints"),
         param_kind=spec.get("paramKind"),
         conditions=tuple(
-            Expression.compiled((each.get("expression") or "").strip(), conditions, BOOLEAN)
-            for each in spec.get("matchConditions") or ()
+            Expression.compiled((condition.get("expression") or "").strip(), conditions, BOOLEAN)
+            for condition in spec.get("matchConditions") or ()
         ),
         variables=variables,
         validations=tuple(
             Validation(
-                expression=Expression.compiled((each.get("expression") or "").strip(), environment, BOOLEAN),
-                message=each.get("message") or "",
-                message_expression=Expression.compiled(each["messageExpression"], quiet, TEXT)
-                if each.get("messageExpression")
+                expression=Expression.compiled((validation.get("expression") or "").strip(), environment, BOOLEAN),
+                message=validation.get("message") or "",
+                message_expression=Expression.compiled(validation["messageExpression"], quiet, TEXT)
+                if validation.get("messageExpression")
                 else None,
-                reason=each.get("reason") or "Invalid",
+                reason=validation.get("reason") or "Invalid",
             )
-            for each in spec.get("validations") or ()
+            for validation in spec.get("validations") or ()
         ),
         annotations=tuple(
-            (each["key"], Expression.compiled((each.get("valueExpression") or "").strip(), environment, TEXT_OR_NULL))
-            for each in spec.get("auditAnnotations") or ()
+            (
+                annotation["key"],
+                Expression.compiled((annotation.get("valueExpression") or "").strip(), environment, TEXT_OR_NULL),
+            )
+            for annotation in spec.get("auditAnnotations") or ()
         ),
         mutations=tuple(
             Mutation(
                 expression=Expression.compiled(
-                    ((each.get("jsonPatch") or each.get("applyConfiguration") or {}).get("expression") or "").strip(),
+                    (
+                        (mutation.get("jsonPatch") or mutation.get("applyConfiguration") or {}).get("expression") or ""
+                    ).strip(),
                     environment,
-                    PATCHES if each.get("patchType") == "JSONPatch" else CONFIGURATION,
+                    PATCHES if mutation.get("patchType") == "JSONPatch" else CONFIGURATION,
                 ),
-                is_patch=each.get("patchType") == "JSONPatch",
+                is_patch=mutation.get("patchType") == "JSONPatch",
             )
-            for each in spec.get("mutations") or ()
+            for mutation in spec.get("mutations") or ()
         ),
         reinvoked_if_needed=spec.get("reinvocationPolicy") == "IfNeeded",
     )

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from kcm.protocols.objects import Object, metadata
 from kcm.runtime.apiserver.admission.attributes import Attributes
-from kcm.runtime.apiserver.admission.expressions import shown
+from kcm.runtime.apiserver.admission.expressions import to_request_version, to_version
 from kcm.runtime.apiserver.admission.policies.configured import MUTATING, AdmissionPolicy, Binding, Mutation, configured
-from kcm.runtime.apiserver.admission.policies.matching import Matched, is_judged, shown_back
+from kcm.runtime.apiserver.admission.policies.matching import MatchedVersion, is_subject_to_policies
 from kcm.runtime.apiserver.admission.policies.policy_matcher import (
     Misconfigured,
     PolicyInvocation,
     applies,
+    evaluator_of,
     invocations,
-    run_of,
 )
 from kcm.runtime.apiserver.core.body_decoder import UnfitError, settle_types
 from kcm.runtime.apiserver.core.cluster import Cluster
@@ -41,7 +41,7 @@ class _MutationError(Exception):
     """Mutation that could not be applied."""
 
 
-def have_changed(cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object]) -> Object | None:
+def mutate(cluster: Cluster, attributes: Attributes, plugins: Callable[[Object], Object]) -> Object | None:
     """Run the matching policies, and return the resulting object. Raises StatusError.
 
     Objects are in the API version of the request. If a policy has changed the object, the built-in plugins run again,
@@ -49,75 +49,79 @@ def have_changed(cluster: Cluster, asked: Attributes, plugins: Callable[[Object]
 
     plugins: returns the object after another run of the built-in mutating plugins
     """
-    if asked.obj is None or not is_judged(asked):
-        return asked.obj
-    changed, again = _round(cluster, asked, None)
-    if changed is asked.obj:
+    if attributes.obj is None or not is_subject_to_policies(attributes):
+        return attributes.obj
+    changed, again = _run_round(cluster, attributes, None)
+    if changed is attributes.obj:
         return changed
     settled = plugins(changed)
-    return _round(cluster, asked._replace(obj=settled), again)[0] if again else settled
+    return _run_round(cluster, attributes._replace(obj=settled), again)[0] if again else settled
 
 
-def have_changed_again(cluster: Cluster, asked: Attributes) -> Object | None:
+def reinvoke(cluster: Cluster, attributes: Attributes) -> Object | None:
     """Run the policies with reinvocationPolicy IfNeeded after webhooks have changed the object. Raises StatusError."""
-    if asked.obj is None or not is_judged(asked):
-        return asked.obj
+    if attributes.obj is None or not is_subject_to_policies(attributes):
+        return attributes.obj
     again = {policy.name for policy, _bindings in configured(cluster, MUTATING) if policy.reinvoked_if_needed}
-    return _round(cluster, asked, again)[0] if again else asked.obj
+    return _run_round(cluster, attributes, again)[0] if again else attributes.obj
 
 
-def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[Object, set[str]]:
+def _run_round(cluster: Cluster, attributes: Attributes, only: set[str] | None) -> tuple[Object, set[str]]:
     """Run the policies once; return the resulting object, and the names of the policies with IfNeeded that ran.
 
     only: names of the policies to run in a second round; None runs all
 
     Raises StatusError.
     """
-    assert asked.obj is not None
+    assert attributes.obj is not None
     again: set[str] = set()
     failures: list[str] = []
-    for invocation in invocations(cluster, MUTATING, asked):
+    for invocation in invocations(cluster, MUTATING, attributes):
         policy = invocation.policy
         if isinstance(invocation, Misconfigured):
             failures += _failure(policy, invocation.binding, invocation.text)
             continue
         if only is not None and policy.name not in only:
             continue
-        asked = asked._replace(obj=_mutated(cluster, asked, invocation, failures))
+        attributes = attributes._replace(obj=_apply_policy(cluster, attributes, invocation, failures))
         if policy.reinvoked_if_needed:
             again.add(policy.name)
     if failures:
-        raise _refusal(asked, failures)
-    assert asked.obj is not None
-    return asked.obj, again
+        raise _refusal(attributes, failures)
+    assert attributes.obj is not None
+    return attributes.obj, again
 
 
-def _mutated(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, failures: list[str]) -> Object:
+def _apply_policy(
+    cluster: Cluster, attributes: Attributes, invocation: PolicyInvocation, failures: list[str]
+) -> Object:
     """Return the object after the mutations of a policy. Raises StatusError.
 
     Mutations that fail are skipped, and their messages are added to failures.
     """
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
-    policy, obj = invocation.policy, asked.obj
+    policy, obj = invocation.policy, attributes.obj
     assert obj is not None
     try:
-        if not applies(cluster, asked, invocation):
+        if not applies(cluster, attributes, invocation):
             return obj
     except FailedError as err:
         failures += _failure(policy, invocation.binding, str(err))
         return obj
     for mutation in policy.mutations:
-        asked = asked._replace(obj=obj)
-        run = run_of(cluster, asked, invocation, BUDGET)
+        attributes = attributes._replace(obj=obj)
+        run = evaluator_of(cluster, attributes, invocation, BUDGET)
         try:
-            obj = _after(cluster, asked, invocation.found, mutation, run)
+            obj = _apply_mutation(cluster, attributes, invocation.found, mutation, run)
         except (FailedError, SpentError, _MutationError) as err:
             failures += _failure(policy, invocation.binding, str(err))
     return obj
 
 
-def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutation, run: RequestEvaluation) -> Object:
+def _apply_mutation(
+    cluster: Cluster, attributes: Attributes, found: MatchedVersion, mutation: Mutation, run: RequestEvaluation
+) -> Object:
     """Apply one mutation, and return the resulting object in the API version of the request.
 
     found: API version in which the mutation sees the object
@@ -126,35 +130,35 @@ def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutati
     Raises FailedError and SpentError (evaluation), _MutationError (invalid patch) and StatusError.
     """
     value = run.value(mutation.expression)
-    obj = shown(asked, found.definition, asked.obj)
-    assert obj is not None
+    assert attributes.obj is not None
+    obj = to_version(attributes, found.definition, attributes.obj)
     if mutation.is_patch:
         try:
-            new = apply_json_patch(obj, _plain(value))
+            new = apply_json_patch(obj, _to_json(value))
         except ValueError as err:
-            if any(each.get("op") == "test" for each in value):
-                return asked.obj or {}  # a failed test operation is not an error: the patch is skipped
-            raise _MutationError(f"JSON Patch: {_missing(obj, value) or err}") from err
+            if any(operation.get("op") == "test" for operation in value):
+                return attributes.obj or {}  # a failed test operation is not an error: the patch is skipped
+            raise _MutationError(f"JSON Patch: {_missing_path(obj, value) or err}") from err
     else:
         kind = merge_type_of(found.definition)
-        wrong = typed_errors(_plain(value), kind)
+        wrong = typed_errors(_to_json(value), kind)
         if wrong:
-            all_of_it = wrong[0] if len(wrong) == 1 else "errors:\n" + "\n".join(f"  {each}" for each in wrong)
-            why = f"failed to convert patch object to typed object: {all_of_it}"
+            reasons = wrong[0] if len(wrong) == 1 else "errors:\n" + "\n".join(f"  {error}" for error in wrong)
+            why = f"failed to convert patch object to typed object: {reasons}"
             raise _MutationError(f"error applying patch: {why}")
-        atomic = list(_atomics(_plain(value), kind, ""))
+        atomic = list(_atomic_paths(_to_json(value), kind, ""))
         if atomic:
             why = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
             raise _MutationError(f"error applying patch: invalid ApplyConfiguration: {why}")
-        new = merge(obj, _plain(value), kind)
+        new = merge(obj, _to_json(value), kind)
     try:
         check_draft(new)
     except ValueError as err:
         raise _MutationError(str(err)) from err
-    return shown_back(asked, found.definition, _settled(cluster, asked, found, new))
+    return to_request_version(attributes, found.definition, _checked_and_defaulted(cluster, attributes, found, new))
 
 
-def _missing(obj: Object, operations: list[Any]) -> str | None:
+def _missing_path(obj: Object, operations: list[Any]) -> str | None:
     """Return upstream's message for the first operation of a JSON patch whose parent path is missing in obj."""
     for operation in operations:
         path = str(operation.get("path") or "")
@@ -168,12 +172,12 @@ def _missing(obj: Object, operations: list[Any]) -> str | None:
     return None
 
 
-def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -> Object:
+def _checked_and_defaulted(cluster: Cluster, attributes: Attributes, found: MatchedVersion, new: Object) -> Object:
     """Check the types of a mutated object, and set its defaults, in place. Raises StatusError (500).
 
     The body of a subresource is returned unchanged.
     """
-    if not asked.is_whole:
+    if not attributes.is_whole:
         return new
     managers = metadata(new).get("managedFields")
     try:
@@ -187,18 +191,18 @@ def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -
     return new
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Convert a CEL value to JSON. Instances of subclasses of int become plain integers."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     return value
 
 
-def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
+def _atomic_paths(value: Any, kind: MergeType, path: str) -> Iterator[str]:
     """Yield the paths of atomic fields in an apply configuration. Upstream rejects them, as a merge would replace them.
 
     kind: merge type of the value
@@ -208,14 +212,14 @@ def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
         if kind.atomic and path:
             yield path
             return
-        for name, each in value.items():
-            yield from _atomics(each, kind.field(name), f"{path}.{name}")
+        for name, item in value.items():
+            yield from _atomic_paths(item, kind.field(name), f"{path}.{name}")
     elif isinstance(value, list):
         if kind.atomic or not kind.is_associative:
             yield path
             return
-        for place, each in enumerate(value):
-            yield from _atomics(each, kind.element, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from _atomic_paths(item, kind.element, f"{path}[{index}]")
 
 
 def _failure(policy: AdmissionPolicy, binding: Binding | None, text: str) -> list[str]:
@@ -227,9 +231,9 @@ def _failure(policy: AdmissionPolicy, binding: Binding | None, text: str) -> lis
     return [f"policy '{policy.name}' with binding '{binding.name}' denied request: {text}"]
 
 
-def _refusal(asked: Attributes, failures: list[str]) -> StatusError:
-    definition = asked.definition
-    error = status_errors.forbidden(definition.group, definition.plural, asked.name, failures[0])
+def _refusal(attributes: Attributes, failures: list[str]) -> StatusError:
+    definition = attributes.definition
+    error = status_errors.forbidden(definition.group, definition.plural, attributes.name, failures[0])
     error.message = failures[0]
     error.reason = "Invalid"
     error.details = {**(error.details or {}), "causes": [{"message": text} for text in failures]}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.attributes import Attributes
-from kcm.runtime.apiserver.admission.expressions import seen
+from kcm.runtime.apiserver.admission.expressions import expression_variables
 from kcm.runtime.apiserver.admission.policies.configured import AdmissionPolicy, Binding, configured
-from kcm.runtime.apiserver.admission.policies.matching import Matched, matched
+from kcm.runtime.apiserver.admission.policies.matching import MatchedVersion, matched
 from kcm.runtime.apiserver.admission.policies.parameters import PolicyConfigurationError, param_definition, parameters
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -26,7 +26,7 @@ class PolicyInvocation(NamedTuple):
 
     policy: AdmissionPolicy
     binding: Binding
-    found: Matched
+    found: MatchedVersion
     params: Object | None  # None for a policy without parameters
 
 
@@ -39,7 +39,7 @@ class Misconfigured(NamedTuple):
 
 
 def invocations(
-    cluster: Cluster, kinds: tuple[str, str], asked: Attributes
+    cluster: Cluster, kinds: tuple[str, str], attributes: Attributes
 ) -> Iterator[PolicyInvocation | Misconfigured]:
     """Yield the policies that match a request, once for each matching binding and parameter object.
 
@@ -47,7 +47,7 @@ def invocations(
     """
     for policy, bindings in configured(cluster, kinds):
         try:
-            found = matched(cluster, policy.constraints or {}, asked)
+            found = matched(cluster, policy.constraints or {}, attributes)
             if found is None:
                 continue
             of_params = param_definition(cluster, policy)
@@ -56,17 +56,17 @@ def invocations(
             continue
         for binding in bindings:
             try:
-                if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
+                if binding.resources is not None and matched(cluster, binding.resources, attributes) is None:
                     continue
-                handed = parameters(cluster, of_params, binding, asked.namespace)
+                params_of_binding = parameters(cluster, of_params, binding, attributes.namespace)
             except (PolicyConfigurationError, StatusError) as err:
                 yield Misconfigured(policy, binding, f"failed to configure binding: {err}")
                 continue
-            for params in handed:
+            for params in params_of_binding:
                 yield PolicyInvocation(policy, binding, found, params)
 
 
-def applies(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation) -> bool:
+def applies(cluster: Cluster, attributes: Attributes, invocation: PolicyInvocation) -> bool:
     """Report whether all match conditions of a policy are true.
 
     Raises FailedError if a condition cannot be evaluated, and StatusError (404) if the namespace does not exist.
@@ -76,11 +76,13 @@ def applies(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation) -
     policy = invocation.policy
     if not policy.conditions:
         return True
-    run = run_of(cluster, asked, invocation, CONDITIONS_BUDGET)
+    run = evaluator_of(cluster, attributes, invocation, CONDITIONS_BUDGET)
     return conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures)
 
 
-def run_of(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, budget: int) -> RequestEvaluation:
+def evaluator_of(
+    cluster: Cluster, attributes: Attributes, invocation: PolicyInvocation, budget: int
+) -> RequestEvaluation:
     """Return the evaluator of a policy's expressions for a request.
 
     budget: maximum total cost of the expressions, in CEL cost units
@@ -90,5 +92,5 @@ def run_of(cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, bu
     from kcm.runtime.cel.admission import RequestEvaluation
 
     found = invocation.found
-    names = seen(cluster, asked, found.definition, found.kind, params=invocation.params)
+    names = expression_variables(cluster, attributes, found.definition, found.kind, params=invocation.params)
     return RequestEvaluation(names, invocation.policy.variables, budget)

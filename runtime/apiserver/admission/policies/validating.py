@@ -12,13 +12,13 @@ import orjson
 
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.policies.configured import VALIDATING, AdmissionPolicy, Binding, Validation
-from kcm.runtime.apiserver.admission.policies.matching import is_judged
+from kcm.runtime.apiserver.admission.policies.matching import is_subject_to_policies
 from kcm.runtime.apiserver.admission.policies.policy_matcher import (
     Misconfigured,
     PolicyInvocation,
     applies,
+    evaluator_of,
     invocations,
-    run_of,
 )
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.errors import status_errors
@@ -49,46 +49,48 @@ class _Denied(NamedTuple):
     denial: _Denial
 
 
-def have_judged(cluster: Cluster, asked: Attributes) -> None:
+def validate(cluster: Cluster, attributes: Attributes) -> None:
     """Evaluate the matching policies, and add their warnings and audit annotations to the request.
 
     Raises the StatusError of the first policy that denies the request.
     """
-    if not is_judged(asked):
+    if not is_subject_to_policies(attributes):
         return
     annotations: _Annotations = {}
     denied: list[_Denied] = []
-    for invocation in invocations(cluster, VALIDATING, asked):
-        denied += _judged(cluster, asked, invocation, annotations)
+    for invocation in invocations(cluster, VALIDATING, attributes):
+        denied += _evaluate(cluster, attributes, invocation, annotations)
     for (policy, key), values in annotations.items():
-        asked.call.annotate(f"{policy}/{key}", ", ".join(values))
+        attributes.call.annotate(f"{policy}/{key}", ", ".join(values))
     if denied:
-        raise _refusal(asked, denied[0])
+        raise _refusal(attributes, denied[0])
 
 
-def _judged(
-    cluster: Cluster, asked: Attributes, invocation: PolicyInvocation | Misconfigured, annotations: _Annotations
+def _evaluate(
+    cluster: Cluster, attributes: Attributes, invocation: PolicyInvocation | Misconfigured, annotations: _Annotations
 ) -> Iterator[_Denied]:
     policy, binding = invocation.policy, invocation.binding
     if isinstance(invocation, Misconfigured):
         if not policy.ignores_failures:
             yield _Denied(policy, binding, _Denial(invocation.text))
         return
-    for denial in _denials(cluster, asked, invocation, annotations):
+    for denial in _denials(cluster, attributes, invocation, annotations):
         if denial.position < 0:
             yield _Denied(policy, binding, denial)
         else:
-            yield from _carried_out(asked, policy, invocation.binding, denial)
+            yield from _apply_actions(attributes, policy, invocation.binding, denial)
 
 
-def _carried_out(asked: Attributes, policy: AdmissionPolicy, binding: Binding, denial: _Denial) -> Iterator[_Denied]:
+def _apply_actions(
+    attributes: Attributes, policy: AdmissionPolicy, binding: Binding, denial: _Denial
+) -> Iterator[_Denied]:
     """Apply the binding's validationActions: yield denials, add warnings and audit annotations."""
     for action in binding.actions:
         match action:
             case "Deny":
                 yield _Denied(policy, binding, denial)
             case "Warn":
-                asked.call.warn(
+                attributes.call.warn(
                     f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}': "
                     f"{denial.message}"
                 )
@@ -100,34 +102,34 @@ def _carried_out(asked: Attributes, policy: AdmissionPolicy, binding: Binding, d
                     "expressionIndex": denial.position,
                     "validationActions": list(binding.actions),
                 }
-                asked.call.annotate(FAILURE, orjson.dumps([failure]).decode())
+                attributes.call.annotate(FAILURE, orjson.dumps([failure]).decode())
 
 
 def _denials(
-    cluster: Cluster, asked: Attributes, invocation: PolicyInvocation, annotations: _Annotations
+    cluster: Cluster, attributes: Attributes, invocation: PolicyInvocation, annotations: _Annotations
 ) -> Iterator[_Denial]:
     """Yield the failed validations of a policy, and add its audit annotations to annotations."""
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
     policy = invocation.policy
     try:
-        if not applies(cluster, asked, invocation):
+        if not applies(cluster, attributes, invocation):
             return
     except FailedError as err:
         yield _Denial(str(err))
         return
-    run = run_of(cluster, asked, invocation, BUDGET)
+    run = evaluator_of(cluster, attributes, invocation, BUDGET)
     denials: list[_Denial] = []
     try:
         for position, validation in enumerate(policy.validations):
-            denials += _denial(policy, validation, position, run)
+            denials += _evaluate_validation(policy, validation, position, run)
     except SpentError as err:
         denials = [] if policy.ignores_failures else [_Denial(str(err))]
     yield from denials
-    yield from _annotated(policy, run_of(cluster, asked, invocation, BUDGET), annotations)
+    yield from _add_annotations(policy, evaluator_of(cluster, attributes, invocation, BUDGET), annotations)
 
 
-def _annotated(policy: AdmissionPolicy, run: RequestEvaluation, annotations: _Annotations) -> Iterator[_Denial]:
+def _add_annotations(policy: AdmissionPolicy, run: RequestEvaluation, annotations: _Annotations) -> Iterator[_Denial]:
     from kcm.runtime.cel.admission import FailedError, SpentError
 
     for key, expression in policy.annotations:
@@ -142,7 +144,9 @@ def _annotated(policy: AdmissionPolicy, run: RequestEvaluation, annotations: _An
             annotations[policy.name, key].append(text)
 
 
-def _denial(policy: AdmissionPolicy, validation: Validation, position: int, run: RequestEvaluation) -> list[_Denial]:
+def _evaluate_validation(
+    policy: AdmissionPolicy, validation: Validation, position: int, run: RequestEvaluation
+) -> list[_Denial]:
     """Evaluate a validation: return its failure, or an empty list.
 
     position: index of the validation in the policy
@@ -174,14 +178,14 @@ def _message(validation: Validation, run: RequestEvaluation) -> str:
     return text or validation.message.strip() or f"failed expression: {validation.expression.text}"
 
 
-def _refusal(asked: Attributes, denied: _Denied) -> StatusError:
+def _refusal(attributes: Attributes, denied: _Denied) -> StatusError:
     """Return the refusal with the policy's message, reason and code."""
     by = f"ValidatingAdmissionPolicy '{denied.policy.name}'"
     if denied.binding is not None:
         by += f" with binding '{denied.binding.name}'"
     message = f"{by} denied request: {denied.denial.message}"
-    definition = asked.definition
-    name = asked.name or ((asked.obj or {}).get("metadata") or {}).get("generateName") or "Unknown"
+    definition = attributes.definition
+    name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("generateName") or "Unknown"
     error = status_errors.forbidden(definition.group, definition.plural, name, message)
     error.reason = denied.denial.reason or "Invalid"
     error.code = _CODES.get(error.reason, 422)

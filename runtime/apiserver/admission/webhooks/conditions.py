@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kcm.protocols.bounded_cache import bounded_cache, total_size
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.attributes import Attributes
-from kcm.runtime.apiserver.admission.expressions import asking, request_of
+from kcm.runtime.apiserver.admission.expressions import authorizer_of, request_of
 from kcm.runtime.apiserver.admission.webhooks.matching import WebhookInvocation
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.long_computations import carried_out, key_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def conditions_match(
-    cluster: Cluster, called: WebhookInvocation, asked: Attributes, obj: Object | None, old: Object | None
+    cluster: Cluster, called: WebhookInvocation, attributes: Attributes, obj: Object | None, old: Object | None
 ) -> bool:
     """Report whether all match conditions of a webhook are true.
 
@@ -33,8 +33,8 @@ def conditions_match(
     from kcm.runtime.cel.admission import CONDITIONS_BUDGET, FailedError, RequestEvaluation, conditions_hold, names
 
     webhook = called.webhook
-    request = request_of(asked, called.definition, called.kind)
-    seen = names(new=obj, old=old, request=request, authorize=asking(cluster, asked.call.user))
+    request = request_of(attributes, called.definition, called.kind)
+    seen = names(new=obj, old=old, request=request, authorize=authorizer_of(cluster, attributes.call.user))
     texts = tuple(condition.get("expression") or "" for condition in webhook.conditions)
 
     def hold() -> bool:
@@ -44,8 +44,8 @@ def conditions_match(
     try:
         return carried_out(cluster, partial(key_of, "conditions", texts, request, obj, old, webhook.place), hold)
     except FailedError as err:
-        definition = asked.definition
-        raise status_errors.forbidden(definition.group, definition.plural, asked.name, str(err)) from err
+        definition = attributes.definition
+        raise status_errors.forbidden(definition.group, definition.plural, attributes.name, str(err)) from err
 
 
 @bounded_cache(256, longest=64 * 1024, size=total_size)

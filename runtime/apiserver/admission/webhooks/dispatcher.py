@@ -15,6 +15,7 @@ import orjson
 
 from kcm.protocols.objects import Object, metadata
 from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.expressions import to_request_version, to_version
 from kcm.runtime.apiserver.admission.webhooks.conditions import conditions_match
 from kcm.runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, Webhook, webhooks
 from kcm.runtime.apiserver.admission.webhooks.matching import WebhookInvocation, invocation, is_exempt
@@ -33,8 +34,11 @@ _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 _MUTATION, _VALIDATION = "mutation.webhook.admission.k8s.io/", "validating.webhook.admission.k8s.io/"
 
 
-def have_changed(
-    cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object], body: ResourceDefinition | None = None
+def run_mutating_webhooks(
+    cluster: Cluster,
+    attributes: Attributes,
+    plugins: Callable[[Object], Object],
+    body: ResourceDefinition | None = None,
 ) -> Object | None:
     """Call the matching mutating webhooks, and return the resulting object. Raises StatusError.
 
@@ -44,16 +48,16 @@ def have_changed(
     plugins: returns the object after another run of the built-in mutating plugins; called if a webhook has changed it
     body: definition of a body that is not stored; None for an object of the requested resource
     """
-    if is_exempt(asked):
-        return asked.obj
+    if is_exempt(attributes):
+        return attributes.obj
     calls = _Mutation(cluster, body)
-    asked = calls.once(asked)
-    if calls.has_changed and asked.obj is not None:
-        before = orjson.dumps(asked.obj)
-        asked = asked._replace(obj=plugins(asked.obj))
-        calls.begin_again(changed=orjson.dumps(asked.obj) != before)
-        asked = calls.once(asked)
-    return asked.obj
+    attributes = calls.run_round(attributes)
+    if calls.has_changed and attributes.obj is not None:
+        before = orjson.dumps(attributes.obj)
+        attributes = attributes._replace(obj=plugins(attributes.obj))
+        calls.begin_second_round(changed=orjson.dumps(attributes.obj) != before)
+        attributes = calls.run_round(attributes)
+    return attributes.obj
 
 
 class _Mutation:
@@ -70,7 +74,7 @@ class _Mutation:
         self._again: set[tuple[str, int]] = set()
         self.has_changed = False
 
-    def begin_again(self, *, changed: bool) -> None:
+    def begin_second_round(self, *, changed: bool) -> None:
         """Begin the second round.
 
         changed: whether the built-in plugins have changed the object after the first round
@@ -79,59 +83,59 @@ class _Mutation:
         if changed:
             self._again |= self._called
 
-    def once(self, asked: Attributes) -> Attributes:
+    def run_round(self, attributes: Attributes) -> Attributes:
         for index, webhook in enumerate(webhooks(self._cluster, MUTATING)):
-            called = _invocation(self._cluster, webhook, asked)
+            called = _matching_invocation(self._cluster, webhook, attributes)
             if called is None or (self._round and webhook.place not in self._again):
                 continue
-            asked, changed = self._call(called, asked, index)
+            attributes, changed = self._call(called, attributes, index)
             if changed:
                 self.has_changed = True
                 self._again |= self._called
                 self._called.clear()
             if webhook.reinvoked_if_needed:
                 self._called.add(webhook.place)
-        return asked
+        return attributes
 
-    def _call(self, called: WebhookInvocation, asked: Attributes, index: int) -> tuple[Attributes, bool]:
+    def _call(self, called: WebhookInvocation, attributes: Attributes, index: int) -> tuple[Attributes, bool]:
         """Call a webhook, and return the attributes with the resulting object, and whether the webhook changed it.
 
         index: position of the webhook among all, for audit annotations
 
         Raises StatusError.
         """
-        cluster, webhook, call = self._cluster, called.webhook, asked.call
+        cluster, webhook, call = self._cluster, called.webhook, attributes.call
         place = f"round_{self._round}_index_{index}"
         changed = False
         try:
-            found = _asked(cluster, asked, called)
+            found = _prepare(cluster, attributes, called)
             if found is not None:
                 answer = found if isinstance(found, Answer) else cluster.outside((found.post,))[0]
                 result = verdict(webhook.name, "" if isinstance(found, Answer) else found.uid, answer, mutating=True)
-                _note(asked, webhook, result)
+                _record_result(attributes, webhook, result)
                 if result.patch:
-                    asked, changed = self._patched(called, asked, result.patch)
+                    attributes, changed = self._patched(called, attributes, result.patch)
         except CallingError as err:
-            _fail(err, asked, webhook, f"failed-open.{_MUTATION}{place}")
+            _handle_failure(err, attributes, webhook, f"failed-open.{_MUTATION}{place}")
         named = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": changed}
         call.annotate(f"{_MUTATION}{place}", orjson.dumps(named).decode())
-        return asked, changed
+        return attributes, changed
 
-    def _patched(self, called: WebhookInvocation, asked: Attributes, patch: list[Any]) -> tuple[Attributes, bool]:
-        if asked.obj is None:
+    def _patched(self, called: WebhookInvocation, attributes: Attributes, patch: list[Any]) -> tuple[Attributes, bool]:
+        if attributes.obj is None:
             raise status_errors.internal(
                 f"admission webhook {quoted(called.webhook.name)} attempted to modify the object, which is not "
                 "supported for this operation"
             )
-        shown = _converted(asked, called, asked.obj)
+        shown = to_version(attributes, called.definition, attributes.obj)
         try:
             patched = apply_json_patch(shown, patch)
             check_draft(patched)
-            self._settle(called.definition if asked.is_whole else self._body, patched)
+            self._settle(called.definition if attributes.is_whole else self._body, patched)
         except (UnfitError, ValueError) as err:
             raise status_errors.internal(str(err)) from err
         changed = patched != shown
-        return asked._replace(obj=_converted_back(asked, called, patched)), changed
+        return attributes._replace(obj=to_request_version(attributes, called.definition, patched)), changed
 
     def _settle(self, definition: ResourceDefinition | None, patched: Object) -> None:
         """Check the types of a patched object against its definition, and set its defaults, in place.
@@ -148,62 +152,63 @@ class _Mutation:
             definition.strategy.set_defaults(patched)
 
 
-def have_judged(cluster: Cluster, asked: Attributes) -> None:
+def run_validating_webhooks(cluster: Cluster, attributes: Attributes) -> None:
     """Call the matching validating webhooks in parallel. Raises the StatusError of the first that refuses or fails."""
-    if is_exempt(asked):
+    if is_exempt(attributes):
         return
-    matching = (_invocation(cluster, webhook, asked) for webhook in webhooks(cluster, VALIDATING))
+    matching = (_matching_invocation(cluster, webhook, attributes) for webhook in webhooks(cluster, VALIDATING))
     called = [call for call in matching if call is not None]
-    prepared: list[_Asked | Answer | Exception | None] = []
+    prepared: list[_PreparedRequest | Answer | Exception | None] = []
     for call in called:
         try:
-            prepared.append(_asked(cluster, asked, call))
+            prepared.append(_prepare(cluster, attributes, call))
         except (CallingError, status_errors.StatusError) as err:
             prepared.append(err)
-    answers = iter(cluster.outside([request.post for request in prepared if isinstance(request, _Asked)]))
+    answers = iter(cluster.outside([request.post for request in prepared if isinstance(request, _PreparedRequest)]))
     for index, (call, found) in enumerate(zip(called, prepared, strict=True)):
         if found is None:
             continue
-        answer = next(answers) if isinstance(found, _Asked) else found
+        answer = next(answers) if isinstance(found, _PreparedRequest) else found
         try:
             if isinstance(answer, Exception):
                 raise answer
-            uid = found.uid if isinstance(found, _Asked) else ""
-            _note(asked, call.webhook, verdict(call.webhook.name, uid, answer, mutating=False))
+            uid = found.uid if isinstance(found, _PreparedRequest) else ""
+            _record_result(attributes, call.webhook, verdict(call.webhook.name, uid, answer, mutating=False))
         except CallingError as err:
-            _fail(err, asked, call.webhook, f"failed-open.{_VALIDATION}round_0_index_{index}")
+            _handle_failure(err, attributes, call.webhook, f"failed-open.{_VALIDATION}round_0_index_{index}")
 
 
-class _Asked:
+class _PreparedRequest:
     """Prepared request to a webhook, and the uid of its AdmissionReview."""
 
     def __init__(self, post: Post, uid: str) -> None:
         self.post, self.uid = post, uid
 
 
-def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
+def _matching_invocation(cluster: Cluster, webhook: Webhook, attributes: Attributes) -> WebhookInvocation | None:
     """Return the webhook with the API version to send; None if its rules, selectors or conditions do not match.
 
     Raises StatusError.
     """
-    called = invocation(cluster, webhook, asked)
+    called = invocation(cluster, webhook, attributes)
     if called is not None and webhook.conditions:
         obj, old = (
-            None if version is None else _converted(asked, called, version) for version in (asked.obj, asked.old)
+            None if version is None else to_version(attributes, called.definition, version)
+            for version in (attributes.obj, attributes.old)
         )
-        if not conditions_match(cluster, called, asked, obj, old):
+        if not conditions_match(cluster, called, attributes, obj, old):
             return None
     return called
 
 
-def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _Asked | Answer | None:
+def _prepare(cluster: Cluster, attributes: Attributes, called: WebhookInvocation) -> _PreparedRequest | Answer | None:
     """Return the request to send to a webhook.
 
     If the address cannot be resolved, returns an error in place of the request. Returns None if the webhook runs on a
     hollow node and the annotation WEBHOOK admits all requests without a call. Raises CallingError and StatusError.
     """
     webhook = called.webhook
-    if asked.call.dry_run or asked.options.get("dryRun") == ["All"]:
+    if attributes.call.dry_run or attributes.options.get("dryRun") == ["All"]:
         if not webhook.side_effects:
             raise CallingError("Webhook SideEffects is nil")
         if webhook.side_effects not in _WITHOUT_EFFECT:
@@ -212,7 +217,10 @@ def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _A
         text = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
         raise CallingError(f"could not create admission objects: {text}")
     uid = cluster.uid()
-    obj, old = (None if version is None else _converted(asked, called, version) for version in (asked.obj, asked.old))
+    obj, old = (
+        None if version is None else to_version(attributes, called.definition, version)
+        for version in (attributes.obj, attributes.old)
+    )
     timeout = f"?timeout={webhook.seconds:g}s"
     try:
         found = address(cluster, webhook.client)
@@ -223,38 +231,21 @@ def _asked(cluster: Cluster, asked: Attributes, called: WebhookInvocation) -> _A
     if found.admits:
         return None
     authority = base64.b64decode(webhook.client.get("caBundle") or "")
-    body = review(asked, called, uid, obj, old)
-    return _Asked(Post(found.url + timeout, body, found.at, authority, webhook.seconds), uid)
+    body = review(attributes, called, uid, obj, old)
+    return _PreparedRequest(Post(found.url + timeout, body, found.at, authority, webhook.seconds), uid)
 
 
-def _note(asked: Attributes, webhook: Webhook, verdict: ReviewResult) -> None:
+def _record_result(attributes: Attributes, webhook: Webhook, verdict: ReviewResult) -> None:
     """Add the warnings and audit annotations of a webhook to the request. Raises its refusal (StatusError)."""
     for key, value in verdict.annotations.items():
-        asked.call.annotate(f"{webhook.name}/{key}", value)
-    asked.call.warn_all(verdict.warnings)
+        attributes.call.annotate(f"{webhook.name}/{key}", value)
+    attributes.call.warn_all(verdict.warnings)
     if verdict.refusal is not None:
         raise verdict.refusal
 
 
-def _fail(error: CallingError, asked: Attributes, webhook: Webhook, annotation: str) -> None:
+def _handle_failure(error: CallingError, attributes: Attributes, webhook: Webhook, annotation: str) -> None:
     """Handle a failed call: raise StatusError (500), or add an audit annotation if failurePolicy is Ignore."""
     if not webhook.ignores_failures:
         raise status_errors.internal(f"failed calling webhook {quoted(webhook.name)}: {error}") from error
-    asked.call.annotate(annotation, webhook.name)
-
-
-def _converted(asked: Attributes, called: WebhookInvocation, obj: Object) -> Object:
-    """Convert an object from the API version of the request to the version that the webhook receives."""
-    if called.definition is asked.definition or not asked.is_whole:
-        return obj
-    to, back = asked.definition.to_storage, called.definition.from_storage
-    stored = obj if to is None else to(obj)
-    return stored if back is None else back(stored)
-
-
-def _converted_back(asked: Attributes, called: WebhookInvocation, obj: Object) -> Object:
-    if called.definition is asked.definition or not asked.is_whole:
-        return obj
-    to, back = called.definition.to_storage, asked.definition.from_storage
-    stored = obj if to is None else to(obj)
-    return stored if back is None else back(stored)
+    attributes.call.annotate(annotation, webhook.name)

@@ -38,64 +38,68 @@ class WebhookInvocation(NamedTuple):
     kind: GroupVersionKind  # of the objects: the resource's, or a subresource's (Binding)
 
 
-def is_exempt(asked: Attributes) -> bool:
-    return asked.kind.group == "admissionregistration.k8s.io" and asked.kind.kind in _EXEMPT
+def is_exempt(attributes: Attributes) -> bool:
+    return attributes.kind.group == "admissionregistration.k8s.io" and attributes.kind.kind in _EXEMPT
 
 
-def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
+def invocation(cluster: Cluster, webhook: Webhook, attributes: Attributes) -> WebhookInvocation | None:
     """Return the invocation of a webhook whose rules and selectors match the request; None if they do not match.
 
     Raises StatusError if the rules match and a selector cannot be evaluated.
     """
     trouble: StatusError | None = None
     try:
-        if not selects_namespace(cluster, webhook.namespace_selector, asked):
+        if not selects_namespace(cluster, webhook.namespace_selector, attributes):
             return None
     except StatusError as err:
         trouble = err
     try:
-        if not selects_object(webhook.object_selector, asked):
+        if not selects_object(webhook.object_selector, attributes):
             return None
     except StatusError as err:
         trouble = trouble or err
-    found = _by_rules(cluster, webhook, asked)
+    found = _match_rules(cluster, webhook, attributes)
     if found is not None and trouble is not None:
         raise trouble
     return found
 
 
-def rule_matches(rule: Mapping[str, Any], definition: ResourceDefinition, asked: Attributes) -> bool:
+def rule_matches(rule: Mapping[str, Any], definition: ResourceDefinition, attributes: Attributes) -> bool:
     """Report whether a rule (RuleWithOperations) matches a request.
 
     definition: the requested resource, or the same resource in another API version (matchPolicy Equivalent)
     """
     return (
-        _scope_matches(rule.get("scope") or "*", definition, asked)
-        and _among(asked.operation, rule.get("operations") or ())
+        _scope_matches(rule.get("scope") or "*", definition, attributes)
+        and _among(attributes.operation, rule.get("operations") or ())
         and _among(definition.group, rule.get("apiGroups") or ())
         and _among(definition.version, rule.get("apiVersions") or ())
         and any(
-            _resource_matches(resource, definition.plural, asked.subresource)
+            _resource_matches(resource, definition.plural, attributes.subresource)
             for resource in rule.get("resources") or ()
         )
     )
 
 
-def _by_rules(cluster: Cluster, webhook: Webhook, asked: Attributes) -> WebhookInvocation | None:
-    if any(rule_matches(rule, asked.definition, asked) for rule in webhook.rules):
-        return WebhookInvocation(webhook, asked.definition, asked.kind)
+def _match_rules(cluster: Cluster, webhook: Webhook, attributes: Attributes) -> WebhookInvocation | None:
+    if any(rule_matches(rule, attributes.definition, attributes) for rule in webhook.rules):
+        return WebhookInvocation(webhook, attributes.definition, attributes.kind)
     if webhook.matches_equivalent:
         others = [
             definition
             for definition in cluster.registry
-            if definition.storage == asked.definition.storage
-            and definition is not asked.definition
-            and (not asked.subresource or asked.subresource in definition.subresources)
+            if definition.storage == attributes.definition.storage
+            and definition is not attributes.definition
+            and (not attributes.subresource or attributes.subresource in definition.subresources)
         ]
         for rule in webhook.rules if others else ():
             for other in others:
-                if rule_matches(rule, other, asked):
-                    kind = GroupVersionKind(other.group, other.version, other.kind) if asked.is_whole else asked.kind
+                if rule_matches(rule, other, attributes):
+                    kind = (
+                        GroupVersionKind(other.group, other.version, other.kind)
+                        if attributes.is_whole
+                        else attributes.kind
+                    )
                     return WebhookInvocation(webhook, other, kind)
     return None
 
@@ -104,9 +108,9 @@ def _among(item: str, items: Collection[str]) -> bool:
     return "*" in items or item in items
 
 
-def _scope_matches(scope: str, definition: ResourceDefinition, asked: Attributes) -> bool:
+def _scope_matches(scope: str, definition: ResourceDefinition, attributes: Attributes) -> bool:
     """Report whether a rule's scope matches. A Namespace is cluster-scoped, though its attributes have a namespace."""
-    namespaced = definition.storage != NAMESPACES and bool(asked.namespace)
+    namespaced = definition.storage != NAMESPACES and bool(attributes.namespace)
     return scope == "*" or namespaced == (scope == "Namespaced")
 
 
@@ -115,28 +119,28 @@ def _resource_matches(wanted: str, plural: str, subresource: str) -> bool:
     return resource in ("*", plural) and sub in ("*", subresource)
 
 
-def selects_namespace(cluster: Cluster, selector: Mapping[str, Any], asked: Attributes) -> bool:
+def selects_namespace(cluster: Cluster, selector: Mapping[str, Any], attributes: Attributes) -> bool:
     """Report whether a selector matches the labels of the object's namespace, or of the Namespace itself.
 
     Raises StatusError: 404 if the namespace does not exist, 500 if the selector is invalid.
     """
-    if not selector or (not asked.namespace and asked.definition.plural != NAMESPACES):
+    if not selector or (not attributes.namespace and attributes.definition.plural != NAMESPACES):
         return True
-    if asked.definition.plural == NAMESPACES and not asked.subresource and asked.operation != DELETE:
-        labels = labels_of(asked.obj or {})
+    if attributes.definition.plural == NAMESPACES and not attributes.subresource and attributes.operation != DELETE:
+        labels = labels_of(attributes.obj or {})
     else:
-        record = cluster.state.get(NAMESPACES, asked.namespace)
+        record = cluster.state.get(NAMESPACES, attributes.namespace)
         if record is None:
-            raise status_errors.not_found("", NAMESPACES, asked.namespace)
+            raise status_errors.not_found("", NAMESPACES, attributes.namespace)
         labels = record.labels
     return _selected(selector, labels)
 
 
-def selects_object(selector: Mapping[str, Any], asked: Attributes) -> bool:
+def selects_object(selector: Mapping[str, Any], attributes: Attributes) -> bool:
     """Report whether a selector matches the labels of the new or the old object. Raises StatusError (500)."""
     if not selector:
         return True
-    return any(obj is not None and _selected(selector, labels_of(obj)) for obj in (asked.obj, asked.old))
+    return any(obj is not None and _selected(selector, labels_of(obj)) for obj in (attributes.obj, attributes.old))
 
 
 def _selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

@@ -62,9 +62,11 @@ class ReviewResult(NamedTuple):
     annotations: dict[str, str]  # audit annotations
 
 
-def review(asked: Attributes, called: WebhookInvocation, uid: str, obj: Object | None, old: Object | None) -> bytes:
+def review(
+    attributes: Attributes, called: WebhookInvocation, uid: str, obj: Object | None, old: Object | None
+) -> bytes:
     """Return the encoded AdmissionReview to send. obj and old are in the API version that the webhook receives."""
-    seen = request_of(asked, called.definition, called.kind)
+    seen = request_of(attributes, called.definition, called.kind)
     request = {"uid": uid, **seen, "object": obj, "oldObject": old}
     return orjson.dumps({**_REVIEW, "request": request})
 
@@ -119,11 +121,13 @@ def _response(uid: str, answer: Answer) -> dict[str, Any]:
         raise CallingError(_invalid(f"expected response.uid={quoted(uid)}, got {quoted(response.get('uid') or '')}"))
     given = {field: whole.get(field) or "" for field in _REVIEW}
     if given != _REVIEW:
-        raise CallingError(_invalid(f"expected webhook response of {_named(_REVIEW)}, got {_named(given)}"))
+        raise CallingError(
+            _invalid(f"expected webhook response of {_group_version_kind(_REVIEW)}, got {_group_version_kind(given)}")
+        )
     return response
 
 
-def _named(whole: dict[str, str]) -> str:
+def _group_version_kind(whole: dict[str, str]) -> str:
     group, _, version = whole["apiVersion"].rpartition("/")
     return f"{group}/{version}, Kind={whole['kind']}"
 

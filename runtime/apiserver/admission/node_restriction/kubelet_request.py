@@ -11,7 +11,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
-class Asked(NamedTuple):
+class KubeletRequest(NamedTuple):
     """Request of a kubelet, with the objects before and after it."""
 
     cluster: Cluster
@@ -32,10 +32,10 @@ class Asked(NamedTuple):
     @property
     def name(self) -> str:
         """Name of the object; "" if it will be generated."""
-        return self.call.route.name or self._said("name")
+        return self.call.route.name or self._metadata_field("name")
 
     def refusal(self, because: str) -> StatusError:
-        name = self.name or self._said("generateName") or "Unknown"
+        name = self.name or self._metadata_field("generateName") or "Unknown"
         return status_errors.forbidden(self.definition.group, self.definition.plural, name, because)
 
     def pod(self, name: str) -> Object:
@@ -55,6 +55,6 @@ class Asked(NamedTuple):
             raise status_errors.not_found(storage.partition(".")[2], singular, key.rpartition("/")[2])
         return decode_object(record.raw)
 
-    def _said(self, field: str) -> str:
+    def _metadata_field(self, field: str) -> str:
         obj: Any = self.new or self.old or {}
         return obj.get("metadata", {}).get(field) or ""
